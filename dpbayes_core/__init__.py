@@ -1,0 +1,1 @@
+"""Mathematics of differentially private Bayesian analyses: no clock, disk, environment or network."""

@@ -1,0 +1,66 @@
+"""What can go wrong, in words for people. Names and public limits only: never a value, index or count of the data."""
+
+from decimal import Decimal
+from typing import ClassVar
+
+
+class DpbayesError(Exception):
+    """A failure dpbayes foresaw; `kind` and `exit_code` are what programs see of it."""
+
+    kind: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+
+class StudyInvalid(DpbayesError):
+    """The study file or the arguments cannot be used as they stand."""
+
+    kind = "study-invalid"
+    exit_code = 2
+
+
+class LedgerMissing(DpbayesError):
+    """No ledger stands where one is needed."""
+
+    kind = "ledger-missing"
+    exit_code = 2
+
+
+class RequestChanged(DpbayesError):
+    """The same release was asked for again, with another definition."""
+
+    kind = "request-changed"
+    exit_code = 2
+
+
+class BudgetExceeded(DpbayesError):
+    """The charge does not fit in what a cap has left."""
+
+    kind = "budget-exceeded"
+    exit_code = 3
+
+    def __init__(self, release: str, cap: str, asked: str, remaining: str, largest_epsilon: Decimal) -> None:
+        super().__init__(release, cap, asked, remaining, largest_epsilon)
+
+    @property
+    def largest_epsilon(self) -> Decimal:
+        """The largest epsilon of the same mechanism that still fits every cap."""
+        return self.args[4]
+
+    def __str__(self) -> str:
+        release, cap, asked, remaining, largest = self.args
+        fits = f"Ask for epsilon {largest} or less" if largest > 0 else "Nothing more fits"
+        return f"cannot charge {release} to {cap}: it asks {asked} and {remaining} remains. {fits}, or raise the cap."
+
+
+class ShapeMismatch(DpbayesError):
+    """The table's declared shape (file, column names, storage types) is not what was found."""
+
+    kind = "shape-mismatch"
+    exit_code = 4
+
+
+class IntegrityFailure(DpbayesError):
+    """Something stored is missing or is not what was written."""
+
+    kind = "integrity-failure"
+    exit_code = 5
