@@ -1,0 +1,190 @@
+"""What a regression is made of: public columns, their encoding, the second moments it releases, and the way back."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.bounds import Bounds
+
+Floats = NDArray[np.float64]
+Kind = Literal["continuous", "two-level", "indicator"]
+
+INTERCEPT = "(intercept)"
+SIGMA = "sigma"
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """A numeric column, clipped to public bounds and standardised to [-1, 1]."""
+
+    name: str
+    bounds: Bounds
+
+    def variables(self) -> tuple["Variable", ...]:
+        """One variable: the column itself."""
+        return (Variable(self.name, None, self.name, "continuous"),)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {"kind": "continuous", "name": self.name, "bounds": [self.bounds.low, self.bounds.high]}
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A column of named levels; the first is the reference."""
+
+    name: str
+    levels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
+        if len(self.levels) < 2:
+            raise ValueError(f"cannot declare factor {self.name}: it needs at least 2 levels. Name them all.")
+        if len(set(self.levels)) < len(self.levels):
+            raise ValueError(f"cannot declare factor {self.name}: a level is given twice. Name each level once.")
+
+    def variables(self) -> tuple["Variable", ...]:
+        """One -1/+1 variable for two levels, else a 0/1 indicator of each level but the reference."""
+        kind: Kind = "two-level" if len(self.levels) == 2 else "indicator"
+        return tuple(Variable(self.name, level, f"{self.name}[{level}]", kind) for level in self.levels[1:])
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {"kind": "factor", "name": self.name, "levels": list(self.levels)}
+
+
+Covariate = Continuous | Factor
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One encoded, non-constant variable; `label` is the name of its coefficient."""
+
+    column: str
+    level: str | None
+    label: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class RegressionSchema:
+    """A linear regression with intercept in public terms; index 0 of every moment matrix is the constant."""
+
+    response: Continuous
+    covariates: tuple[Covariate, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covariates", tuple(self.covariates))
+        columns = [covariate.name for covariate in self.covariates]
+        if self.response.name in columns:
+            raise ValueError(
+                f"cannot regress {self.response.name} on itself: it is among the covariates. Take it out of them."
+            )
+        _refuse_repeats("covariate", columns)
+        _refuse_repeats("coefficient name", [*self.coefficients, SIGMA])
+
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """The m encoded variables: covariates in their declared order, the response last."""
+        return tuple(v for column in (*self.covariates, self.response) for v in column.variables())
+
+    @property
+    def m(self) -> int:
+        """Number of encoded variables besides the constant."""
+        return len(self.variables)
+
+    @property
+    def d(self) -> int:
+        """Number of coefficients besides the intercept."""
+        return self.m - 1
+
+    @property
+    def coefficients(self) -> tuple[str, ...]:
+        """Names of the coefficients, the intercept first."""
+        return (INTERCEPT, *(variable.label for variable in self.variables[:-1]))
+
+    @cached_property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        """Places (i, j), i <= j, of the released moments: neither public, nor zero, nor equal to another."""
+        return tuple(self._free_places())
+
+    def _free_places(self) -> Iterator[tuple[int, int]]:
+        for j in range(1, self.m + 1):
+            yield 0, j
+        for i in range(1, self.m + 1):
+            for j in range(i, self.m + 1):
+                first, second = self.variables[i - 1], self.variables[j - 1]
+                if first.kind == "continuous" or first.column != second.column:
+                    yield i, j
+
+    def complete(self, values: Floats, n: float) -> Floats:
+        """The symmetric (m+1, m+1) second moments from the released values and n; tied entries filled in."""
+        rows, columns = np.array(self.entries).T
+        full = np.zeros((self.m + 1, self.m + 1))
+        full[rows, columns] = values
+        full[columns, rows] = values
+        full[0, 0] = n
+        for i, variable in enumerate(self.variables, start=1):
+            if variable.kind == "two-level":
+                full[i, i] = n  # its square is 1
+            elif variable.kind == "indicator":
+                full[i, i] = full[0, i]  # its square is itself
+        return full
+
+    def to_user_units(self, theta: Floats, sigma: Floats) -> tuple[Floats, Floats]:
+        """Standardised coefficients (..., d+1) and residual sd (...) in the user's units and 0/1 levels."""
+        height = self.response.bounds.width / 2
+        slope, shift = self._standardisation
+        intercept = self.response.bounds.middle + height * (theta[..., 0] + theta[..., 1:] @ shift)
+        slopes = height * theta[..., 1:] * slope
+        return np.concatenate([intercept[..., None], slopes], axis=-1), height * sigma
+
+    @cached_property
+    def _standardisation(self) -> tuple[Floats, Floats]:
+        """(slope, shift) with v = slope u + shift for each covariate's variable."""
+        bounds = {c.name: c.bounds for c in self.covariates if isinstance(c, Continuous)}
+        pairs: list[tuple[float, float]] = []
+        for variable in self.variables[:-1]:
+            if variable.kind == "continuous":
+                box = bounds[variable.column]
+                pairs.append((2 / box.width, -2 * (box.middle / box.width)))
+            else:
+                pairs.append((2.0, -1.0) if variable.kind == "two-level" else (1.0, 0.0))
+        table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+        return table[:, 0], table[:, 1]
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {
+            "response": self.response.to_record(),
+            "covariates": [covariate.to_record() for covariate in self.covariates],
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "RegressionSchema":
+        """The inverse of `to_record`."""
+        response = _column_from_record(record["response"])
+        if not isinstance(response, Continuous):
+            raise ValueError("cannot read schema: the response must be continuous. Check where the record came from.")
+        return cls(response, tuple(_column_from_record(column) for column in record["covariates"]))
+
+
+def _column_from_record(record: Mapping[str, Any]) -> Covariate:
+    if record["kind"] == "continuous":
+        low, high = record["bounds"]
+        return Continuous(record["name"], Bounds(low, high))
+    if record["kind"] == "factor":
+        return Factor(record["name"], tuple(record["levels"]))
+    raise ValueError(
+        "cannot read schema: a column is neither continuous nor a factor. Check where the record came from."
+    )
+
+
+def _refuse_repeats(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"cannot build regression: {what} {name} occurs twice. Rename or drop one.")
