@@ -1,0 +1,167 @@
+"""The archive: published files on any fsspec URL, written once; a folder counts once its manifest stands."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import DpbayesError, IntegrityFailure
+from storage.stores import SCRATCH, LocalStore, RemoteStore, Store
+
+MANIFEST = "MANIFEST.json"
+"""The file that is written last and names every other file of a folder with its sha256."""
+
+
+class ArchiveUnavailable(DpbayesError):
+    """The archive cannot be reached, read or written now; nothing of it is lost."""
+
+    kind = "archive-unavailable"
+
+
+def checked_name(name: str) -> str:
+    """A relative name that stays inside its folder, unchanged; anything else is refused."""
+    parts = name.split("/")
+    if (
+        any(part in ("", ".", "..") for part in parts)
+        or any(character in name for character in "\\:")
+        or not name.isprintable()
+        or parts[0] == SCRATCH
+    ):
+        raise IntegrityFailure(f"cannot use the name {name!r} in an archive: it does not stay inside its folder.")
+    return name
+
+
+def manifest(files: Mapping[str, bytes]) -> bytes:
+    """The manifest of a folder: sorted name to sha256, as canonical JSON."""
+    return canonical_json({checked_name(name): hashlib.sha256(data).hexdigest() for name, data in files.items()})
+
+
+class Archive:
+    """Files that are written once and never changed, under relative names."""
+
+    def __init__(self, url: str) -> None:
+        self._store = _open(url)
+
+    def write_once(self, path: str, data: bytes) -> None:
+        """Store a file; the same bytes again change nothing, other bytes under its name are refused."""
+        with self._reaching("write", checked_name(path)):
+            try:
+                self._store.create(path, data)
+            except FileExistsError:
+                if self._store.read(path) != data:
+                    raise IntegrityFailure(
+                        f"cannot write {path}: the archive holds other bytes under this name. "
+                        "Run `dpbayes audit` to see what was altered."
+                    ) from None
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one file."""
+        with self._reaching("read", checked_name(path)):
+            try:
+                return self._store.read(path)
+            except FileNotFoundError:
+                raise IntegrityFailure(
+                    f"cannot read {path}: the archive has no such file. Restore the archive from a copy."
+                ) from None
+
+    def exists(self, path: str) -> bool:
+        """Whether a file stands under this name."""
+        with self._reaching("read", checked_name(path)):
+            return self._store.exists(path)
+
+    def list(self, prefix: str = "") -> list[str]:
+        """The names of all files below a folder, sorted."""
+        folder = checked_name(prefix.rstrip("/")) if prefix else ""
+        with self._reaching("list", folder or "the archive"):
+            return self._store.list(folder)
+
+    def write_folder(self, path: str, files: Mapping[str, bytes]) -> str:
+        """Store a folder, or complete what a killed writer left, its manifest last; returns the manifest's sha256."""
+        if MANIFEST in files:
+            raise IntegrityFailure(
+                f"cannot write {path}: {MANIFEST} is the archive's own file. Name that file otherwise."
+            )
+        contents = manifest(files)
+        with self._reaching("write", checked_name(path)), self._store.exclusive():
+            if not self._store.exists(f"{path}/{MANIFEST}"):
+                self._clear_unfinished(path, files)
+            for name in sorted(files):
+                self.write_once(f"{path}/{name}", files[name])
+            self.write_once(f"{path}/{MANIFEST}", contents)
+        return hashlib.sha256(contents).hexdigest()
+
+    def read_folder(self, path: str) -> dict[str, bytes]:
+        """Every file of a finished folder but its manifest; a missing, altered or extra file is named."""
+        wanted = self._read_manifest(path)
+        present = {name.removeprefix(f"{path}/") for name in self.list(path)} - {MANIFEST}
+        for name in sorted(wanted.keys() ^ present):
+            reason = "is missing" if name in wanted else "is not in its manifest"
+            raise IntegrityFailure(f"cannot read {path}: {name} {reason}. Restore the folder from a copy.")
+        files = {name: self.read(f"{path}/{name}") for name in sorted(wanted)}
+        for name, data in files.items():
+            if hashlib.sha256(data).hexdigest() != wanted[name]:
+                raise IntegrityFailure(f"cannot read {path}: {name} was altered. Restore the folder from a copy.")
+        return files
+
+    def local_path(self, path: str) -> Path | None:
+        """Where a file or folder lies on this machine; None for an archive elsewhere."""
+        return self._store.root / checked_name(path) if isinstance(self._store, LocalStore) else None
+
+    def address(self, path: str) -> str:
+        """Where people find a file or folder: a local path or a URL."""
+        return self._store.address(checked_name(path))
+
+    def _read_manifest(self, path: str) -> dict[str, str]:
+        place = f"{path}/{MANIFEST}"
+        if not self.exists(place):
+            raise IntegrityFailure(
+                f"cannot read {path}: {MANIFEST} is missing. Run the command that writes it again, it was not finished."
+            )
+        data = self.read(place)
+        try:
+            wanted: Any = json.loads(data)
+            sound = isinstance(wanted, dict) and canonical_json(wanted) == data
+        except (ValueError, RecursionError):
+            sound, wanted = False, {}
+        if not sound:
+            raise IntegrityFailure(f"cannot read {path}: {MANIFEST} was altered. Restore the folder from a copy.")
+        return {checked_name(name): str(digest) for name, digest in wanted.items()}
+
+    def _clear_unfinished(self, path: str, files: Mapping[str, bytes]) -> None:
+        """Make way for the files of a folder that was never finished, hence never published."""
+        for place in self._store.list(path):
+            name = place.removeprefix(f"{path}/")
+            if name not in files:
+                raise IntegrityFailure(
+                    f"cannot finish {path}: it holds {name}, which is no part of it. Move that file away and run again."
+                )
+            if self._store.read(place) != files[name]:
+                self._store.remove(place)
+
+    @contextlib.contextmanager
+    def _reaching(self, verb: str, thing: str) -> Generator[None]:
+        try:
+            yield
+        except DpbayesError:
+            raise
+        except self._store.failures as error:
+            raise ArchiveUnavailable(_refusal(verb, thing, error)) from error
+
+
+def _open(url: str) -> Store:
+    protocol, separator, path = url.partition("://")
+    if not separator or protocol in ("file", "local"):
+        return LocalStore(Path(path or url).expanduser().absolute())
+    try:
+        return RemoteStore(url)
+    except Exception as error:
+        # the rest of the URL may hold a password
+        raise ArchiveUnavailable(_refusal("open", f"the archive on {protocol}", error)) from None
+
+
+def _refusal(verb: str, thing: str, error: Exception) -> str:
+    reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+    return f"cannot {verb} {thing}: {reason}. Make the archive reachable and writable, with room left, and run again."

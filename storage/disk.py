@@ -1,0 +1,86 @@
+"""Durable files and private folders of this machine: after a kill or a power cut a file is whole or absent."""
+
+import contextlib
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+from dpbayes_core.errors import DpbayesError
+
+
+class KeysExposed(DpbayesError):
+    """Other users of this machine could take the private keys."""
+
+    kind = "keys-exposed"
+
+
+def require_private(path: Path) -> None:
+    """Refuse a folder or file of keys that other users of this machine can open."""
+    if not os.access(path, os.R_OK):
+        raise DpbayesError(f"cannot use the keys in {path}: they belong to another user. Run as that user.")
+    if path.stat().st_mode & 0o077:
+        mode = "700" if path.is_dir() else "600"
+        raise KeysExposed(f"cannot use the keys in {path}: other users can open it. Run `chmod {mode} {path}`.")
+
+
+def make_folder(folder: Path, *, mode: int = 0o777) -> None:
+    """Make a folder and its parents so that they outlive a power cut."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(mode=mode)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise NotADirectoryError(f"{folder} is not a folder") from None
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o666) -> None:
+    """Write a new file durably: a kill at any moment leaves nothing or all of it. FileExistsError where one stands."""
+    if path.exists():
+        sync_folder(path.parent)  # its writer may have been killed before making the name durable
+        raise FileExistsError(path)
+    handle, part = _open_part(scratch, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.link(part, path)  # never overwrites, unlike a rename
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def _open_part(scratch: Path, mode: int) -> tuple[int, Path]:
+    """A new locked file in the scratch folder; the lock says that its writer lives."""
+    while True:
+        part = scratch / f"{secrets.token_hex(8)}.part"
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, part
+        os.close(handle)  # a sweep came between opening and locking: start over
+
+
+def sweep(scratch: Path) -> None:
+    """Remove the half-written files of writers that died."""
+    for part in scratch.glob("*.part"):
+        with contextlib.suppress(FileNotFoundError, BlockingIOError, PermissionError):
+            handle = os.open(part, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
+            finally:
+                os.close(handle)

@@ -1,0 +1,164 @@
+"""Where archived bytes live: a durable local folder, or any other fsspec file system. Whole files or nothing."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Protocol
+
+from storage.disk import create_file, make_folder, sweep
+
+SCRATCH = ".tmp"
+"""The folder of a local store that holds half-written files; never part of what is stored."""
+
+
+class Store(Protocol):
+    """Bytes under relative names. `create` raises FileExistsError, `read` FileNotFoundError."""
+
+    failures: tuple[type[Exception], ...]
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file, whole or not at all."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one file."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether the file stands."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Take away a file of something unfinished."""
+        ...
+
+    def list(self, folder: str) -> list[str]:
+        """The names of all files below a folder, sorted; none where there is no such folder."""
+        ...
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Keep other writers of several files out, where the store can."""
+        ...
+
+    def address(self, name: str) -> str:
+        """Where people find it."""
+        ...
+
+
+class LocalStore:
+    """A folder of this machine."""
+
+    failures: tuple[type[Exception], ...] = (OSError,)
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._scratch = root / SCRATCH
+        self._ready = False
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file, whole or not at all."""
+        self._prepare()
+        path = self.root / name
+        make_folder(path.parent)
+        create_file(path, data, scratch=self._scratch)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one file."""
+        return (self.root / name).read_bytes()
+
+    def exists(self, name: str) -> bool:
+        """Whether the file stands."""
+        return (self.root / name).is_file()
+
+    def remove(self, name: str) -> None:
+        """Take away a file of something unfinished."""
+        (self.root / name).unlink(missing_ok=True)
+
+    def list(self, folder: str) -> list[str]:
+        """The names of all files below a folder, sorted; none where there is no such folder."""
+        names: list[str] = []
+        for place, folders, files in os.walk(self.root / folder, onerror=_unless_absent):
+            if Path(place) == self.root and SCRATCH in folders:
+                folders.remove(SCRATCH)
+            names.extend((Path(place) / file).relative_to(self.root).as_posix() for file in files)
+        return sorted(names)
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Generator[None]:
+        """Keep other writers of several files out, until they or this process end."""
+        self._prepare()
+        with (self._scratch / "lock").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def address(self, name: str) -> str:
+        """Where people find it."""
+        return str(self.root / name)
+
+    def _prepare(self) -> None:
+        if not self._ready:
+            make_folder(self._scratch)
+            sweep(self._scratch)
+            self._ready = True
+
+
+def _unless_absent(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+class RemoteStore:
+    """Any other file system that fsspec opens by URL: whole files where it stores whole objects, and no locks."""
+
+    failures: tuple[type[Exception], ...] = (Exception,)  # every client library raises its own
+
+    def __init__(self, url: str) -> None:
+        from fsspec.core import url_to_fs  # only archives away from this machine need it
+
+        found: tuple[Any, str] = url_to_fs(url)
+        self._files, root = found
+        self._root = root.rstrip("/")
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file, as whole as the server makes it."""
+        place = self._place(name)
+        try:
+            self._files.pipe_file(place, data, mode="create")
+        except FileNotFoundError:  # object stores have no folders, other servers want them made
+            self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(place, data, mode="create")
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one file."""
+        return bytes(self._files.cat_file(self._place(name)))
+
+    def exists(self, name: str) -> bool:
+        """Whether the file stands."""
+        return bool(self._files.isfile(self._place(name)))
+
+    def remove(self, name: str) -> None:
+        """Take away a file of something unfinished."""
+        self._files.rm_file(self._place(name))
+
+    def list(self, folder: str) -> list[str]:
+        """The names of all files below a folder, sorted; none where there is no such folder."""
+        self._files.invalidate_cache()  # listings are cached; other processes write here too
+        place = self._place(folder).rstrip("/")
+        try:
+            found: list[str] = self._files.find(place)
+        except FileNotFoundError:
+            return []
+        return sorted(name[len(self._root) + 1 :] for name in found)
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """No lock: here two writers of one folder must bring the same bytes."""
+        return contextlib.nullcontext()
+
+    def address(self, name: str) -> str:
+        """Where people find it."""
+        return str(self._files.unstrip_protocol(self._place(name)))
+
+    def _place(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
