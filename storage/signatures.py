@@ -1,0 +1,201 @@
+"""Who says so: Ed25519 signatures in DSSE v1 envelopes, and the keys behind them."""
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import IntegrityFailure
+from storage.disk import create_file, make_folder, require_private, sweep
+
+PRIVATE_KEY = "signing.pem"
+PUBLIC_KEYS = "public"
+STATEMENT_TYPE = "application/vnd.in-toto+json"
+"""The payload type of an in-toto statement."""
+
+
+def fingerprint_of(public_key: bytes) -> str:
+    """The name of a public key: sha256 of its 32 raw bytes, in hex."""
+    return f"SHA256:{hashlib.sha256(public_key).hexdigest()}"
+
+
+def read_public_key(pem: bytes) -> tuple[str, bytes]:
+    """The fingerprint and the 32 raw bytes of an exported public key."""
+    try:
+        key = serialization.load_pem_public_key(pem)
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise IntegrityFailure("cannot read a public key: it is no Ed25519 key in PEM form. Export it again.")
+    raw = key.public_bytes_raw()
+    return fingerprint_of(raw), raw
+
+
+def trusted_keys(folder: Path) -> dict[str, bytes]:
+    """Fingerprint to public key, for every present and past key of a keys folder."""
+    return dict(read_public_key(path.read_bytes()) for path in sorted((folder / PUBLIC_KEYS).glob("*.pem")))
+
+
+class Signer:
+    """The present private key of a home. Made only by `create` and `load`; it never leaves this process."""
+
+    def __init__(self, private: Ed25519PrivateKey, trusted: Mapping[str, bytes]) -> None:
+        self._private = private
+        self.public_key = private.public_key().public_bytes_raw()
+        self.fingerprint = fingerprint_of(self.public_key)
+        self.trusted: Mapping[str, bytes] = {**trusted, self.fingerprint: self.public_key}
+
+    def __repr__(self) -> str:
+        return f"Signer(fingerprint={self.fingerprint}, private=withheld)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Signer must not leave this process: load it where it is needed")
+
+    @classmethod
+    def create(cls, folder: Path) -> "Signer":
+        """Make the key of a new keys folder; a key that stands there is kept."""
+        make_folder(folder, mode=0o700)
+        require_private(folder)
+        sweep(folder)
+        if trusted_keys(folder) and not (folder / PRIVATE_KEY).exists():
+            raise IntegrityFailure(f"cannot make a new key: {folder} lost its private key. Restore it from a copy.")
+        private = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        _keep(folder / PRIVATE_KEY, private, scratch=folder)
+        signer = cls.load(folder)
+        make_folder(folder / PUBLIC_KEYS, mode=0o700)
+        place = folder / PUBLIC_KEYS / public_key_name(signer.fingerprint)
+        _keep(place, signer.export_public_key(), scratch=folder)
+        return signer
+
+    @classmethod
+    def load(cls, folder: Path) -> "Signer":
+        """Open the present key of a keys folder, which must be closed to other users."""
+        path = folder / PRIVATE_KEY
+        if not path.is_file():
+            raise IntegrityFailure(f"cannot sign: {path} is missing. Restore the keys folder from a copy.")
+        require_private(folder)
+        require_private(path)
+        try:
+            private = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        except (ValueError, TypeError):
+            private = None
+        if not isinstance(private, Ed25519PrivateKey):
+            raise IntegrityFailure(f"cannot sign: {path} holds no Ed25519 key. Restore the keys folder from a copy.")
+        return cls(private, trusted_keys(folder))
+
+    def export_public_key(self) -> bytes:
+        """The public key in PEM form, for auditors."""
+        return self._private.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+
+    def sign(self, payload_type: str, payload: bytes) -> dict[str, Any]:
+        """A DSSE v1 envelope around the payload."""
+        signature = self._private.sign(pre_authentication(payload_type, payload))
+        return {
+            "payload": base64.b64encode(payload).decode(),
+            "payloadType": payload_type,
+            "signatures": [{"keyid": self.fingerprint, "sig": base64.b64encode(signature).decode()}],
+        }
+
+
+def public_key_name(fingerprint: str) -> str:
+    """The file name of a public key."""
+    return f"{fingerprint.removeprefix('SHA256:')}.pem"
+
+
+def pre_authentication(payload_type: str, payload: bytes) -> bytes:
+    """What a DSSE v1 signature covers: type and payload, each behind its length in bytes."""
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def verify(
+    envelope: Mapping[str, Any],
+    trusted: Mapping[str, bytes],
+    *,
+    payload_type: str | None = None,
+    thing: str = "the envelope",
+) -> bytes:
+    """The payload of an envelope that a trusted key signed; `payload_type` also asks that it is of that type."""
+    try:
+        kind: str = envelope["payloadType"]
+        payload = _base64(envelope["payload"])
+        signatures = [(str(each["keyid"]), _base64(each["sig"])) for each in envelope["signatures"]]
+        covered = pre_authentication(kind, payload)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise IntegrityFailure(f"cannot trust {thing}: it is not a DSSE envelope. Restore it from a copy.") from None
+    known = [(trusted[keyid], signature) for keyid, signature in signatures if keyid in trusted]
+    if not known:
+        raise IntegrityFailure(
+            f"cannot trust {thing}: no trusted key signed it. Pass the signer's fingerprint if you do."
+        )
+    if not any(_signed(key, signature, covered) for key, signature in known):
+        raise IntegrityFailure(f"cannot trust {thing}: its signature does not match. Restore it from a copy.")
+    if payload_type not in (None, kind):
+        raise IntegrityFailure(f"cannot trust {thing}: something else was signed, of type {kind!r}.")
+    return payload
+
+
+def verify_stored(data: bytes, trusted: Mapping[str, bytes], *, payload_type: str, thing: str) -> bytes:
+    """`verify` for a stored file, which must also be canonical JSON of exactly the DSSE fields: no byte is free."""
+    try:
+        envelope: Any = json.loads(data)
+        fields = [set(envelope), *(set(each) for each in envelope["signatures"])]
+        sound = canonical_json(envelope) == data and fields == [_FIELDS, _SIGNATURE_FIELDS]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        sound, envelope = False, {}
+    if not sound:
+        raise IntegrityFailure(f"cannot trust {thing}: it is not the file that was written. Restore it from a copy.")
+    return verify(envelope, trusted, payload_type=payload_type, thing=thing)
+
+
+def statement(subjects: Sequence[Mapping[str, str]], predicate_type: str, predicate: Mapping[str, Any]) -> bytes:
+    """An in-toto Statement v1 about files given as {name, sha256}, as canonical JSON."""
+    named = [{"digest": {"sha256": each["sha256"]}, "name": each["name"]} for each in subjects]
+    return canonical_json(
+        {
+            "_type": "https://in-toto.io/Statement/v1",
+            "predicate": dict(predicate),
+            "predicateType": predicate_type,
+            "subject": named,
+        }
+    )
+
+
+_FIELDS = {"payload", "payloadType", "signatures"}
+_SIGNATURE_FIELDS = {"keyid", "sig"}
+
+
+def _base64(text: str) -> bytes:
+    """Standard base64 in its one spelling: unused bits and the other alphabet would leave bytes free to change."""
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:
+        raise binascii.Error("not canonical")
+    return data
+
+
+def _signed(key: bytes, signature: bytes, covered: bytes) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, covered)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _keep(path: Path, data: bytes, *, scratch: Path) -> None:
+    """Write a key file once; whoever was first is right."""
+    try:
+        create_file(path, data, scratch=scratch, mode=0o600)
+    except FileExistsError:
+        return
