@@ -1,0 +1,170 @@
+"""Signed copies of ledger entries, kept away from the database, so that a rewritten or restored ledger is found out."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import DpbayesError, IntegrityFailure
+from storage.archive import Archive
+from storage.signatures import Signer, public_key_name, read_public_key, verify_stored
+
+ANCHOR_TYPE = "application/vnd.dpbayes.ledger-entry+json"
+"""The payload type of an anchor: the ledger entry's record as canonical JSON."""
+
+Record = Mapping[str, Any]
+"""A ledger entry as plain data: seq, kind, key, payload, release, prev_hash, hash."""
+
+
+class Recorded(Protocol):
+    """A ledger entry."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Its record."""
+        ...
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing an audit looked at, and what it found."""
+
+    check: str
+    ok: bool
+    detail: str
+
+
+def anchor_name(seq: int) -> str:
+    """Where the anchor of an entry lies in the archive."""
+    return f"anchors/{seq:09d}.json"
+
+
+class Anchors:
+    """The anchors of one archive; without a signer they can only be read."""
+
+    def __init__(self, archive: Archive, signer: Signer | None) -> None:
+        self._archive = archive
+        self._signer = signer
+
+    def write(self, record: Record) -> None:
+        """Sign and store an entry's record; the same record again changes nothing, another one is refused."""
+        if self._signer is None:
+            raise DpbayesError("cannot write an anchor: these anchors were opened without a key. Open the home's own.")
+        seq: int = record["seq"]
+        envelope = self._signer.sign(ANCHOR_TYPE, canonical_json(record))
+        try:
+            self._archive.write_once(anchor_name(seq), canonical_json(envelope))
+        except IntegrityFailure:
+            if not _same(self.read(seq, self._signer.trusted), record):  # the same, signed by a past key, is fine
+                raise IntegrityFailure(
+                    f"cannot anchor ledger entry {seq}: {anchor_name(seq)} holds another entry of that number. "
+                    "Was the ledger restored from a backup? Run `dpbayes audit`."
+                ) from None
+
+    def exists(self, seq: int) -> bool:
+        """Whether an entry has its anchor."""
+        return self._archive.exists(anchor_name(seq))
+
+    def newest(self) -> int:
+        """The highest anchored number, by name alone; 0 where nothing is anchored."""
+        return max(self._numbers(), default=0)
+
+    def check_newest(self, entry_at: Callable[[int], Recorded | None]) -> None:
+        """Refuse a ledger that is not the one last anchored; the chain ties every earlier entry to that one."""
+        seq = self.newest()
+        if seq == 0 or self._signer is None:
+            return
+        entry = entry_at(seq)
+        if entry is None or not _same(self.read(seq, self._signer.trusted), entry.to_record()):
+            what = "lacks that entry" if entry is None else "holds another entry there"
+            raise IntegrityFailure(
+                f"cannot use the ledger: {anchor_name(seq)} was written for it and it {what}. "
+                "Was it restored from a backup? Run `dpbayes audit`."
+            )
+
+    def read(self, seq: int, trusted: Mapping[str, bytes]) -> dict[str, Any]:
+        """The verified record of one anchor."""
+        name = anchor_name(seq)
+        payload = verify_stored(self._archive.read(name), trusted, payload_type=ANCHOR_TYPE, thing=name)
+        record: Any = json.loads(payload)
+        if not isinstance(record, dict) or canonical_json(record) != payload or record.get("seq") != seq:
+            raise IntegrityFailure(f"cannot trust {name}: it is the anchor of another entry. Restore it from a copy.")
+        return record
+
+    def read_all(self, trusted: Mapping[str, bytes]) -> list[dict[str, Any]]:
+        """Every verified record, in the ledger's order."""
+        return [self.read(seq, trusted) for seq in self._numbers()]
+
+    def missing(self, entries: Sequence[Record]) -> list[Record]:
+        """Entries without an anchor: a run was killed after its commit, and the caller writes them now."""
+        anchored = set(self._numbers())
+        return [entry for entry in entries if entry["seq"] not in anchored]
+
+    def check(self, entries: Sequence[Record], trusted: Mapping[str, bytes]) -> list[Check]:
+        """What an audit asks: anchors are genuine, the ledger holds every anchored entry, none was left out."""
+        records: dict[int, dict[str, Any]] = {}
+        forged: list[str] = []
+        for seq in self._numbers():
+            try:
+                records[seq] = self.read(seq, trusted)
+            except IntegrityFailure as failure:
+                forged.append(str(failure))
+        return [_genuine(forged, records), _held(records, entries), _complete(self.missing(entries), entries)]
+
+    def publish_key(self) -> None:
+        """Store the signer's public key beside the anchors, for auditors who know its fingerprint."""
+        if self._signer is not None:
+            self._archive.write_once(
+                f"{_KEYS}/{public_key_name(self._signer.fingerprint)}", self._signer.export_public_key()
+            )
+
+    def published_keys(self) -> dict[str, bytes]:
+        """Fingerprint to public key of every published key: trust only those whose fingerprint you know."""
+        return dict(read_public_key(self._archive.read(name)) for name in self._archive.list(_KEYS))
+
+    def _numbers(self) -> list[int]:
+        found = (re.fullmatch(r"anchors/(\d{9,})\.json", name) for name in self._archive.list("anchors"))
+        return sorted(int(match[1]) for match in found if match)
+
+
+_KEYS = "keys"
+_SHOWN = 3
+
+
+def _same(one: Record, other: Record) -> bool:
+    return canonical_json(one) == canonical_json(other)
+
+
+def _genuine(forged: Sequence[str], records: Mapping[int, Record]) -> Check:
+    more = f" So are {len(forged) - _SHOWN} more." if len(forged) > _SHOWN else ""
+    detail = " ".join(forged[:_SHOWN]) + more if forged else f"{len(records)} anchors carry a trusted signature"
+    return Check("anchors are genuine", not forged, detail)
+
+
+def _held(records: Mapping[int, Record], entries: Sequence[Record]) -> Check:
+    """A ledger that lost or changed what was once anchored was rewritten, or restored from a backup."""
+    ledger = {entry["seq"]: entry for entry in entries}
+    lost = [seq for seq in records if seq not in ledger]
+    changed = [seq for seq, record in records.items() if seq in ledger and not _same(record, ledger[seq])]
+    found = [f"the ledger lacks entry {_numbers(lost)}: was it restored from a backup?"] if lost else []
+    found += [f"the ledger's entry {_numbers(changed)} is not the one that was anchored"] if changed else []
+    return Check("the ledger holds every anchored entry", not found, "; ".join(found) or "it does")
+
+
+def _complete(missing: Sequence[Record], entries: Sequence[Record]) -> Check:
+    """The last entry may lack its anchor for a moment, or until the next command if a run was killed there."""
+    numbers = [entry["seq"] for entry in missing]
+    last = max((entry["seq"] for entry in entries), default=None)
+    if not numbers:
+        detail = "each has its anchor"
+    elif numbers == [last]:
+        detail = f"entry {last} is not anchored yet: the next command that opens the ledger does it"
+    else:
+        detail = f"entry {_numbers(numbers)} has no anchor: a run was killed there, or anchors were taken away"
+    return Check("every ledger entry is anchored", numbers in ([], [last]), detail)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    shown = ", ".join(str(number) for number in numbers[:_SHOWN])
+    return shown + (" and more" if len(numbers) > _SHOWN else "")
