@@ -1,0 +1,92 @@
+"""Mechanisms are data, described once: the ledger prices them, a release carries them, a sampler reads them."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.accounting import Cost
+from dpbayes_core.mechanisms.gaussian import GaussianMechanism, gaussian_for
+from dpbayes_core.mechanisms.laplace import LaplaceMechanism, laplace_for
+from dpbayes_core.noise import NoiseSource
+
+__all__ = [
+    "MECHANISMS",
+    "GaussianMechanism",
+    "LaplaceMechanism",
+    "Mechanism",
+    "gaussian_for",
+    "laplace_for",
+    "mechanism_from_record",
+]
+
+Floats = NDArray[np.float64]
+
+
+class Mechanism(Protocol):
+    """Noise on a vector of exact statistics: its parameters, its price, its law."""
+
+    name: ClassVar[str]
+    norm: ClassVar[str]
+
+    @property
+    def sensitivity(self) -> float:
+        """The most a neighbour moves the entries the noise is added to, in `norm`, output grid included."""
+        ...
+
+    @property
+    def grid(self) -> int:
+        """The entries are multiples of 2^-grid."""
+        ...
+
+    @property
+    def scale(self) -> float:
+        """The noise scale where the noise is added."""
+        ...
+
+    @property
+    def scales(self) -> Floats:
+        """The noise scale of each entry, in standardised units."""
+        ...
+
+    def cost(self) -> Cost:
+        """What a release charges to every cap that covers it."""
+        ...
+
+    def certified_loss(self, noise: NoiseSource) -> float:
+        """What the noise source itself says a release costs, in the mechanism's own measure."""
+        ...
+
+    def release(self, noise: NoiseSource, values: Floats) -> Floats:
+        """The noisy statistics."""
+        ...
+
+    def log_density(self, residual: Floats) -> Floats:
+        """Log density of the noise, entry by entry."""
+        ...
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        ...
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of `to_record`."""
+        ...
+
+
+MECHANISMS: Mapping[str, type[Mechanism]] = {
+    LaplaceMechanism.name: LaplaceMechanism,
+    GaussianMechanism.name: GaussianMechanism,
+}
+
+
+def mechanism_from_record(record: Mapping[str, Any]) -> Mechanism:
+    """The mechanism that a record describes."""
+    known = MECHANISMS.get(record["name"])
+    if known is None:
+        raise ValueError(
+            f"cannot read a mechanism record: its name is not one of {', '.join(MECHANISMS)}. Update dpbayes."
+        )
+    return known.from_record(record)

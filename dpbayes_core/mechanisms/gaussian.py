@@ -1,0 +1,154 @@
+"""Gaussian noise on a vector of statistics: zCDP, with a scale per entry by power-of-two weights."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.accounting import UNITS, Cost, analytic_gaussian_epsilon, cap_rho_units, largest_rho, limit_units
+from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, check_statistics
+from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
+
+if TYPE_CHECKING:
+    from dpbayes_core.sensitivity import Sensitivity
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianMechanism:
+    """Independent Gaussian noise on weighted entries, unweighted afterwards. Priced by the ledger, read by the sampler.
+
+    A heavier entry gets less noise. Weights are powers of two, so that weighting and unweighting are exact.
+    """
+
+    name: ClassVar[str] = "gaussian"
+    norm: ClassVar[str] = "L2"
+
+    rho: float  # zCDP; means the decimal it prints as
+    epsilon: float | None = None  # with delta: the cap that this release alone would fill, if stated so
+    delta: float | None = None
+    sensitivity: float  # L2 of the weighted entries under the release's neighbour relation, output grid included
+    weights: tuple[float, ...]  # one per entry
+    grid: int  # the entries are multiples of 2^-grid
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(n) and n > 0 for n in (self.rho, self.sensitivity)) or limit_units(self.rho) == 0:
+            raise ValueError("cannot make Gaussian noise: rho or sensitivity is not positive. State a positive one.")
+        if not self.weights or self.grid > -GRID_EXPONENT:
+            raise ValueError("cannot make Gaussian noise: no entries, or a grid finer than the noise's. Coarsen it.")
+        if not all(math.isfinite(w) and w > 0 and math.frexp(w)[0] == 0.5 for w in self.weights):
+            raise ValueError("cannot make Gaussian noise: a weight is not a power of two. Round it down to one.")
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError("cannot make Gaussian noise: epsilon and delta go together. State both or neither.")
+        if self.epsilon is None or self.delta is None:
+            return
+        if limit_units(self.rho) > cap_rho_units(self.epsilon, self.delta):
+            raise ValueError("cannot make Gaussian noise: rho exceeds the stated epsilon and delta. Lower rho.")
+
+    @property
+    def scale(self) -> float:
+        """The least deviation at which the noise source certifies no more than rho; of the weighted entries."""
+        entries = root_up(Fraction(len(self.weights)))
+        moved = Fraction(self.sensitivity) + entries * Fraction(2) ** GRID_EXPONENT
+        return float_up(moved * HEADROOM * root_up(Fraction(UNITS, 2 * limit_units(self.rho))))
+
+    @property
+    def scales(self) -> Floats:
+        """The standard deviation of each entry's noise, in standardised units."""
+        return self.scale / np.array(self.weights)
+
+    @cached_property
+    def exact_epsilon(self) -> float | None:
+        """The tighter epsilon that this release satisfies alone at its delta; for reading, never charged."""
+        if self.delta is None:
+            return None
+        entries = root_up(Fraction(len(self.weights)))
+        moved = Fraction(self.sensitivity) + entries * Fraction(2) ** GRID_EXPONENT
+        return analytic_gaussian_epsilon(moved, self.scale, self.delta)
+
+    def cost(self) -> Cost:
+        """The stated rho, exactly; no pure epsilon."""
+        return Cost(None, limit_units(self.rho))
+
+    def certified_loss(self, noise: NoiseSource) -> float:
+        """What the noise source itself says a release costs in rho."""
+        return noise.gaussian_loss(len(self.weights), self.scale, self.sensitivity)
+
+    def release(self, noise: NoiseSource, values: Floats) -> Floats:
+        """The noisy statistics; refused where the noise source certifies more than is charged."""
+        check_statistics(values, len(self.weights))
+        if not Fraction(self.certified_loss(noise)) * UNITS <= limit_units(self.rho):
+            raise ValueError("cannot release by gaussian: the noise source certifies a larger loss. Nothing was spent.")
+        weights = np.array(self.weights)
+        return noise.gaussian(values * weights, self.scale) / weights
+
+    def log_density(self, residual: Floats) -> Floats:
+        """Log density of the noise, entry by entry."""
+        return -0.5 * (residual / self.scales) ** 2 - np.log(self.scales * math.sqrt(2 * math.pi))
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {
+            "delta": self.delta,
+            "epsilon": self.epsilon,
+            "exact_epsilon": self.exact_epsilon,
+            "grid": self.grid,
+            "name": self.name,
+            "norm": self.norm,
+            "rho": self.rho,
+            "scale": self.scale,
+            "sensitivity": self.sensitivity,
+            "weights": list(self.weights),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "GaussianMechanism":
+        """The inverse of `to_record`; a record whose scale does not follow from its parameters is refused."""
+        mechanism = cls(
+            rho=record["rho"],
+            epsilon=record["epsilon"],
+            delta=record["delta"],
+            sensitivity=record["sensitivity"],
+            weights=tuple(record["weights"]),
+            grid=record["grid"],
+        )
+        if mechanism.to_record() != dict(record):
+            raise ValueError("cannot read a gaussian record: its parts contradict each other. Fetch it again.")
+        return mechanism
+
+
+def gaussian_for(
+    sensitivity: "Sensitivity",
+    *,
+    grid: int,
+    epsilon: float | Decimal | None = None,
+    delta: float | Decimal | None = None,
+    rho: float | Decimal | None = None,
+) -> GaussianMechanism:
+    """Gaussian noise of a stated rho, or the one that fills a cap of (epsilon, delta) alone."""
+    weight_norm = root_up(sum((Fraction(w) ** 2 for w in sensitivity.weights), Fraction(0)))
+    moved = float_up(Fraction(sensitivity.l2) + weight_norm * Fraction(2) ** -grid)
+    if rho is not None and epsilon is None and delta is None:
+        return GaussianMechanism(rho=_stated(rho), sensitivity=moved, weights=tuple(sensitivity.weights), grid=grid)
+    if rho is None and epsilon is not None and delta is not None:
+        stated_epsilon, stated_delta = _stated(epsilon), _stated(delta)
+        return GaussianMechanism(
+            rho=largest_rho(stated_epsilon, stated_delta),
+            epsilon=stated_epsilon,
+            delta=stated_delta,
+            sensitivity=moved,
+            weights=tuple(sensitivity.weights),
+            grid=grid,
+        )
+    raise ValueError("cannot make Gaussian noise: its loss is not clear. State either rho or epsilon with delta.")
+
+
+def _stated(value: float | Decimal) -> float:
+    return value if isinstance(value, float) else printed_down(value)

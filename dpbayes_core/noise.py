@@ -1,0 +1,164 @@
+"""Where privacy noise comes from: OpenDP's exact samplers, and a seeded double for tests."""
+
+import math
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from opendp.mod import Measurement
+
+Floats = NDArray[np.float64]
+GRID_EXPONENT = -40  # values are rounded to multiples of 2^-40 before, and noise is a multiple of 2^-40
+
+
+class NoiseSource(Protocol):
+    """Adds noise to statistics and certifies what that costs; only a `trusted` one may make a release."""
+
+    @property
+    def identity(self) -> str:
+        """What made the noise, for the ledger; never a seed."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the ledger may charge a release made with it."""
+        ...
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        """The values plus independent Laplace noise."""
+        ...
+
+    def gaussian(self, values: Floats, scale: float) -> Floats:
+        """The values plus independent Gaussian noise of standard deviation `scale`."""
+        ...
+
+    def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
+        """An upper bound on the pure epsilon of `laplace` on that many entries at this L1 sensitivity."""
+        ...
+
+    def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
+        """An upper bound on the zCDP rho of `gaussian` on that many entries at this L2 sensitivity."""
+        ...
+
+
+def check_statistics(values: Floats, entries: int) -> None:
+    """Refuses what a sampler would quietly turn into something else: wrong type or length, NaN, infinities, nothing."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64:  # pyright: ignore[reportUnnecessaryIsInstance] -- privacy rests on it
+        raise ValueError("cannot add noise to statistics: they are not float64. Convert them exactly first.")
+    if values.ndim != 1 or len(values) == 0 or len(values) != entries:
+        raise ValueError("cannot add noise to statistics: there must be one per declared entry. Give a plain vector.")
+    if not np.isfinite(values).all():
+        raise ValueError("cannot add noise to statistics: some are not finite. Clip before summing.")
+
+
+def check_scale(scale: float) -> None:
+    """Refuses a scale that would add no noise, or nothing but noise."""
+    if not (math.isfinite(scale) and scale > 0):
+        raise ValueError("cannot add noise: its scale is not a positive finite number. State a positive loss.")
+
+
+class OpenDPNoise:
+    """Exact discrete Laplace and Gaussian noise on a 2^-40 grid, from the operating system's entropy."""
+
+    trusted = True
+
+    @property
+    def identity(self) -> str:
+        """Library, version and grid."""
+        from opendp.mod import __version__
+
+        return f"opendp {__version__}, k={GRID_EXPONENT}"
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        """The values plus independent Laplace noise."""
+        check_statistics(values, np.size(values))
+        return _draw(_laplace_measurement(len(values), scale), values)
+
+    def gaussian(self, values: Floats, scale: float) -> Floats:
+        """The values plus independent Gaussian noise."""
+        check_statistics(values, np.size(values))
+        return _draw(_gaussian_measurement(len(values), scale), values)
+
+    def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
+        """The pure epsilon of OpenDP's own map, which counts the rounding to its grid."""
+        return float(_laplace_measurement(entries, scale).map(sensitivity))
+
+    def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
+        """The zCDP rho of OpenDP's own map, which counts the rounding to its grid."""
+        return float(_gaussian_measurement(entries, scale).map(sensitivity))
+
+
+def _laplace_measurement(entries: int, scale: float) -> "Measurement":
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+    from opendp.mod import enable_features
+
+    check_scale(scale)
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T=float, nan=False), size=entries)
+    return make_laplace(domain, l1_distance(T=float), scale=scale, k=GRID_EXPONENT)
+
+
+def _gaussian_measurement(entries: int, scale: float) -> "Measurement":
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
+
+    check_scale(scale)
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T=float, nan=False), size=entries)
+    return make_gaussian(domain, l2_distance(T=float), scale=scale, k=GRID_EXPONENT)
+
+
+def _draw(measurement: "Measurement", values: Floats) -> Floats:
+    failed = False
+    noisy = np.empty(0)
+    try:
+        noisy = np.array(measurement(values.tolist()), dtype=np.float64)
+    except Exception:  # whatever the library says may quote its argument
+        failed = True
+    if failed or noisy.shape != values.shape or not np.isfinite(noisy).all():
+        raise RuntimeError("cannot add noise to statistics: OpenDP refused them. Nothing was released.")
+    return noisy
+
+
+class SeededNoise:
+    """Reproducible noise for tests: anyone who knows the seed can remove it, so no ledger takes it."""
+
+    trusted = False
+
+    def __init__(self, seed: int, *, i_know_this_is_not_private: Literal[True]) -> None:
+        if i_know_this_is_not_private is not True:  # pyright: ignore[reportUnnecessaryComparison] -- for untyped callers
+            raise ValueError("cannot make seeded noise: it protects nobody. Opt in explicitly, in tests only.")
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    @property
+    def identity(self) -> str:
+        """Says what it is; the seed stays here."""
+        return "seeded test double, not private"
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        """The values plus floating-point Laplace noise."""
+        check_statistics(values, np.size(values))
+        check_scale(scale)
+        return values + self._generator.laplace(0.0, scale, len(values))
+
+    def gaussian(self, values: Floats, scale: float) -> Floats:
+        """The values plus floating-point Gaussian noise."""
+        check_statistics(values, np.size(values))
+        check_scale(scale)
+        return values + self._generator.normal(0.0, scale, len(values))
+
+    def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
+        """What ideal noise would cost."""
+        check_scale(scale)
+        return sensitivity / scale
+
+    def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
+        """What ideal noise would cost."""
+        check_scale(scale)
+        return (sensitivity / scale) ** 2 / 2
