@@ -1,0 +1,15 @@
+"""What must not leave the process that computed it."""
+
+from typing import NoReturn
+
+
+class Confidential:
+    """Base of values made from rows: they are never printed, copied deeply, or pickled."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(values=withheld)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"cannot copy or send {type(self).__name__}: it is confidential. Release statistics of it instead."
+        )
