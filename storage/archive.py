@@ -86,7 +86,9 @@ class Archive:
             )
         contents = manifest(files)
         with self._reaching("write", checked_name(path)), self._store.exclusive():
-            if not self._store.exists(f"{path}/{MANIFEST}"):
+            if self._store.exists(f"{path}/{MANIFEST}"):
+                self._refuse_change(path, json.loads(contents))
+            else:
                 self._clear_unfinished(path, files)
             for name in sorted(files):
                 self.write_once(f"{path}/{name}", files[name])
@@ -129,6 +131,15 @@ class Archive:
         if not sound:
             raise IntegrityFailure(f"cannot read {path}: {MANIFEST} was altered. Restore the folder from a copy.")
         return {checked_name(name): str(digest) for name, digest in wanted.items()}
+
+    def _refuse_change(self, path: str, wanted: Mapping[str, str]) -> None:
+        """A finished folder takes back what it lost, and nothing else."""
+        finished = self._read_manifest(path)
+        for name in sorted(wanted.keys() | finished.keys()):
+            if wanted.get(name) != finished.get(name):
+                raise IntegrityFailure(
+                    f"cannot write {path}: it is finished, and {name} would change. Run `dpbayes audit` to see why."
+                )
 
     def _clear_unfinished(self, path: str, files: Mapping[str, bytes]) -> None:
         """Make way for the files of a folder that was never finished, hence never published."""
