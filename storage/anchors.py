@@ -101,6 +101,11 @@ class Anchors:
         anchored = set(self._numbers())
         return [entry for entry in entries if entry["seq"] not in anchored]
 
+    def unanchored(self, head: int) -> list[int]:
+        """The numbers up to a ledger's last that have no anchor: of killed runs, not always the newest ones."""
+        anchored = set(self._numbers())
+        return [seq for seq in range(1, head + 1) if seq not in anchored]
+
     def check(self, entries: Sequence[Record], trusted: Mapping[str, bytes]) -> list[Check]:
         """What an audit asks: anchors are genuine, the ledger holds every anchored entry, none was left out."""
         records: dict[int, dict[str, Any]] = {}

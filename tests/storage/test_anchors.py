@@ -161,6 +161,13 @@ def test_anchors_taken_away_are_found(anchors: Anchors, signer: Signer, tmp_path
     assert [entry["seq"] for entry in anchors.missing(entries)] == gone
 
 
+def test_a_gap_left_by_one_of_two_workers_is_named(anchors: Anchors) -> None:
+    entries = ledger(5)
+    anchor(anchors, [entries[0], entries[2]])
+    assert anchors.unanchored(5) == [2, 4, 5]
+    assert anchors.unanchored(0) == []
+
+
 def test_the_newest_anchor_must_be_in_the_ledger(anchors: Anchors) -> None:
     entries = ledger(3)
     anchors.check_newest(lambda seq: None)  # nothing was ever anchored
