@@ -21,7 +21,7 @@ UNIT = 2 ** (BITS - 1)  # the integer of 1: the constant, an indicator that is o
 
 @dataclass(frozen=True, repr=False, eq=False)
 class EncodedRows(Confidential):
-    """Rows as (rows, m) integers in [-UNIT, UNIT], held as float64. Made only by `encode`."""
+    """Rows as (rows, m) integers in [-UNIT, UNIT], held as float64. Made by `encode`, or chosen from what it made."""
 
     schema: RegressionSchema
     matrix: Floats
