@@ -1,0 +1,1 @@
+"""The wages example: fifty thousand synthetic employees, observed every month."""

@@ -1,0 +1,75 @@
+"""Reads a study file: one Study, or one StudyInvalid that names the line, the field and what to do."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dpbayes_core.errors import StudyInvalid
+from storage.study.checks import flaws
+from storage.study.flaw import Flaw, shown
+from storage.study.models import StudyFile
+from storage.study.study import Study
+from storage.study.unavailable import unavailable_in
+from storage.study.words import flaws_of
+from storage.study.yaml12 import Document, parse
+
+LARGEST_FILE = 1_000_000
+
+
+def load_study(path: Path | str) -> Study:
+    """The study in a file, checked as a whole."""
+    path = Path(path)
+    try:
+        text = _read(path)
+        return Study(path=path.absolute(), text=text, file=_checked(parse(_decoded(text))))
+    except Flaw as flaw:
+        sentence = str(flaw)
+    raise StudyInvalid(f"cannot read study {shown(path.name or str(path))}: {sentence}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise Flaw((), "it is a folder", "Name the study file in it, study.yaml for instance")
+        if not path.exists():
+            raise Flaw((), "there is no such file", "Check the path, or make a study with dpbayes init")
+        if not path.is_file():
+            raise Flaw((), "it is not a file", "Name a study file")
+        with path.open("rb") as file:
+            text = file.read(LARGEST_FILE + 1)
+    except PermissionError:
+        raise Flaw((), "you may not read it", "Ask its owner for permission") from None
+    except (OSError, ValueError):  # ValueError: a null character in the path
+        raise Flaw((), "it cannot be opened", "Check the path and the disk") from None
+    if len(text) > LARGEST_FILE:
+        raise Flaw((), "it is larger than any study file", "Keep it under 1 MB, or check what file this is")
+    return text
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise Flaw((), "it is not UTF-8 text", "Save it as UTF-8", line) from None
+
+
+def _checked(document: Document) -> StudyFile:
+    if not isinstance(document.value, dict):
+        raise Flaw((), "it is not a list of keys and values", "Start with study: and its name", 1)
+    if flaw := _first(unavailable_in(document.value), document):
+        raise flaw
+    try:
+        file = StudyFile.model_validate(document.value)
+    except ValidationError as error:
+        raise _first(flaws_of(error), document) or Flaw((), "it is not a study", "See the study reference") from None
+    if flaw := _first(flaws(file), document):
+        raise flaw
+    return file
+
+
+def _first(found: Iterable[Flaw], document: Document) -> Flaw | None:
+    """The flaw that stands first in the file, with its line."""
+    placed = [Flaw(flaw.place, flaw.what, flaw.remedy, document.line(flaw.place) or 1) for flaw in found]
+    return min(placed, key=lambda flaw: flaw.line or 0, default=None)

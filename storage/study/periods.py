@@ -1,0 +1,109 @@
+"""Periods by their canonical names: the only text that ever becomes part of a path."""
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import total_ordering
+from typing import Literal
+
+from dpbayes_core.errors import StudyInvalid
+from storage.study.flaw import shown
+
+Grain = Literal["month", "quarter", "year", "day"]
+
+MOST_PERIODS = 1000
+_FIRST_YEAR = 1000  # years of four digits sort as text
+
+_EXAMPLES: dict[Grain, str] = {"month": "2026-01", "quarter": "2026-Q1", "year": "2026", "day": "2026-01-31"}
+_PATTERNS: dict[Grain, re.Pattern[str]] = {
+    "month": re.compile(r"([0-9]{4})-([0-9]{2})"),
+    "quarter": re.compile(r"([0-9]{4})-Q([1-4])"),
+    "year": re.compile(r"([0-9]{4})"),
+    "day": re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})"),
+}
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Period:
+    """A stretch of the calendar, named in the one way its grain allows."""
+
+    grain: Grain
+    first_day: date
+
+    @classmethod
+    def parse(cls, text: str, grain: Grain) -> "Period":
+        """The period of that canonical name; anything else is StudyInvalid."""
+        match = _PATTERNS[grain].fullmatch(text)
+        numbers = [int(group) for group in match.groups()] if match else []
+        try:
+            return cls(grain, _first_day(grain, numbers))
+        except ValueError:
+            raise StudyInvalid(
+                f"cannot use period {shown(text) or '(empty)'}: it is not the canonical name of a {grain}. "
+                f"Write a real {grain} like {_EXAMPLES[grain]}."
+            ) from None
+
+    @classmethod
+    def range(cls, text: str, grain: Grain) -> tuple["Period", ...]:
+        """The periods from A to B inclusive of `A..B`, or the one named."""
+        ends = [cls.parse(end, grain) for end in text.split("..", 1)]
+        first, last = ends[0], ends[-1]
+        if last < first:
+            raise StudyInvalid(
+                f"cannot use periods {first.name}..{last.name}: the last comes before the first. Swap them."
+            )
+        periods = [first]
+        while periods[-1] < last:
+            if len(periods) == MOST_PERIODS:
+                raise StudyInvalid(
+                    f"cannot use periods {first.name}..{last.name}: they are more than {MOST_PERIODS}. "
+                    "Ask for a shorter range."
+                )
+            periods.append(periods[-1].next())
+        return tuple(periods)
+
+    @classmethod
+    def containing(cls, moment: date, grain: Grain) -> "Period":
+        """The period that a day, or a moment in its own timezone, lies in."""
+        month = {"month": moment.month, "quarter": (moment.month - 1) // 3 * 3 + 1, "year": 1, "day": moment.month}
+        return cls(grain, date(moment.year, month[grain], moment.day if grain == "day" else 1))
+
+    @classmethod
+    def previous(cls, moment: datetime, grain: Grain) -> "Period":
+        """The last period completed at a moment, read in the moment's own timezone."""
+        return cls.containing(cls.containing(moment, grain).first_day - timedelta(days=1), grain)
+
+    @property
+    def name(self) -> str:
+        """The canonical name."""
+        year, month = f"{self.first_day.year:04d}", self.first_day.month
+        names = {
+            "month": f"{year}-{month:02d}",
+            "quarter": f"{year}-Q{(month + 2) // 3}",
+            "year": year,
+            "day": self.first_day.isoformat(),
+        }
+        return names[self.grain]
+
+    def next(self) -> "Period":
+        """The period right after this one."""
+        days = {"month": 31, "quarter": 92, "year": 366, "day": 1}
+        return Period.containing(self.first_day + timedelta(days=days[self.grain]), self.grain)
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Period) or other.grain != self.grain:
+            return NotImplemented
+        return self.first_day < other.first_day
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _first_day(grain: Grain, numbers: list[int]) -> date:
+    if not numbers or numbers[0] < _FIRST_YEAR:
+        raise ValueError(grain)
+    year, *rest = numbers
+    if grain == "quarter":
+        return date(year, 3 * rest[0] - 2, 1)
+    return date(year, *[*rest, 1, 1][:2])

@@ -1,0 +1,84 @@
+"""What the study file can say and this version cannot do: one line each; removing the line enables it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from storage.study.flaw import Flaw, Place
+
+
+@dataclass(frozen=True)
+class Values:
+    """Some values of a field, and how the study reference calls them."""
+
+    said: str
+    include: Callable[[object], bool]
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """A field, the values of it that are refused, and what to do meanwhile; `*` stands for any name."""
+
+    field: str
+    values: Values
+    what: str
+    remedy: str
+
+
+def _is(*words: object) -> Values:
+    said = ", ".join(str(word).lower() if isinstance(word, bool) else str(word) for word in words)
+    return Values(said, lambda value: value in words)
+
+
+def _ends(*endings: str) -> Values:
+    return Values(", ".join(endings), lambda value: isinstance(value, str) and value.lower().endswith(endings))
+
+
+def _has(*parts: str) -> Values:
+    return Values(", ".join(parts), lambda value: isinstance(value, str) and any(part in value for part in parts))
+
+
+_GIVEN = Values("any", lambda value: value is not None)
+_MANY = Values("more than 1", lambda value: isinstance(value, int) and value > 1)
+_OTHER_KINDS = _is("posterior-probability", "posterior-quantile", "bayes-net", "posterior-draw", "map")
+_OTHER_SAMPLERS = _is(
+    *("gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "mcmc-ind", "normal-x", "fixed-s", "fixed-s-fast"),
+    *("bs-distributed", "ada-ssp"),
+)
+
+UNAVAILABLE = (
+    Unavailable("source.url", _GIVEN, "reading from a database", "Export each period to Parquet and give its path"),
+    Unavailable("source.query", _GIVEN, "reading by a query", "Export each period to Parquet and give its path"),
+    Unavailable("source.path", _has("://"), "reading from a URL", "Give the path of a local Parquet file or folder"),
+    Unavailable("source.path", _has("*", "?"), "a pattern of paths", "Give one Parquet file, or the folder of them"),
+    Unavailable("source.path", _ends(".csv", ".csv.gz", ".tsv"), "reading CSV", "Convert each period to Parquet"),
+    Unavailable("source.holder", _GIVEN, "a table of several holders", "Release the table as one"),
+    Unavailable("source.max_rows_per_unit", _MANY, "more than one row per person", "Write 1 or leave it out"),
+    Unavailable("privacy.neighbours", _is("add-remove"), "neighbours: add-remove", "Write replace-one"),
+    Unavailable("releases.*.kind", _OTHER_KINDS, "this kind of release", "Write regression"),
+    Unavailable("releases.*.mechanism", _is("auto"), "mechanism: auto", "Write gaussian or laplace"),
+    Unavailable("releases.*.moments", _GIVEN, "releasing higher moments", "Delete moments"),
+    Unavailable("releases.*.norm", _GIVEN, "a norm bound over several columns", "Delete norm: each column has bounds"),
+    Unavailable("releases.*.split", _GIVEN, "splitting a release's privacy loss", "Delete split"),
+    Unavailable("releases.*.intercept", _is(False), "a regression without intercept", "Delete intercept"),
+    Unavailable("analyses.*.periods", _is("all"), "pooling several periods", "Write this, or leave periods out"),
+    Unavailable("analyses.*.sampler", _OTHER_SAMPLERS, "this sampler", "Write auto"),
+)
+
+
+def unavailable_in(data: Any) -> Iterator[Flaw]:
+    """What a file asks for that is not available, before anything else is checked of it."""
+    for line in UNAVAILABLE:
+        for place, value in _matches(data, tuple(line.field.split(".")), ()):
+            if line.values.include(value):
+                yield Flaw(place, f"{line.what} is not available in this version", line.remedy)
+
+
+def _matches(data: Any, pattern: tuple[str, ...], place: Place) -> Iterator[tuple[Place, object]]:
+    if not pattern:
+        yield place, data
+    elif isinstance(data, dict):
+        section = cast("Mapping[str, Any]", data)
+        for key in section if pattern[0] == "*" else (pattern[0],):
+            if key in section:
+                yield from _matches(section[key], pattern[1:], (*place, key))

@@ -1,0 +1,141 @@
+"""Sections of the study file about what is done: releases, analyses with their priors, the schedule."""
+
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, Field, model_validator
+
+from storage.study.cron import cron_flaw
+from storage.study.fields import Covariates, Loss, Section, Spread, Text, exactly_one, refusal
+from storage.study.flaw import shown
+
+Kind = Literal["regression", "posterior-probability", "posterior-quantile", "bayes-net", "posterior-draw", "map"]
+SamplerName = Literal["auto", "collapsed", "naive"]  # the registry in dpbayes_core.samplers needs numba: kept apart
+
+
+def _timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, malformed, or the name of a folder of zones
+        raise refusal(f"{shown(name)} is not a timezone", "Write one such as Europe/Amsterdam or UTC") from None
+    return name
+
+
+def _cron(expression: str) -> str:
+    if flaw := cron_flaw(expression):
+        raise refusal(flaw, 'Write, for instance, "0 2 1 * *": at 02:00 on the first of every month')
+    return expression
+
+
+class ReleaseSpec(Section):
+    """Noisy statistics to release once per period; each is charged to every cap."""
+
+    kind: Kind = Field(description="What is released.", examples=["regression"])
+    response: Text = Field(description="Bounded column to explain.", examples=["log_wage"])
+    covariates: Covariates = Field(
+        description="Columns that explain it, in the order of the coefficients.", examples=["[age, female, region]"]
+    )
+    mechanism: Literal["gaussian", "laplace", "auto"] = Field(
+        description="Law of the privacy noise: gaussian, laplace, or auto.", examples=["gaussian"]
+    )
+    epsilon: Loss | None = Field(
+        default=None,
+        description="Privacy loss; for gaussian, the release that a cap of this epsilon would just admit.",
+        examples=["0.5"],
+    )
+    rho: Loss | None = Field(
+        default=None, description="Privacy loss of a gaussian release, in place of epsilon.", examples=["0.01"]
+    )
+    moments: Literal["fourth"] | None = Field(
+        default=None, description="Release fourth moments too.", examples=["fourth"]
+    )
+    norm: dict[str, Any] | None = Field(
+        default=None, description="Ball bounds in place of a box.", examples=["{covariates: 2, response: 1}"]
+    )
+    split: dict[str, Any] | None = Field(
+        default=None, description="Shares of the loss among the statistics.", examples=["{second: 0.8, fourth: 0.2}"]
+    )
+    intercept: bool = Field(default=True, description="Whether the regression has an intercept.", examples=["true"])
+
+    @model_validator(mode="after")
+    def _one_loss(self) -> Self:
+        exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
+        if self.rho is not None and self.mechanism == "laplace":
+            raise refusal("laplace noise is stated by its epsilon", "Write epsilon in place of rho", "rho")
+        return self
+
+
+class InterceptPrior(Section):
+    """Normal prior of the intercept, centred on the middle of the response's bounds."""
+
+    sd: Spread = Field(
+        default=10.0, description="Standard deviation, in residual standard deviations.", examples=["10"]
+    )
+
+
+class CoefficientPrior(Section):
+    """Normal prior of every other coefficient, centred on zero."""
+
+    sd: Spread = Field(default=2.5, description="Standard deviation, in residual standard deviations.", examples=["1"])
+
+
+class NoisePrior(Section):
+    """Inverse gamma prior of the residual variance."""
+
+    shape: Spread = Field(default=2.0, description="Shape.", examples=["2"])
+    scale: Spread = Field(
+        default=0.1, description="Scale, in squared half widths of the response's bounds.", examples=["0.1"]
+    )
+
+
+class PriorSpec(Section):
+    """What is believed before the release, with every column mapped to [-1, 1] by its bounds."""
+
+    intercept: InterceptPrior = Field(
+        default=InterceptPrior(), description="Prior of the intercept.", examples=["{sd: 10}"]
+    )
+    coefficients: CoefficientPrior = Field(
+        default=CoefficientPrior(), description="Prior of the coefficients.", examples=["{sd: 2.5}"]
+    )
+    noise: NoisePrior = Field(
+        default=NoisePrior(), description="Prior of the residual variance.", examples=["{shape: 2, scale: 0.1}"]
+    )
+
+
+class AnalysisSpec(Section):
+    """A posterior drawn from a release: free, repeatable, and without any access to the table."""
+
+    release: Text = Field(description="Name of the release to analyse.", examples=["wage-regression"])
+    periods: Literal["this", "all"] = Field(
+        default="this", description="One period at a time, or all of them together.", examples=["this"]
+    )
+    sampler: SamplerName = Field(
+        default="auto",
+        description="How to draw: auto takes the calibrated one; naive ignores the noise, for comparison.",
+        examples=["auto"],
+    )
+    prior: PriorSpec = Field(
+        default=PriorSpec(), description="Prior; each part has defaults.", examples=["{coefficients: {sd: 1}}"]
+    )
+    chains: Annotated[int, Field(ge=2, le=64)] = Field(
+        default=4, description="Independent chains; convergence is judged across them.", examples=["4"]
+    )
+    draws: Annotated[int, Field(ge=10, le=100_000)] = Field(
+        default=1000, description="Posterior draws of each chain.", examples=["1000"]
+    )
+    seed: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
+        default=None,
+        description="Seed of the sampler, never of the noise; derived from the release's digest if not given.",
+        examples=["7"],
+    )
+
+
+class ScheduleSpec(Section):
+    """When the study runs by itself."""
+
+    cron: Annotated[Text, AfterValidator(_cron)] = Field(
+        description="Five fields: minute, hour, day of month, month, day of week.", examples=['"0 2 1 * *"']
+    )
+    timezone: Annotated[Text, AfterValidator(_timezone)] = Field(
+        default="UTC", description="Timezone of the cron fields.", examples=["Europe/Amsterdam"]
+    )
