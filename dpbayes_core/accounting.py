@@ -18,6 +18,7 @@ __all__ = [
     "analytic_gaussian_epsilon",
     "analytic_gaussian_scale",
     "cap_rho_units",
+    "covers",
     "epsilon_of",
     "exponential_cost",
     "from_units",
@@ -55,6 +56,11 @@ def limit_units(limit: Number) -> int:
     if exact < 0:
         raise ValueError("cannot account for a limit: it is negative. State one of zero or more.")
     return math.floor(exact * UNITS)
+
+
+def covers(charged: int, certified: float) -> bool:
+    """Whether a charge in units pays for a loss that a noise source certifies; NaN and infinity are never paid for."""
+    return math.isfinite(certified) and Fraction(certified) * UNITS <= charged
 
 
 def from_units(units: int) -> Decimal:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.accounting import UNITS, Cost, analytic_gaussian_epsilon, cap_rho_units, largest_rho, limit_units
+from dpbayes_core.accounting import (
+    UNITS,
+    Cost,
+    analytic_gaussian_epsilon,
+    cap_rho_units,
+    covers,
+    largest_rho,
+    limit_units,
+)
 from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
@@ -84,7 +92,7 @@ class GaussianMechanism:
     def release(self, noise: NoiseSource, values: Floats) -> Floats:
         """The noisy statistics; refused where the noise source certifies more than is charged."""
         check_statistics(values, len(self.weights))
-        if not Fraction(self.certified_loss(noise)) * UNITS <= limit_units(self.rho):
+        if not covers(limit_units(self.rho), self.certified_loss(noise)):
             raise ValueError("cannot release by gaussian: the noise source certifies a larger loss. Nothing was spent.")
         weights = np.array(self.weights)
         return noise.gaussian(values * weights, self.scale) / weights

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.accounting import UNITS, Cost, laplace_cost, limit_units
+from dpbayes_core.accounting import UNITS, Cost, covers, laplace_cost, limit_units
 from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
@@ -67,7 +67,7 @@ class LaplaceMechanism:
     def release(self, noise: NoiseSource, values: Floats) -> Floats:
         """The noisy statistics; refused where the noise source certifies more than is charged."""
         check_statistics(values, self.entries)
-        if not Fraction(self.certified_loss(noise)) * UNITS <= limit_units(self.epsilon):
+        if not covers(limit_units(self.epsilon), self.certified_loss(noise)):
             raise ValueError("cannot release by laplace: the noise source certifies a larger loss. Nothing was spent.")
         return noise.laplace(values, self.scale)
 
