@@ -4,12 +4,10 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import total_ordering
-from typing import Literal
 
 from dpbayes_core.errors import StudyInvalid
+from storage.ledger.request import Grain
 from storage.study.flaw import shown
-
-Grain = Literal["month", "quarter", "year", "day"]
 
 MOST_PERIODS = 1000
 _FIRST_YEAR = 1000  # years of four digits sort as text

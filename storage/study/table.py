@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from storage.ledger.request import Grain
 from storage.study.fields import (
     ColumnName,
     Levels,
@@ -16,7 +17,6 @@ from storage.study.fields import (
     refusal,
 )
 from storage.study.flaw import shown
-from storage.study.periods import Grain
 
 
 def _template(path: str) -> str:

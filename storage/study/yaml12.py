@@ -139,7 +139,8 @@ class _Composer:
         _refuse_tag(event, place)
         if not event.implicit[0]:  # quoted or block text
             return event.value
-        return _resolve(event.value, place, _line(event))
+        # an empty value is an event of the next line: the key's own line is where it is missing
+        return _resolve(event.value, place, self._lines[place])
 
 
 def _line(event: Event) -> int:

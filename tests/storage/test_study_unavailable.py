@@ -1,0 +1,80 @@
+"""What the study file can say and this version cannot do is refused in one sentence each."""
+
+from pathlib import Path
+
+import pytest
+
+from dpbayes_core.errors import StudyInvalid
+from storage.study import load
+from storage.study.models import StudyFile
+from storage.study.unavailable import UNAVAILABLE, unavailable_in
+
+STUDY = Path(__file__).parents[2].joinpath("studies/wages/study.yaml").read_text()
+REPLACED = "data/wages-{period}.parquet"
+
+REQUESTS = [
+    ("source:\n", "source:\n  url: sqlite:///people.db\n", "source.url"),
+    ("source:\n", "source:\n  query: select * from people\n", "source.query"),
+    ("source:\n", "source:\n  holder: {column: office, values: [n, s], membership: fixed}\n", "source.holder"),
+    (REPLACED, "s3://bucket/wages-{period}.parquet", "source.path"),
+    (REPLACED, "data/{period}/*.parquet", "source.path"),
+    (REPLACED, "data/{period}.CSV", "source.path"),
+    ("max_rows_per_unit: 1 ", "max_rows_per_unit: 3 ", "source.max_rows_per_unit"),
+    ("neighbours: replace-one", "neighbours: add-remove", "privacy.neighbours"),
+    ("mechanism: gaussian", "mechanism: auto", "releases.wage-regression.mechanism"),
+    *(
+        ("kind: regression", f"kind: {kind}", "releases.wage-regression.kind")
+        for kind in ("posterior-probability", "posterior-quantile", "bayes-net", "posterior-draw", "map")
+    ),
+    *(
+        ("    kind:", f"    {asked}\n    kind:", f"releases.wage-regression.{asked.split(':')[0]}")
+        for asked in ("moments: fourth", "norm: {covariates: 2}", "split: {second: 0.5}", "intercept: false")
+    ),
+    ("    chains: 4", "    periods: all", "analyses.wage-posterior.periods"),
+    ("sampler: auto ", "sampler: gibbs-ss-noisy ", "analyses.wage-posterior.sampler"),
+]
+
+
+def write(tmp_path: Path, old: str, new: str) -> Path:
+    assert old in STUDY
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.replace(old, new, 1))
+    return path
+
+
+@pytest.mark.parametrize(("old", "new", "field"), REQUESTS)
+def test_what_is_not_available_is_refused_at_its_line(tmp_path: Path, old: str, new: str, field: str) -> None:
+    path = write(tmp_path, old, new)
+    with pytest.raises(StudyInvalid, match=r"is not available in this version\. [A-Z]") as caught:
+        load.load_study(path)
+    line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if field.split(".")[-1] + ":" in text)
+    assert str(caught.value).startswith(f"cannot read study study.yaml: line {line}, {field}: ")
+
+
+def test_every_line_of_the_table_is_reached_by_a_request_above() -> None:
+    asked = {field for _, _, field in REQUESTS}
+    lines = {line.field.replace("releases.*", "releases.wage-regression") for line in UNAVAILABLE}
+    assert {line.replace("analyses.*", "analyses.wage-posterior") for line in lines} == asked
+
+
+def test_every_line_names_a_key_that_the_models_know() -> None:
+    for line in UNAVAILABLE:
+        model: object = StudyFile
+        *outer, last = line.field.split(".")
+        for key in outer:
+            if key != "*":
+                annotation = model.model_fields[key].annotation  # type: ignore[attr-defined]
+                model = getattr(annotation, "__args__", (annotation,))[-1]
+        assert last in model.keys()  # type: ignore[attr-defined]  # noqa: SIM118
+
+
+def test_without_the_table_the_models_take_what_it_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "unavailable_in", lambda data: iter(()))
+    for old, new, _ in REQUESTS:
+        if "sampler" not in new and "periods" not in new:  # samplers are named one by one; people must be disjoint
+            load.load_study(write(tmp_path, old, new))
+
+
+def test_what_is_not_given_is_not_refused() -> None:
+    assert list(unavailable_in({"source": {"max_rows_per_unit": 1}, "releases": {"r": {"kind": "regression"}}})) == []
+    assert list(unavailable_in({"source": None, "releases": ["x"], "analyses": {"a": 1}})) == []
