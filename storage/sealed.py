@@ -1,0 +1,71 @@
+"""A seal around secure work: no failure carries a value out, by its text, its cause or the frames behind it."""
+
+import traceback
+from contextlib import ContextDecorator
+from types import TracebackType
+from typing import Any
+
+from dpbayes_core.errors import DpbayesError
+
+
+class SecureFailure(DpbayesError):
+    """Something unforeseen stopped secure work; only the type of what was raised is known."""
+
+    kind = "secure-failure"
+
+    def __init__(self, failure: str) -> None:
+        super().__init__(failure)
+
+    def __str__(self) -> str:
+        return (
+            f"cannot finish the pass: {self.args[0]} stopped it, its detail is withheld. "
+            "Run it again; if it comes back, check memory and the table's files."
+        )
+
+
+def sealed() -> ContextDecorator:
+    """Secure work, as `with sealed():` or better `@sealed()`: failures leave without detail, cause or inner frames.
+
+    Foreseen errors pass as they are; anything else becomes `SecureFailure`. The frame that holds the `with` stays in
+    the traceback, so it must hold no rows: the decorator's own frame holds the arguments and nothing else.
+    """
+    return _Seal()
+
+
+class _Seal(ContextDecorator):
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if error is None:
+            return
+        clean = error if _passes(error) else SecureFailure(type(error).__name__)
+        _empty_frames(error)
+        clean.__cause__ = None
+        del kind, error, trace  # this frame stays in the traceback, and a debugger shows its locals
+        try:
+            raise clean.with_traceback(None)
+        finally:
+            clean.__context__ = None  # set by the raise itself
+
+
+def _passes(error: BaseException) -> bool:
+    # an interrupt or an exit must keep its meaning; groups are wrapped for the exceptions they hold
+    if isinstance(error, BaseExceptionGroup):
+        return False
+    return isinstance(error, DpbayesError) or not isinstance(error, Exception)
+
+
+def _empty_frames(error: BaseException) -> None:
+    """Clear the locals of every finished frame, wherever else (`sys.last_exc`, a Future) the traceback is held."""
+    known: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in known:
+            continue
+        known.add(id(one))
+        trace: TracebackType | None = one.__traceback__
+        if trace is not None:
+            traceback.clear_frames(trace)
+        waiting += [one.__cause__, one.__context__]
