@@ -1,0 +1,73 @@
+"""The vault: a folder for the steward's eyes, where what was learnt about the table itself is kept."""
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dpbayes_core.errors import DpbayesError
+from storage.disk import sync_folder
+
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class VaultFailure(DpbayesError):
+    """The vault could not be written."""
+
+    kind = "vault-failure"
+
+
+class Vault:
+    """Confidential files of one home, readable by their owner only; names are `study/period/release/...`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write_json(self, name: str, value: Any) -> Path:
+        """Keep `value` as readable JSON; an earlier file of that name is replaced at once or not at all."""
+        return self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Keep `text`; an earlier file of that name is replaced at once or not at all."""
+        parts = name.split("/")
+        if not all(_PART.fullmatch(part) for part in parts):
+            raise VaultFailure(
+                f"cannot keep {name!r} in the vault: names are letters, digits and . _ - between slashes. Rename it."
+            )
+        reason = self._replace(parts, text)
+        if reason:
+            raise VaultFailure(f"cannot keep {name} in the vault: {reason}. Make the vault's folder writable.")
+        return self.folder.joinpath(*parts)
+
+    def _replace(self, parts: list[str], text: str) -> str | None:
+        try:
+            self._make_folders(parts[:-1])
+            _write_durably(self.folder.joinpath(*parts), text.encode())
+        except OSError as error:
+            return error.strerror or type(error).__name__
+        return None
+
+    def _make_folders(self, parts: list[str]) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = self.folder
+        folder.chmod(0o700)  # whatever it was before and whatever the umask
+        for part in parts:
+            folder = folder / part
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=".writing-")  # created 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
