@@ -1,0 +1,97 @@
+"""At most one row a person, whichever way the table is cut: the row that a keyed hash of its content picks.
+
+A person is the 128-bit SipHash of the unit column's text (an integer's decimal digits, so that 7 and "7" are one
+person in every format); all null units are one person. Among n people two share a hash with probability n^2 / 2^129,
+and count as one person then. Of a person's rows the smallest hash of (person, encoded integers) counts; equal hashes
+fall back on the integers themselves, so file, row order, row groups and threads decide nothing.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+from numpy.typing import NDArray
+
+from dpbayes_core.confidential import Confidential
+from dpbayes_core.schema import Floats
+from storage.columns import Chunk, Column, missing, take_from_dictionary
+from storage.siphash import Words, hash_rows, hash_texts, least_of_each
+
+PARTITIONS = 16  # each person belongs to one, so that the last choice needs one sixteenth of the rows at a time
+
+
+@dataclass(frozen=True, repr=False)
+class Keys(Confidential):
+    """Independent hash keys, drawn from the one secret of the home."""
+
+    unit: Words
+    choice: Words
+    null_unit: Words
+
+    @classmethod
+    def derive(cls, key: bytes) -> "Keys":
+        """Three keys of 128 bits from at least 16 secret bytes."""
+        material = hashlib.blake2b(key, digest_size=48, person=b"dpbayes-rows").digest()
+        unit, choice, null_unit = np.frombuffer(material, dtype="<u8").astype(np.uint64).reshape(3, 2)
+        return cls(unit, choice, null_unit)
+
+
+@dataclass(frozen=True, repr=False)
+class Candidates(Confidential):
+    """Rows that may yet count for their person, one a person."""
+
+    units: Words  # (rows, 2)
+    scores: Words  # (rows,)
+    rows: NDArray[np.int32]  # (rows, m) encoded integers
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def take(self, places: NDArray[Any]) -> "Candidates":
+        """The rows at these places."""
+        return Candidates(self.units[places], self.scores[places], self.rows[places])
+
+
+def candidates(people: Words, matrix: Floats, keys: Keys) -> tuple[Candidates, ...]:
+    """One row group's candidates by partition; `matrix` is (rows, m) encoded integers."""
+    rows = np.ascontiguousarray(matrix, dtype=np.int32)
+    group = Candidates(people, hash_rows(people, rows, keys.choice), rows)
+    group = group.take(least_of_each(group.units, group.scores, group.rows))
+    shares = (group.units[:, 0] % np.uint64(PARTITIONS)).astype(np.uint8)
+    return tuple(group.take(np.flatnonzero(shares == share)) for share in range(PARTITIONS))
+
+
+def one_row_each(parts: Sequence[Candidates]) -> Floats:
+    """The encoded integers of one row of every person in one partition, from all row groups' shares of it."""
+    units = np.concatenate([part.units for part in parts])
+    scores = np.concatenate([part.scores for part in parts])
+    rows = np.concatenate([part.rows for part in parts])
+    return rows[least_of_each(units, scores, rows)].astype(np.float64)
+
+
+def hash_units(column: Column, keys: Keys) -> Words:
+    """Two words for the person of each row."""
+    return np.concatenate([np.empty((0, 2), np.uint64), *(_hash_chunk(chunk, keys) for chunk in column.chunks)])
+
+
+def null_units(people: Words, keys: Keys) -> int:
+    """How many rows name nobody."""
+    return int(np.count_nonzero((people == keys.null_unit).all(axis=1)))
+
+
+def _hash_chunk(chunk: Chunk, keys: Keys) -> Words:
+    if types.is_dictionary(chunk.type):
+        return take_from_dictionary(chunk, _hash_chunk(chunk.dictionary, keys), keys.null_unit)
+    texts = pc.cast(chunk, pa.large_string())
+    _, offsets, content = texts.buffers()
+    if not len(texts):
+        return np.empty((0, 2), np.uint64)
+    places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    hashes = hash_texts(np.frombuffer(content or b"", np.uint8), places, keys.unit)
+    hashes[missing(texts)] = keys.null_unit
+    return hashes

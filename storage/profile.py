@@ -1,0 +1,71 @@
+"""What a pass noticed about the table, as counts per row group: confidential, for the vault only, never a value."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dpbayes_core.confidential import Confidential
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ColumnCounts(Confidential):
+    """How many values of one column in one row group broke which rule."""
+
+    nulls: int = 0
+    not_a_number: int = 0
+    out_of_bounds: int = 0
+    unknown_levels: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GroupProfile(Confidential):
+    """One row group: where it stands, its rows and the counts of each column."""
+
+    file: str  # base name
+    row_group: int  # place within its file
+    rows: int
+    columns: dict[str, ColumnCounts]
+    null_units: int | None = None  # None where one row is one person
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Profile(Confidential):
+    """The whole table; row groups in the order of the files, whatever order they were read in."""
+
+    types: dict[str, str]  # storage type of each column, as the first file has it
+    groups: tuple[GroupProfile, ...]
+    duplicate_rows: int | None = None  # rows beyond one a person, over all files; None where one row is one person
+
+    @property
+    def rows(self) -> int:
+        """Rows of all row groups, before the contribution bound."""
+        return sum(group.rows for group in self.groups)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for the vault's JSON."""
+        return {
+            "columns": {name: {"type": kind, **self._total(name)} for name, kind in self.types.items()},
+            "duplicate_rows": self.duplicate_rows,
+            "row_groups": [_group_record(group) for group in self.groups],
+            "rows": self.rows,
+        }
+
+    def _total(self, name: str) -> dict[str, int]:
+        counts = [_counts_record(group.columns[name]) for group in self.groups if name in group.columns]
+        return {rule: sum(one[rule] for one in counts) for rule in COUNTS} if counts else {}
+
+
+COUNTS = tuple(field.name for field in fields(ColumnCounts))
+
+
+def _group_record(group: GroupProfile) -> dict[str, Any]:
+    return {
+        "columns": {name: _counts_record(counts) for name, counts in group.columns.items()},
+        "file": group.file,
+        "null_units": group.null_units,
+        "row_group": group.row_group,
+        "rows": group.rows,
+    }
+
+
+def _counts_record(counts: ColumnCounts) -> dict[str, int]:
+    return {rule: getattr(counts, rule) for rule in COUNTS}

@@ -1,0 +1,137 @@
+"""SipHash-2-4 (Aumasson and Bernstein 2012) for whole columns: a keyed hash that nobody without the key can steer."""
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit  # pyright: ignore[reportUnknownVariableType]
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+
+_compiled: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
+_inlined: Final[Any] = njit(cache=True, nogil=True, inline="always")
+
+
+@_inlined
+def _turned(word: Any, left: int) -> Any:
+    return (word << np.uint64(left)) | (word >> np.uint64(64 - left))
+
+
+@_inlined
+def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+    v0 += v1
+    v2 += v3
+    v1 = _turned(v1, 13) ^ v0
+    v3 = _turned(v3, 16) ^ v2
+    v0 = _turned(v0, 32)
+    v2 += v1
+    v0 += v3
+    v1 = _turned(v1, 17) ^ v2
+    v3 = _turned(v3, 21) ^ v0
+    v2 = _turned(v2, 32)
+    return v0, v1, v2, v3
+
+
+@_inlined
+def _start(k0: Any, k1: Any) -> Any:
+    return (
+        k0 ^ np.uint64(0x736F6D6570736575),
+        k1 ^ np.uint64(0x646F72616E646F6D),
+        k0 ^ np.uint64(0x6C7967656E657261),
+        k1 ^ np.uint64(0x7465646279746573),
+    )
+
+
+@_inlined
+def _absorb(v0: Any, v1: Any, v2: Any, v3: Any, word: Any) -> Any:
+    v3 ^= word
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    v0 ^= word
+    return v0, v1, v2, v3
+
+
+@_inlined
+def _squeeze(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+    for _ in range(4):
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return v0, v1, v2, v3
+
+
+@_compiled
+def hash_texts(content: NDArray[np.uint8], offsets: NDArray[np.int64], key: Words) -> Words:
+    """128-bit SipHash of each text `content[offsets[i]:offsets[i + 1]]`, as two words a row."""
+    hashes = np.empty((len(offsets) - 1, 2), np.uint64)
+    for i in range(len(hashes)):
+        v0, v1, v2, v3 = _start(key[0], key[1])
+        v1 ^= np.uint64(0xEE)
+        length = offsets[i + 1] - offsets[i]
+        word = np.uint64(0)
+        for j in range(length):
+            word |= np.uint64(content[offsets[i] + j]) << np.uint64(8 * (j % 8))
+            if j % 8 == 7:
+                v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, word)
+                word = np.uint64(0)
+        word |= np.uint64(length & 0xFF) << np.uint64(56)
+        v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, word)
+        v2 ^= np.uint64(0xEE)
+        v0, v1, v2, v3 = _squeeze(v0, v1, v2, v3)
+        hashes[i, 0] = v0 ^ v1 ^ v2 ^ v3
+        v1 ^= np.uint64(0xDD)
+        v0, v1, v2, v3 = _squeeze(v0, v1, v2, v3)
+        hashes[i, 1] = v0 ^ v1 ^ v2 ^ v3
+    return hashes
+
+
+@_compiled
+def hash_rows(units: Words, rows: NDArray[np.int32], key: Words) -> Words:
+    """64-bit SipHash of each unit's two words followed by its row's integers, each as one 8-byte word."""
+    hashes = np.empty(len(rows), np.uint64)
+    last = np.uint64(((2 + rows.shape[1]) * 8) & 0xFF) << np.uint64(56)
+    for i in range(len(rows)):
+        v0, v1, v2, v3 = _start(key[0], key[1])
+        v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, units[i, 0])
+        v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, units[i, 1])
+        for j in range(rows.shape[1]):
+            v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, np.uint64(np.int64(rows[i, j])))
+        v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, last)
+        v2 ^= np.uint64(0xFF)
+        v0, v1, v2, v3 = _squeeze(v0, v1, v2, v3)
+        hashes[i] = v0 ^ v1 ^ v2 ^ v3
+    return hashes
+
+
+@_compiled
+def least_of_each(units: Words, scores: Words, rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The place of one row of every distinct unit: its smallest score, then its smallest integers."""
+    room = 16
+    while room < 2 * len(scores):
+        room *= 2
+    mask = room - 1
+    slots = np.full(room, -1, np.int64)  # open addressing; a slot names a place in `chosen`
+    chosen = np.empty(len(scores), np.int64)
+    count = 0
+    for i in range(len(scores)):
+        slot = np.int64(units[i, 1] & np.uint64(mask))
+        while slots[slot] >= 0:
+            held = chosen[slots[slot]]
+            if units[held, 0] == units[i, 0] and units[held, 1] == units[i, 1]:
+                break
+            slot = (slot + 1) & mask
+        if slots[slot] < 0:
+            slots[slot] = count
+            chosen[count] = i
+            count += 1
+        elif _before(i, chosen[slots[slot]], scores, rows):
+            chosen[slots[slot]] = i
+    return chosen[:count]
+
+
+@_compiled
+def _before(i: int, j: int, scores: Words, rows: NDArray[np.int32]) -> bool:
+    if scores[i] != scores[j]:
+        return scores[i] < scores[j]
+    for k in range(rows.shape[1]):
+        if rows[i, k] != rows[j, k]:
+            return rows[i, k] < rows[j, k]
+    return False
