@@ -1,0 +1,127 @@
+"""Great Expectations over the profile, never over rows: what the steward should look at, for the vault only."""
+
+import io
+import logging
+import os
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+from dpbayes_core.confidential import Confidential
+from storage.profile import Profile
+from storage.source import TableSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """In every row group (or once, for the table's own counts) a count stays within limits."""
+
+    count: str  # a count of `ColumnCounts`; without a column: rows, null_units or duplicate_rows
+    column: str | None = None
+    at_least: int = 0
+    at_most: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ValidationResult(Confidential):
+    """Whether validation ran, and what it found, expectation by expectation; it never decides a release."""
+
+    ran: bool
+    met: tuple[tuple[Expectation, bool], ...] = ()
+
+    @property
+    def success(self) -> bool:
+        """Validation ran and every expectation is met."""
+        return self.ran and all(met for _, met in self.met)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for the vault's JSON."""
+        return {
+            "expectations": [_expectation_record(expectation) | {"met": met} for expectation, met in self.met],
+            "ran": self.ran,
+            "success": self.success,
+        }
+
+
+def expectations_of(source: TableSource) -> tuple[Expectation, ...]:
+    """What a table that needs no rule of the study would satisfy."""
+    derived = [Expectation(count="rows", at_least=1)]
+    for rule in source.columns:
+        counts = ("nulls", "unknown_levels") if rule.bounds is None else ("nulls", "not_a_number", "out_of_bounds")
+        derived += [Expectation(count=count, column=rule.name, at_most=0) for count in counts]
+    if source.unit is not None:
+        derived += [Expectation(count=count, at_most=0) for count in ("null_units", "duplicate_rows")]
+    return tuple(derived)
+
+
+def validate(
+    profile: Profile, source: TableSource, expectations: Sequence[Expectation] | None = None
+) -> ValidationResult:
+    """Check the profile against the study's expectations, or the steward's own; a failure to run is a result too."""
+    wanted = expectations_of(source) if expectations is None else tuple(expectations)
+    try:
+        with _silence():
+            met = _run(profile, wanted)
+    except Exception:  # whatever it was, its text may speak of counts and it decides nothing
+        return ValidationResult(ran=False)
+    return ValidationResult(ran=True, met=tuple(zip(wanted, met, strict=True)))
+
+
+def _run(profile: Profile, wanted: Sequence[Expectation]) -> list[bool]:
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when the library loads
+    import great_expectations as gx
+    import pandas as pd
+    from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
+
+    # neutral names: nothing of the study reaches the library
+    frame = pd.DataFrame({f"count_{place}": _counts(profile, one) for place, one in enumerate(wanted)})
+    context: Any = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    asset = context.data_sources.add_pandas("profile").add_dataframe_asset("counts")
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    suite = gx.ExpectationSuite(name="study")
+    for place, one in enumerate(wanted):
+        limits: dict[str, Any] = {"min_value": one.at_least, "max_value": one.at_most}
+        suite.add_expectation(ExpectColumnValuesToBeBetween(column=f"count_{place}", **limits))
+    results = batch.validate(suite, result_format="BOOLEAN_ONLY").results
+    outcome = {result.expectation_config.kwargs["column"]: _met(result) for result in results}
+    return [outcome[f"count_{place}"] for place in range(len(wanted))]
+
+
+def _met(result: Any) -> bool:
+    if result.exception_info.get("raised_exception", True):
+        raise RuntimeError("an expectation could not be computed")
+    return bool(result.success)
+
+
+def _counts(profile: Profile, wanted: Expectation) -> list[int]:
+    """One number per row group; a table without any row group has one line of zeros, so that it is noticed."""
+    if wanted.count == "duplicate_rows":
+        return [profile.duplicate_rows or 0] * max(len(profile.groups), 1)
+    holders = [group if wanted.column is None else group.columns[wanted.column] for group in profile.groups]
+    return [int(getattr(holder, wanted.count) or 0) for holder in holders] or [0]
+
+
+def _expectation_record(expectation: Expectation) -> dict[str, Any]:
+    return {
+        "at_least": expectation.at_least,
+        "at_most": expectation.at_most,
+        "column": expectation.column,
+        "count": expectation.count,
+    }
+
+
+@contextmanager
+def _silence() -> Generator[None]:
+    """No warning, log line, progress bar or print of the library reaches the terminal or another log."""
+    logger = logging.getLogger("great_expectations")
+    before = logger.propagate, logger.handlers[:]
+    logger.propagate, logger.handlers = False, [logging.NullHandler()]
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.propagate, logger.handlers = before
