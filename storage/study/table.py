@@ -28,7 +28,7 @@ def _template(path: str) -> str:
     if "{" in rest or "}" in rest:
         raise refusal("it has braces other than {period}", "Keep {period} as the only field")
     if ".." in path.replace("\\", "/").split("/"):
-        raise refusal("it climbs out of its folder by ..", "Put the study file above the data, or write a full path")
+        raise refusal("two dots climb out of its folder", "Put the study file above the data, or write a full path")
     return path
 
 

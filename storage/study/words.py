@@ -77,8 +77,9 @@ def _large(value: object, context: Details) -> Sentence:
     return f"{value} is too large", f"Write at most {context['le']}"
 
 
-def _long(_value: object, context: Details) -> Sentence:
-    return "it is too long", f"Keep it within {context.get('max_length')}"
+def _long(value: object, context: Details) -> Sentence:
+    what = "characters" if isinstance(value, str) else "entries"
+    return "it is too long", f"Keep it within {context['max_length']} {what}"
 
 
 def _none(_value: object, _context: Details) -> Sentence:
