@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import MAX_PREC, Context, Decimal
 from typing import Any, Literal
 
 from dpbayes_core.canonical import canonical_json, digest
 
 Window = Literal["lifetime", "per-period", "programme"]
 Measure = Literal["epsilon-delta", "rho", "pure-epsilon"]
+Grain = Literal["month", "quarter", "year", "day"]
+
+
+def decimal_text(value: Decimal) -> str:
+    """The one spelling of a decimal in records: 8, 8.0 and 0.8e1 are the same cap."""
+    return format(value.normalize(Context(prec=MAX_PREC)), "f")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +29,14 @@ class CapSpec:
 
     @property
     def name(self) -> str:
-        """How people call this cap."""
+        """How people call this cap; an account has one cap of each name."""
         return f"programme {self.programme}" if self.programme else self.window
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON; decimals as text."""
         return {
-            "delta": None if self.delta is None else str(self.delta),
-            "limit": str(self.limit),
+            "delta": None if self.delta is None else decimal_text(self.delta),
+            "limit": decimal_text(self.limit),
             "measure": self.measure,
             "programme": self.programme,
             "window": self.window,
@@ -57,9 +63,14 @@ class AccountSpec:
     unit: str  # the unit column's name, or "row"
     max_rows_per_unit: int
     neighbours: Literal["replace-one", "add-remove"]
-    grain: str
+    grain: Grain
     people: Literal["same", "disjoint"]
     caps: tuple[CapSpec, ...]
+
+    @property
+    def programme(self) -> str | None:
+        """The programme this account takes part in, if any."""
+        return next((cap.programme for cap in self.caps if cap.programme), None)
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
@@ -76,8 +87,9 @@ class AccountSpec:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AccountSpec":
         """The inverse of `to_record`."""
-        caps = tuple(CapSpec.from_record(cap) for cap in record["caps"])
-        return cls(**{**record, "caps": caps})
+        fields: dict[str, Any] = dict(record)
+        fields["caps"] = tuple(CapSpec.from_record(cap) for cap in record["caps"])
+        return cls(**fields)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +108,17 @@ class Request:
     @property
     def key(self) -> str:
         """The unique name of this release; asking again under it answers the same bytes."""
-        return canonical_json([self.study, self.release, self.period, self.holder, self.revision]).decode()
+        return self._key(self.revision)
+
+    @property
+    def supersedes(self) -> str | None:
+        """The key of the revision before this one."""
+        return self._key(self.revision - 1) if self.revision > 1 else None
 
     @property
     def hash(self) -> str:
         """sha256 over the definition: the same key with another hash is refused."""
         return digest(self.definition)
+
+    def _key(self, revision: int) -> str:
+        return canonical_json([self.study, self.release, self.period, self.holder, revision]).decode()

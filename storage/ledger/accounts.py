@@ -1,0 +1,192 @@
+"""Accounts: who is protected and up to what; opened once, never restated, raised only on the record."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from dpbayes_core.accounting import epsilon_of, from_units
+from dpbayes_core.errors import StudyInvalid
+from storage.ledger.caps import NOTHING, Room, Scope, Total, admits, capacity, remaining, scopes, total_in, with_limits
+from storage.ledger.entries import Entry, act_key
+from storage.ledger.request import AccountSpec, CapSpec
+from storage.ledger.store import Page
+
+FIXED = {
+    "unit": "unit of privacy",
+    "neighbours": "neighbour relation",
+    "grain": "period grain",
+    "people": "declaration of people",
+}  # the row bound is each release's own: it decides its sensitivity
+
+
+@dataclass(frozen=True)
+class CapState:
+    """One cap of an account as it stands: per-period caps once for every period charged."""
+
+    cap: CapSpec
+    period: str | None
+    spent: Total
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for people and programs; the ledger's own integers are in its entries."""
+        left = remaining(self.cap, self.spent)
+        delta = None if self.cap.delta is None else float(self.cap.delta)
+        return {
+            "cap": self.cap.name,
+            "limit": _numbers(capacity(self.cap)) | {"delta": delta},
+            "measure": self.cap.measure,
+            "period": self.period,
+            "remaining": _numbers(left),
+            "spent": _numbers(self.spent) | {"epsilon_at_delta": self.epsilon_at_delta},
+            "window": self.cap.window,
+        }
+
+    @property
+    def epsilon_at_delta(self) -> float | None:
+        """The smallest epsilon that the charges so far guarantee at the cap's delta, if it states one."""
+        if self.cap.delta is None:
+            return None
+        bounds = [epsilon_of(from_units(self.spent.rho), self.cap.delta)]
+        if self.spent.epsilon is not None:
+            bounds.append(float(from_units(self.spent.epsilon)))
+        if admits(self.cap, self.spent):
+            bounds.append(float(self.cap.limit))  # the conversion rounds up, past a cap that is exactly full
+        return min(bounds)
+
+
+@dataclass(frozen=True)
+class AccountState:
+    """An account with its caps as they stand."""
+
+    spec: AccountSpec
+    caps: tuple[CapState, ...]
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for people and programs."""
+        return {
+            "account": self.spec.population,
+            "caps": [cap.to_record() for cap in self.caps],
+            "neighbours": self.spec.neighbours,
+            "people": self.spec.people,
+            "unit": self.spec.unit,
+        }
+
+
+def _numbers(amount: Room | Total) -> dict[str, float | None]:
+    pairs = (("epsilon", amount.epsilon), ("rho", amount.rho))
+    return {name: None if units is None else float(from_units(units)) for name, units in pairs}
+
+
+def account_key(population: str) -> str:
+    """The key of the entry that opens an account."""
+    return act_key("account", population)
+
+
+def opened(page: Page, population: str) -> AccountSpec | None:
+    """The account as it was opened."""
+    entry = page.find(account_key(population))
+    return None if entry is None else AccountSpec.from_record(entry.payload["spec"])
+
+
+def raised_limits(page: Page, spec: AccountSpec) -> dict[str, Decimal]:
+    """The limits that stand above those the account was opened with, by cap name; the last raise holds."""
+    raises = page.of_kind("raise", account=spec.population)
+    if spec.programme is not None:
+        raises += page.of_kind("raise", programme=spec.programme)
+    return {entry.payload["cap"]: Decimal(entry.payload["limit"]) for entry in sorted(raises, key=lambda e: e.seq)}
+
+
+def standing(page: Page, spec: AccountSpec) -> AccountSpec:
+    """The account with its caps as they stand now."""
+    return with_limits(spec, raised_limits(page, spec))
+
+
+def admit(page: Page, stated: AccountSpec) -> AccountSpec | None:
+    """The account that pays, caps as they stand now; None where it has to be opened first; refused where it differs."""
+    if (known := opened(page, stated.population)) is not None:
+        now = standing(page, known)
+        _refuse_differences(stated, known, now)
+        return now
+    _refuse_impossible(stated)
+    if stated.programme is not None:
+        _refuse_other_programme(page, stated)
+    return None
+
+
+def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpec) -> None:
+    named = [words for name, words in FIXED.items() if getattr(stated, name) != getattr(known, name)]
+    opened_caps, current = ({cap.name: cap for cap in spec.caps} for spec in (known, now))
+    asked = {cap.name: cap for cap in stated.caps}
+    for name in sorted(asked.keys() | opened_caps.keys()):
+        if asked.get(name) not in (opened_caps.get(name), current.get(name)):
+            named.append(f"{name} cap")
+    if len(asked) != len(stated.caps):
+        named.append("list of caps, without any twice")
+    if named:
+        raise StudyInvalid(
+            f"cannot charge the account {stated.population}: it was opened with another {' and '.join(named)}. "
+            "State the same, or record a raised cap with `dpbayes ledger raise`."
+        )
+
+
+def _refuse_impossible(spec: AccountSpec) -> None:
+    faults: list[str] = []
+    if not spec.caps:
+        faults.append("it has no cap")
+    if len({cap.window for cap in spec.caps}) != len(spec.caps):
+        faults.append("it has two caps of one window")
+    for cap in spec.caps:
+        if not (cap.limit.is_finite() and cap.limit > 0):
+            faults.append(f"the {cap.name} cap is not positive")
+        if (cap.delta is not None) != (cap.measure == "epsilon-delta") or not 0 < (cap.delta or Decimal("0.5")) < 1:
+            faults.append(f"the {cap.name} cap needs a delta between 0 and 1, with epsilon only")
+        if (cap.programme is not None) != (cap.window == "programme"):
+            faults.append(f"the {cap.name} cap needs a programme's name, on a programme window only")
+    if faults:
+        raise StudyInvalid(f"cannot open the account {spec.population}: {' and '.join(faults)}. Correct its caps.")
+
+
+def _refuse_other_programme(page: Page, stated: AccountSpec) -> None:
+    """A programme is one promise over several populations: its limit and its neighbour relation must be one, too."""
+    others = page.of_kind("account", programme=str(stated.programme))
+    if not others:
+        return
+    first = AccountSpec.from_record(others[0].payload["spec"])
+    name, caps = f"programme {stated.programme}", (_programme_cap(first), _programme_cap(standing(page, first)))
+    if _programme_cap(stated) not in caps:
+        raise StudyInvalid(
+            f"cannot open the account {stated.population}: {name} was opened with another cap. State the same one."
+        )
+    if stated.neighbours != first.neighbours:
+        raise StudyInvalid(
+            f"cannot open the account {stated.population}: {name} counts {first.neighbours} neighbours. Leave the "
+            "programme, or state the same."
+        )
+
+
+def _programme_cap(spec: AccountSpec) -> CapSpec:
+    return next(cap for cap in spec.caps if cap.programme)
+
+
+def total_of(page: Page, scope: Scope) -> Total:
+    """Everything charged in a scope: what its last charge says."""
+    last = page.last_charge(scope)
+    return NOTHING if last is None else total_in(last.payload, scope)
+
+
+def state_of(page: Page, entry: Entry) -> AccountState:
+    """The account that an entry opened, as it stands."""
+    spec = standing(page, AccountSpec.from_record(entry.payload["spec"]))
+    periods = page.charged_periods(spec.population)
+    caps: list[CapState] = []
+    for cap in spec.caps:
+        for period in periods or [""] if cap.window == "per-period" else [""]:
+            scope = next(scope for scope in scopes(spec, period) if scope.window == cap.window)
+            caps.append(CapState(cap, period or None, total_of(page, scope)))
+    return AccountState(spec, tuple(caps))
+
+
+def states(page: Page) -> Sequence[AccountState]:
+    """Every account as it stands."""
+    return [state_of(page, entry) for entry in page.of_kind("account")]

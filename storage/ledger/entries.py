@@ -1,0 +1,84 @@
+"""One line of the ledger: what was done, chained by hash to the line before it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from dpbayes_core.canonical import canonical_json
+
+SCHEMA_VERSION = 1
+BEFORE_GENESIS = "0" * 64  # what the first entry points back to
+COPIED = ("account", "period", "programme")  # payload fields kept as columns too, to be found by index
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Who writes an entry, on which UTC day, with which software."""
+
+    actor: str
+    date: date
+    software: Mapping[str, str]
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {"actor": self.actor, "date": self.date.isoformat(), "software": dict(self.software)}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A written entry; `release` is the public record of a charge as canonical JSON, None on every other kind."""
+
+    seq: int
+    kind: str
+    key: str
+    payload: Mapping[str, Any]
+    release: bytes | None
+    prev_hash: str
+    hash: str
+
+    @classmethod
+    def following(
+        cls, last: "Entry | None", *, kind: str, key: str, payload: Mapping[str, Any], release: bytes | None = None
+    ) -> "Entry":
+        """The entry that comes next in the chain."""
+        seq, prev_hash = (1, BEFORE_GENESIS) if last is None else (last.seq + 1, last.hash)
+        unsealed = cls(seq, kind, key, payload, release, prev_hash, "")
+        return cls(seq, kind, key, payload, release, prev_hash, unsealed.computed_hash)
+
+    @property
+    def computed_hash(self) -> str:
+        """sha256 over everything but the hash itself; it equals `hash` unless somebody edited the entry."""
+        body = {name: value for name, value in self.to_record().items() if name != "hash"}
+        return hashlib.sha256(canonical_json(body)).hexdigest()
+
+    @property
+    def copies(self) -> dict[str, str | None]:
+        """What the extra columns hold."""
+        return {name: self.payload.get(name) for name in COPIED}
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data with everything in it, for anchors and exports."""
+        return {
+            "hash": self.hash,
+            "key": self.key,
+            "kind": self.kind,
+            "payload": dict(self.payload),
+            "prev_hash": self.prev_hash,
+            "release": None if self.release is None else self.release.decode(),
+            "seq": self.seq,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Entry":
+        """The inverse of `to_record`."""
+        fields: dict[str, Any] = dict(record)
+        release: str | None = record["release"]
+        fields["release"] = None if release is None else release.encode()
+        return cls(**fields)
+
+
+def act_key(kind: str, *names: str) -> str:
+    """The key of an entry that is no charge: an object, so that no release's key (a list) can ever meet it."""
+    return canonical_json({kind: list(names)}).decode()

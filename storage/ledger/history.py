@@ -1,0 +1,91 @@
+"""The ledger folded in memory, entry by entry: what an auditor holds against the totals that are stored."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from dpbayes_core.accounting import Cost
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import DpbayesError
+from dpbayes_core.mechanisms import mechanism_from_record
+from storage.ledger.caps import NOTHING, Debit, Scope, Total, debits, with_limits
+from storage.ledger.entries import Entry
+from storage.ledger.request import AccountSpec, CapSpec
+
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, DpbayesError)
+"""What reading an entry that somebody edited may raise."""
+
+
+@lru_cache(maxsize=256)
+def price(mechanism: bytes) -> Cost:
+    """The cost of a mechanism as recorded; a ledger holds few different ones."""
+    return mechanism_from_record(json.loads(mechanism)).cost()
+
+
+def owner_of(payload: Mapping[str, Any]) -> str:
+    """Whose cap a raise lifts: a programme's or an account's."""
+    return payload["programme"] or payload["account"]
+
+
+class History:
+    """Everything the entries read so far say, worked out from mechanisms and caps and not from stored totals."""
+
+    def __init__(self) -> None:
+        self.last: Entry | None = None
+        self.length = 0
+        self.seq_of: dict[str, int] = {}
+        self.charges: set[str] = set()
+        self.accounts: dict[str, AccountSpec] = {}
+        self._raised: dict[str, dict[str, Decimal]] = {}
+        self._totals: dict[Scope, Total] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Take in one more entry; what cannot be read is left out, the checks have named it."""
+        with suppress(*MALFORMED):
+            self._take(entry)
+        self.seq_of.setdefault(entry.key, entry.seq)
+        self.last, self.length = entry, self.length + 1
+
+    def total(self, scope: Scope) -> Total:
+        """Everything charged in a scope."""
+        return self._totals.get(scope, NOTHING)
+
+    def standing(self, population: str) -> AccountSpec:
+        """An account with its caps as they stand."""
+        spec = self.accounts[population]
+        limits = self._raised.get(population, {}) | self._raised.get(spec.programme or "", {})
+        names = {cap.name for cap in spec.caps}
+        return with_limits(spec, {name: limit for name, limit in limits.items() if name in names})
+
+    def raisable(self, payload: Mapping[str, Any]) -> list[CapSpec]:
+        """The caps, as they stand, that a raise is about."""
+        caps = [(cap.programme or name, cap) for name in self.accounts for cap in self.standing(name).caps]
+        return [cap for owner, cap in caps if owner == owner_of(payload) and cap.name == payload["cap"]]
+
+    def due(self, payload: Mapping[str, Any]) -> tuple[Debit, ...]:
+        """What a charge has to debit."""
+        cost = price(canonical_json(payload["mechanism"]))
+        return debits(self.standing(payload["account"]), payload["period"], cost, self.total)
+
+    def agrees(self, spec: AccountSpec) -> bool:
+        """Whether a new account states its programme's cap and neighbours as the programme's other accounts do."""
+        own = [cap for cap in spec.caps if cap.programme]
+        others = [name for name, known in self.accounts.items() if known.programme == spec.programme]
+        if not own or not others:
+            return True
+        first = self.accounts[others[0]]
+        known = [cap for account in (first, self.standing(others[0])) for cap in account.caps if cap.programme]
+        return own[0] in known and spec.neighbours == first.neighbours
+
+    def _take(self, entry: Entry) -> None:
+        payload = entry.payload
+        if entry.kind == "account":
+            self.accounts.setdefault(payload["account"], AccountSpec.from_record(payload["spec"]))
+        elif entry.kind == "raise":
+            self._raised.setdefault(owner_of(payload), {})[payload["cap"]] = Decimal(payload["limit"])
+        elif entry.kind == "charge":
+            self.charges.add(entry.key)
+            self._totals |= {debit.scope: debit.after for debit in self.due(payload)}

@@ -1,0 +1,253 @@
+"""The ledger: it charges and releases in one entry, or does neither."""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from dpbayes_core.mechanisms import Mechanism
+from dpbayes_core.noise import NoiseSource
+from dpbayes_core.release import Release
+from dpbayes_core.schema import RegressionSchema
+from storage.ledger.accounts import AccountState, account_key, admit, opened, standing, states
+from storage.ledger.charging import charge_payload, closing_key, debits_of, matching, refuse
+from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
+from storage.ledger.refusal import Quote, quotes
+from storage.ledger.request import AccountSpec, Request, decimal_text
+from storage.ledger.store import Page, Store
+from storage.study.periods import Period
+
+Floats = NDArray[np.float64]
+GENESIS = act_key("genesis")
+
+
+class Ledger:
+    """An open ledger: what it returns is committed, and the caller anchors it before anyone else hears of it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @classmethod
+    def create(cls, url: str, stamp: Stamp, *, public_key: str | None = None) -> "Ledger":
+        """Make the table with its first entry; refused where a ledger stands already."""
+        ledger = cls(Store(url, create=True))
+        payload = {"public_key": public_key, "schema_version": SCHEMA_VERSION} | stamp.to_record()
+        with ledger._store.founding() as page:
+            page.append("genesis", GENESIS, payload)
+        return ledger
+
+    @classmethod
+    def open(cls, url: str) -> "Ledger":
+        """Open a ledger that exists."""
+        ledger = cls(Store(url, create=False))
+        ledger._store.require_table()
+        first = ledger.find(GENESIS)
+        if first is None:
+            raise IntegrityFailure("cannot open the ledger: its first entry is missing. Run `dpbayes ledger recover`.")
+        if first.payload["schema_version"] > SCHEMA_VERSION:
+            raise DpbayesError("cannot open the ledger: a later dpbayes wrote it. Update dpbayes.")
+        return ledger
+
+    def dispose(self) -> None:
+        """Let go of the database."""
+        self._store.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.dispose()
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> Entry:
+        """The last entry."""
+        with self._store.snapshot() as page:
+            last = page.head()
+        if last is None:
+            raise IntegrityFailure("cannot read the ledger: it is empty. Run `dpbayes ledger recover`.")
+        return last
+
+    def find(self, key: str) -> Entry | None:
+        """The entry of that key."""
+        with self._store.snapshot() as page:
+            return page.find(key)
+
+    def entry_at(self, seq: int) -> Entry | None:
+        """The entry of that number."""
+        with self._store.snapshot() as page:
+            return page.at(seq)
+
+    def entries_after(self, seq: int) -> Iterator[Entry]:
+        """Every later entry, in order."""
+        return self._store.entries_after(seq)
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry, in order."""
+        return self.entries_after(0)
+
+    def known(self, request: Request) -> Entry | None:
+        """What was released under the request's name; refused if it was another request."""
+        entry = self.find(request.key)
+        return None if entry is None else matching(entry, request)
+
+    def withdrawn(self, key: str) -> Entry | None:
+        """The entry that withdrew a release, if one did."""
+        return self.find(act_key("withdraw", key))
+
+    def count(self, kind: str) -> int:
+        """How many entries of a kind there are, such as charges."""
+        with self._store.snapshot() as page:
+            return page.count(kind)
+
+    def accounts(self) -> tuple[AccountState, ...]:
+        """Every account with what its caps hold, have spent and have left."""
+        with self._store.snapshot() as page:
+            return tuple(states(page))
+
+    def check(self, request: Request, mechanism: Mechanism) -> None:
+        """Refuse now what `commit` would refuse; writes and opens nothing."""
+        with self._store.snapshot() as page:
+            refuse(page, request, mechanism)
+
+    def quote(self, request: Request, mechanism: Mechanism) -> tuple[Quote, ...]:
+        """What every cap would say to the charge, whether it fits or not; writes and opens nothing."""
+        with self._store.snapshot() as page:
+            return quotes(debits_of(page, request, mechanism), mechanism)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def open_account(self, spec: AccountSpec, stamp: Stamp) -> Entry:
+        """Open the account, or find it as it stands; refused if it was opened otherwise."""
+        with self._store.exclusive() as page:
+            return _open_account(page, spec, stamp)
+
+    def commit(
+        self,
+        request: Request,
+        mechanism: Mechanism,
+        values: Floats,
+        noise: NoiseSource,
+        *,
+        schema: RegressionSchema,
+        rows: int,
+        stamp: Stamp,
+    ) -> Entry:
+        """Charge and release, or neither: one transaction, so a crash costs nothing and a retry answers the same.
+
+        `values` are the exact statistics on the mechanism's grid. The account is opened where there is none.
+        """
+        if known := self.known(request):
+            return known
+        _refuse_noise(request, noise)
+        # drawn before the lock is taken: nobody sees it unless the insert succeeds
+        noisy = mechanism.release(noise, values)
+        neighbours = request.account.neighbours
+        release = Release(
+            schema=schema, neighbours=neighbours, rows=rows, mechanism=mechanism, values=tuple(noisy.tolist())
+        )
+        with self._store.exclusive() as page:
+            if known := page.find(request.key):
+                return matching(known, request)
+            found = refuse(page, request, mechanism)
+            if opened(page, request.account.population) is None:
+                _open_account(page, request.account, stamp)
+            payload = charge_payload(
+                request, mechanism, found, digest=release.digest, noise=noise.identity, stamp=stamp
+            )
+            return page.append("charge", request.key, payload, canonical_json(release.to_record()))
+
+    def raise_cap(self, population: str, cap: str, limit: Decimal, *, reason: str, stamp: Stamp) -> Entry:
+        """Lift a cap, by its name, for every later charge; a programme's cap for all its accounts."""
+        with self._store.exclusive() as page:
+            account = _existing(page, population)
+            current = next((known for known in account.caps if known.name == cap), None)
+            if current is None:
+                names = ", ".join(known.name for known in account.caps)
+                raise StudyInvalid(f"cannot raise {cap}: {population} has no such cap. Its caps are {names}.")
+            key = act_key("raise", current.programme or population, cap, decimal_text(limit))
+            if limit == current.limit and (known := page.find(key)):
+                return known
+            if not (limit.is_finite() and limit > current.limit):
+                raise StudyInvalid(f"cannot raise {cap}: it stands at {current.limit} and only goes up. State more.")
+            about = {
+                "account": None if current.programme else population,
+                "cap": cap,
+                "limit": decimal_text(limit),
+                "programme": current.programme,
+            }
+            return page.append("raise", key, _act(about, reason, stamp))
+
+    def close(self, population: str, period: str, *, reason: str, stamp: Stamp) -> Entry:
+        """Take no further charges for a period."""
+        with self._store.exclusive() as page:
+            Period.parse(period, _existing(page, population).grain)
+            key = closing_key(population, period)
+            about = {"account": population, "period": period}
+            return page.find(key) or page.append("close", key, _act(about, reason, stamp))
+
+    def withdraw(self, key: str, *, reason: str, stamp: Stamp) -> Entry:
+        """Mark a release as withdrawn; what it spent stays spent."""
+        with self._store.exclusive() as page:
+            charge = page.find(key)
+            if charge is None or charge.kind != "charge":
+                raise StudyInvalid("cannot withdraw the release: nothing was released under that name. Check it.")
+            own = act_key("withdraw", key)
+            about = {"account": charge.payload["account"], "period": charge.payload["period"], "withdraws": key}
+            return page.find(own) or page.append("withdraw", own, _act(about, reason, stamp))
+
+    def note(self, text: str, stamp: Stamp) -> Entry:
+        """Write down something that happened."""
+        with self._store.exclusive() as page:
+            last = page.head()
+            key = act_key("note", str(1 if last is None else last.seq + 1))
+            return page.append("note", key, _act({}, text, stamp))
+
+    def rotate_key(self, public_key: str, *, reason: str, stamp: Stamp) -> Entry:
+        """Record the public key that signs from here on."""
+        with self._store.exclusive() as page:
+            key = act_key("key", public_key)
+            return page.find(key) or page.append("key", key, _act({"public_key": public_key}, reason, stamp))
+
+
+def _open_account(page: Page, spec: AccountSpec, stamp: Stamp) -> Entry:
+    key = account_key(spec.population)
+    if admit(page, spec) is None:
+        payload = {"account": spec.population, "programme": spec.programme, "spec": spec.to_record()}
+        return page.append("account", key, payload | stamp.to_record())
+    found = page.find(key)
+    assert found is not None
+    return found
+
+
+def _existing(page: Page, population: str) -> AccountSpec:
+    known = opened(page, population)
+    if known is None:
+        raise StudyInvalid(f"cannot change the account {population}: it was never opened. Check its name.")
+    return standing(page, known)
+
+
+def _act(about: Mapping[str, Any], reason: str, stamp: Stamp) -> dict[str, Any]:
+    if not reason.strip():
+        raise StudyInvalid("cannot write to the ledger: no reason is given. Give --reason.")
+    return {**about, "reason": reason} | stamp.to_record()
+
+
+def _refuse_noise(request: Request, noise: NoiseSource) -> None:
+    if not noise.trusted:
+        raise DpbayesError(
+            f"cannot charge {request.release}: its noise source is for tests and protects nobody. Use OpenDP's noise."
+        )
+    if request.account.neighbours != "replace-one":
+        raise StudyInvalid(
+            f"cannot charge {request.release}: a regression's row count is public under replace-one only. State "
+            "replace-one neighbours."
+        )

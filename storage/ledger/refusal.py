@@ -1,0 +1,169 @@
+"""How a refusal is worded, from public facts and the ledger alone: what was asked, what remains, what still fits."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
+from typing import Any
+
+from dpbayes_core.accounting import Cost, cap_rho_units, from_units, largest_rho, limit_units, to_units
+from dpbayes_core.errors import BudgetExceeded, DpbayesError
+from dpbayes_core.mechanisms import Mechanism
+from storage.ledger.caps import Debit, admits, remaining
+from storage.ledger.request import CapSpec, Request, decimal_text
+
+SMALLEST_EXPONENT = -8  # 1.00e-6 is the smallest epsilon worth asking for
+STEPS = 900 * 10  # three digits over ten decades
+WORTH_NAMING = to_units(Decimal("1e-15"))  # below it, what remains is rounding
+USUAL_DELTA = Decimal("1e-6")  # only where neither the request nor any cap states one
+
+
+class PeriodClosed(DpbayesError):
+    """The period takes no further charges."""
+
+    kind = "period-closed"
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class Quote:
+    """One cap's answer to a charge that has not been made."""
+
+    debit: Debit
+    cap: CapSpec
+    largest_epsilon: Decimal  # of the same mechanism, rounded down to three digits; 0 where nothing fits
+
+
+def quotes(found: Sequence[Debit], mechanism: Mechanism) -> tuple[Quote, ...]:
+    """What every cap says to the charge."""
+    delta = delta_of(mechanism, [debit.cap for debit in found if debit.cap])
+    answers: list[Quote] = []
+    for debit in found:
+        if debit.cap is not None:
+            answers.append(Quote(debit, debit.cap, _largest_epsilon(debit, debit.cap, mechanism, delta)))
+    return tuple(answers)
+
+
+def refusal(request: Request, mechanism: Mechanism, found: Sequence[Debit]) -> BudgetExceeded | None:
+    """The refusal of a charge, naming the cap that leaves least; None if every cap admits it."""
+    if all(debit.fits for debit in found):
+        return None
+    asked = quotes(found, mechanism)
+    binding = min((quote for quote in asked if not quote.debit.fits), key=lambda quote: quote.largest_epsilon)
+    delta = delta_of(mechanism, [quote.cap for quote in asked])
+    return BudgetExceeded(
+        f"{request.release} of {request.period}",
+        _cap_text(binding),
+        _asked_text(binding.cap, mechanism, delta),
+        _remaining_text(binding, mechanism, delta),
+        min(quote.largest_epsilon for quote in asked),
+    )
+
+
+def delta_of(mechanism: Mechanism, caps: Sequence[CapSpec]) -> Decimal:
+    """The delta at which a mechanism without pure epsilon is spoken of."""
+    own: float | None = getattr(mechanism, "delta", None)
+    if own is not None:
+        return Decimal(repr(own))
+    return next((cap.delta for cap in caps if cap.delta is not None), USUAL_DELTA)
+
+
+def largest_fitting(fits: Callable[[Decimal], bool]) -> Decimal:
+    """The largest epsilon of three digits that fits, where everything below a fitting one fits; 0 if none does."""
+    low, high = -1, STEPS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(_step(middle)) else (low, middle)
+    return Decimal(decimal_text(_step(low))) if low >= 0 else Decimal(0)
+
+
+def _step(index: int) -> Decimal:
+    return Decimal(100 + index % 900).scaleb(SMALLEST_EXPONENT + index // 900)
+
+
+def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> Decimal:
+    price = PRICES[mechanism.name]
+    found = largest_fitting(lambda epsilon: admits(cap, debit.before.plus(price(mechanism, epsilon, delta))))
+    return found if found > 0 and price(mechanism, found, delta).rho > 0 else Decimal(0)
+
+
+def _laplace_at(mechanism: Any, epsilon: Decimal, delta: Decimal) -> Cost:
+    return replace(mechanism, epsilon=float(epsilon)).cost()
+
+
+def _gaussian_at(mechanism: Any, epsilon: Decimal, delta: Decimal) -> Cost:
+    rho = largest_rho(epsilon, delta)
+    if limit_units(rho) == 0:
+        return Cost(None, 0)  # no such release exists; anything larger costs more
+    return replace(mechanism, rho=rho, epsilon=float(epsilon), delta=float(delta)).cost()
+
+
+PRICES: Mapping[str, Callable[[Any, Decimal, Decimal], Cost]] = {"gaussian": _gaussian_at, "laplace": _laplace_at}
+"""What each mechanism would cost at another epsilon, everything else as it is."""
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def up(units: int) -> str:
+    """Units as a decimal of four digits, rounded up: what is asked or spent."""
+    return _rounded(units, ROUND_CEILING)
+
+
+def down(units: int) -> str:
+    """Units as a decimal of four digits, rounded down: what remains."""
+    return _rounded(units, ROUND_DOWN)
+
+
+def _rounded(units: int, rounding: str) -> str:
+    return _short(Context(prec=4, rounding=rounding).create_decimal(from_units(units)))
+
+
+def _short(value: Decimal) -> str:
+    return f"{value.normalize():e}" if 0 < value < Decimal("1e-3") else decimal_text(value)
+
+
+def limit_text(cap: CapSpec) -> str:
+    """The cap's limit in its own terms."""
+    if cap.measure == "rho":
+        return f"rho {decimal_text(cap.limit)}"
+    at = "" if cap.delta is None else f" at delta {_short(cap.delta)}"
+    pure = "pure " if cap.measure == "pure-epsilon" else ""
+    return f"{pure}epsilon {decimal_text(cap.limit)}{at}"
+
+
+def _cap_text(quote: Quote) -> str:
+    scope, limit = quote.debit.scope, limit_text(quote.cap)
+    if scope.window == "programme":
+        return f"the cap of programme {scope.programme} ({limit})"
+    return f"the {scope.window} cap of {scope.account} ({limit})"
+
+
+def _asked_text(cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> str:
+    cost = mechanism.cost()
+    if cap.measure == "rho":
+        return f"rho {up(cost.rho)}"
+    if cost.epsilon is not None:
+        return f"epsilon {up(cost.epsilon)}" + (f" (rho {up(cost.rho)})" if cap.delta is not None else "")
+    if cap.delta is None:
+        return f"rho {up(cost.rho)} without any pure epsilon"
+    return f"rho {up(cost.rho)}{_stated(mechanism, delta)}"
+
+
+def _stated(mechanism: Mechanism, delta: Decimal) -> str:
+    own: float | None = getattr(mechanism, "epsilon", None)
+    return "" if own is None else f" (epsilon {own} at delta {_short(delta)})"
+
+
+def _remaining_text(quote: Quote, mechanism: Mechanism, delta: Decimal) -> str:
+    left = remaining(quote.cap, quote.debit.before)
+    if max(left.epsilon or 0, left.rho or 0) < WORTH_NAMING:
+        return "nothing"
+    pure = None if left.epsilon is None else f"epsilon {down(left.epsilon)}"
+    if left.rho is None:
+        return str(pure)
+    rho, at = f"rho {down(left.rho)}", quote.cap.delta or delta
+    if pure is not None and mechanism.cost().epsilon is not None:
+        return f"{pure} (or rho {down(left.rho)})"
+    room = left.rho
+    epsilon = largest_fitting(lambda epsilon: cap_rho_units(epsilon, at) <= room)
+    return f"{rho} (epsilon {epsilon} at delta {_short(at)})" if quote.cap.delta is not None else rho

@@ -1,0 +1,217 @@
+"""The table and its transactions: whole entries in and out, on SQLite or PostgreSQL."""
+
+import json
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+from sqlalchemy import URL, ColumnElement, Connection, Engine, RowMapping, func, insert, inspect, make_url, select
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing, StudyInvalid
+from storage.ledger import postgresql, sqlite
+from storage.ledger.caps import Scope
+from storage.ledger.entries import COPIED, Entry
+from storage.ledger.schema import ENTRY, METADATA
+
+CHUNK = 500  # entries read at a time
+
+
+class Dialect(Protocol):
+    """What differs between databases; each is one module."""
+
+    @property
+    def TRIGGERS(self) -> tuple[str, ...]: ...  # noqa: N802 -- a constant of each module
+    def make_engine(self, url: URL, *, create: bool) -> Engine: ...
+    def prepare(self, engine: Engine) -> None: ...
+    def exclusive(self, engine: Engine) -> AbstractContextManager[Connection]: ...
+    def snapshot(self, engine: Engine) -> AbstractContextManager[Connection]: ...
+
+
+DIALECTS: Mapping[str, Dialect] = {"sqlite": sqlite, "postgresql": postgresql}
+
+
+class Page:
+    """The table as one transaction sees it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def find(self, key: str) -> Entry | None:
+        """The entry of that key."""
+        return self._last(ENTRY.c.key == key)
+
+    def at(self, seq: int) -> Entry | None:
+        """The entry of that number."""
+        return self._last(ENTRY.c.seq == seq)
+
+    def head(self) -> Entry | None:
+        """The last entry."""
+        return self._last()
+
+    def last_charge(self, scope: Scope) -> Entry | None:
+        """The last charge that counts in a scope; it states the scope's total."""
+        wanted = [ENTRY.c[name] == value for name in COPIED if (value := getattr(scope, name)) is not None]
+        return self._last(ENTRY.c.kind == "charge", *wanted)
+
+    def of_kind(self, kind: str, **copied: str) -> list[Entry]:
+        """Every entry of a kind, in order, such as the raises of an account."""
+        wanted = [ENTRY.c[name] == value for name, value in copied.items()]
+        query = select(ENTRY).where(ENTRY.c.kind == kind, *wanted).order_by(ENTRY.c.seq)
+        return [_intact(entry_of(row)) for row in self._connection.execute(query).mappings()]
+
+    def charged_periods(self, account: str) -> list[str]:
+        """The periods an account was charged for, by name."""
+        wanted = (ENTRY.c.kind == "charge", ENTRY.c.account == account)
+        return list(self._connection.scalars(select(ENTRY.c.period).where(*wanted).distinct().order_by(ENTRY.c.period)))
+
+    def count(self, kind: str) -> int:
+        """How many entries of a kind there are."""
+        return self._connection.scalar(select(func.count()).select_from(ENTRY).where(ENTRY.c.kind == kind)) or 0
+
+    def append(self, kind: str, key: str, payload: Mapping[str, Any], release: bytes | None = None) -> Entry:
+        """Write the next entry; only in an exclusive transaction."""
+        entry = Entry.following(self.head(), kind=kind, key=key, payload=payload, release=release)
+        record = entry.to_record() | {"payload": canonical_json(entry.payload).decode()} | entry.copies
+        self._connection.execute(insert(ENTRY), record)
+        return entry
+
+    def _last(self, *wanted: ColumnElement[bool]) -> Entry | None:
+        query = select(ENTRY).where(*wanted).order_by(ENTRY.c.seq.desc()).limit(1)
+        row = self._connection.execute(query).mappings().first()
+        return None if row is None else _intact(entry_of(row))
+
+
+class Store:
+    """A database that holds, or is to hold, the table."""
+
+    def __init__(self, url: str, *, create: bool) -> None:
+        parsed = _parsed(url)
+        self._dialect = DIALECTS[parsed.get_backend_name()]
+        with plain_failures():
+            self.engine = self._dialect.make_engine(parsed, create=create)
+            if create:
+                self._dialect.prepare(self.engine)
+
+    @contextmanager
+    def exclusive(self) -> Generator[Page]:
+        """The one lock: what is read under it is true until the commit at its end."""
+        with plain_failures(), self._dialect.exclusive(self.engine) as connection:
+            yield Page(connection)
+
+    @contextmanager
+    def founding(self) -> Generator[Page]:
+        """Make the table and write its first entry, all or nothing; refused where a table stands."""
+        with plain_failures(), self._dialect.exclusive(self.engine) as connection:
+            if inspect(connection).has_table(ENTRY.name):
+                raise StudyInvalid("cannot create the ledger: one stands there already. Use it as it is.")
+            METADATA.create_all(connection)
+            for statement in self._dialect.TRIGGERS:
+                connection.exec_driver_sql(statement)
+            yield Page(connection)
+
+    @contextmanager
+    def snapshot(self) -> Generator[Page]:
+        """A consistent view for reading."""
+        with plain_failures(), self._dialect.snapshot(self.engine) as connection:
+            yield Page(connection)
+
+    def require_table(self) -> None:
+        """Refuse a database without the table."""
+        with plain_failures(), self._dialect.snapshot(self.engine) as connection:
+            found = inspect(connection).has_table(ENTRY.name)
+        if not found:
+            raise LedgerMissing("cannot open the ledger: its table was never made. Run `dpbayes ledger create`.")
+
+    def entries_after(self, seq: int) -> Iterator[Entry]:
+        """Every later entry in order, as stored: a wrong hash is left for `verify` to name."""
+        while True:
+            query = select(ENTRY).where(ENTRY.c.seq > seq).order_by(ENTRY.c.seq).limit(CHUNK)
+            with plain_failures(), self._dialect.snapshot(self.engine) as connection:
+                rows = connection.execute(query).mappings().all()
+            if not rows:
+                return
+            for row in rows:
+                yield entry_of(row)
+            seq = rows[-1]["seq"]
+
+
+def entry_of(row: RowMapping) -> Entry:
+    """The entry in a row; its extra columns must say what its payload says."""
+    seq = row["seq"]
+    payload = _payload_of(row["payload"])
+    if payload is None:
+        raise IntegrityFailure(
+            f"cannot read ledger entry {seq}: its payload is not canonical JSON. Run `dpbayes audit`."
+        )
+    release = None if row["release"] is None else row["release"].encode()
+    entry = Entry(seq, row["kind"], row["key"], payload, release, row["prev_hash"], row["hash"])
+    for name, value in entry.copies.items():
+        if row[name] != value:
+            raise IntegrityFailure(
+                f"cannot trust ledger entry {seq}: its column {name} differs from its payload. Run `dpbayes audit`."
+            )
+    return entry
+
+
+def _payload_of(text: str) -> dict[str, Any] | None:
+    try:
+        payload: Any = json.loads(text)
+        canonical = canonical_json(payload).decode() == text
+    except ValueError:
+        return None
+    return payload if canonical and isinstance(payload, dict) else None
+
+
+def _intact(entry: Entry) -> Entry:
+    if entry.computed_hash != entry.hash:
+        raise IntegrityFailure(
+            f"cannot trust ledger entry {entry.seq}: its hash is not that of its contents. Run `dpbayes audit`."
+        )
+    return entry
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        parsed = None
+    if parsed is None or parsed.get_backend_name() not in DIALECTS:
+        raise StudyInvalid(
+            "cannot open the ledger: its URL is neither sqlite nor postgresql. Correct DPBAYES_LEDGER_URL."
+        )
+    return parsed
+
+
+@contextmanager
+def plain_failures() -> Generator[None]:
+    """Database errors in plain words, without the statement: a failed insert holds noisy values nobody paid for."""
+    failure: DpbayesError | None = None
+    try:
+        yield
+    except (SQLAlchemyError, UnicodeDecodeError) as error:
+        failure = _plain(str(getattr(error, "orig", None) or ""))
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            failure.__context__ = None  # set by the raise itself
+
+
+SYMPTOMS: tuple[tuple[str, type[DpbayesError], str], ...] = (
+    ("locked", DpbayesError, "cannot write the ledger: another process keeps it locked. Run again when it is done."),
+    ("disk is full", DpbayesError, "cannot write the ledger: the disk is full. Free some space and run again."),
+    ("readonly", DpbayesError, "cannot write the ledger: it is read-only. Make it writable and run again."),
+    ("malformed", IntegrityFailure, "cannot read the ledger: the file is damaged. Run `dpbayes ledger recover`."),
+    ("not a database", IntegrityFailure, "cannot read the ledger: the file is damaged. Run `dpbayes ledger recover`."),
+    ("decode", IntegrityFailure, "cannot read the ledger: a text in it is damaged. Run `dpbayes ledger recover`."),
+    ("never", IntegrityFailure, "cannot write the ledger: it only grows, entry by entry. Run `dpbayes audit`."),
+)
+
+
+def _plain(driver_says: str) -> DpbayesError:
+    for symptom, kind, words in SYMPTOMS:
+        if symptom in driver_says:
+            return kind(words)
+    return DpbayesError("cannot use the ledger: its database failed. Check that it is there and run again.")

@@ -1,0 +1,198 @@
+"""An auditor's reading of the ledger: everything an entry states is worked out again from what it is made of."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.release import Release
+from storage.ledger.caps import CONVERSION
+from storage.ledger.charging import closing_key, readable_cost
+from storage.ledger.check import Check
+from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
+from storage.ledger.history import MALFORMED, History, owner_of, price
+from storage.ledger.refusal import limit_text
+from storage.ledger.request import AccountSpec
+
+Problem = str | None
+
+
+def verify(entries: Iterable[Entry]) -> list[Check]:
+    """Check every entry in order, offline; each check names the first entry that fails it."""
+    history, failed = History(), dict[str, str]()
+    try:
+        for entry in entries:
+            for name, problem_of in CHECKS.items():
+                problem = _asked(problem_of, history, entry)
+                if problem is not None and name not in failed:
+                    failed[name] = f"entry {entry.seq} ({entry.kind}): {problem}"
+            history.add(entry)
+    except IntegrityFailure as failure:
+        failed["entries are readable"] = str(failure)
+    if history.last is None:
+        failed.setdefault("entries are readable", "there is no entry")
+    names = ("entries are readable", *CHECKS)
+    return [Check(name, name not in failed, failed.get(name, f"{history.length} entries")) for name in names]
+
+
+def _asked(problem_of: Callable[[History, Entry], Problem], history: History, entry: Entry) -> Problem:
+    try:
+        return problem_of(history, entry)
+    except MALFORMED:
+        return "it lacks what this check needs, or holds something else there"
+
+
+def _sequence(history: History, entry: Entry) -> Problem:
+    due = 1 if history.last is None else history.last.seq + 1
+    if entry.seq != due:
+        return f"entry {due} should stand here"
+    if (entry.kind == "genesis") != (due == 1):
+        return "a ledger has one first entry, of kind genesis"
+    if entry.kind == "genesis" and entry.payload["schema_version"] != SCHEMA_VERSION:
+        return "its schema version is not one this program reads"
+    return None if entry.kind in KINDS else "there is no such kind of entry"
+
+
+def _chain(history: History, entry: Entry) -> Problem:
+    if entry.computed_hash != entry.hash:
+        return "its hash is not that of its contents"
+    before = BEFORE_GENESIS if history.last is None else history.last.hash
+    return None if entry.prev_hash == before else "it does not point to the hash of the entry before it"
+
+
+def _keys(history: History, entry: Entry) -> Problem:
+    if entry.key in history.seq_of:
+        return f"its key is already that of entry {history.seq_of[entry.key]}"
+    return None if entry.key == _key_due(entry) else "its key is not the one its contents call for"
+
+
+def _key_due(entry: Entry) -> str:
+    stated = entry.payload
+    if entry.kind == "charge":
+        names = [stated[name] for name in ("study", "release", "period", "holder", "revision")]
+        return canonical_json(names).decode()
+    return KINDS[entry.kind](entry)
+
+
+KINDS: Mapping[str, Callable[[Entry], str]] = {
+    "genesis": lambda entry: act_key("genesis"),
+    "account": lambda entry: act_key("account", entry.payload["account"]),
+    "charge": lambda entry: entry.key,
+    "raise": lambda entry: act_key("raise", owner_of(entry.payload), entry.payload["cap"], entry.payload["limit"]),
+    "close": lambda entry: closing_key(entry.payload["account"], entry.payload["period"]),
+    "withdraw": lambda entry: act_key("withdraw", entry.payload["withdraws"]),
+    "note": lambda entry: act_key("note", str(entry.seq)),
+    "key": lambda entry: act_key("key", entry.payload["public_key"]),
+}
+"""Every kind of entry, with the key that its contents call for."""
+
+
+def _accounts(history: History, entry: Entry) -> Problem:
+    payload = entry.payload
+    if entry.kind == "account":
+        spec = AccountSpec.from_record(payload["spec"])
+        if (spec.population, spec.programme) != (payload["account"], payload["programme"]):
+            return "it names another account or programme than it opens"
+        return None if history.agrees(spec) else "its programme's cap differs from that of another account"
+    if entry.kind == "raise":
+        return _raise(history, payload)
+    if entry.kind == "withdraw" and payload["withdraws"] not in history.charges:
+        return "it withdraws what was never released"
+    if entry.kind in ("charge", "close", "withdraw") and payload["account"] not in history.accounts:
+        return "its account was never opened"
+    return None
+
+
+def _raise(history: History, payload: Mapping[str, Any]) -> Problem:
+    caps = history.raisable(payload)
+    if not caps:
+        return "it raises a cap that does not exist"
+    return None if Decimal(payload["limit"]) > max(cap.limit for cap in caps) else "it does not raise its cap"
+
+
+def _requests(history: History, entry: Entry) -> Problem:
+    if entry.kind != "charge":
+        return None
+    stated, account = entry.payload, history.accounts[entry.payload["account"]]
+    if digest(stated["definition"]) != stated["request"]:
+        return "its request hash is not that of its definition"
+    if (stated["neighbours"], stated["unit"]) != (account.neighbours, account.unit):
+        return "its neighbours or its unit are not those of its account"
+    if closing_key(stated["account"], stated["period"]) in history.seq_of:
+        return "its period was closed before"
+    return _revision(history, stated)
+
+
+def _revision(history: History, stated: Mapping[str, Any]) -> Problem:
+    names = [stated[name] for name in ("study", "release", "period", "holder")]
+    first = stated["revision"] == 1
+    due = None if first else canonical_json([*names, stated["revision"] - 1]).decode()
+    if stated["supersedes"] != due:
+        return "it does not supersede the revision before it"
+    if due is not None and (due not in history.charges or not stated["reason"]):
+        return "it supersedes what was never released, or gives no reason"
+    return None
+
+
+def _costs(history: History, entry: Entry) -> Problem:
+    if entry.kind != "charge":
+        return None
+    due = readable_cost(price(canonical_json(entry.payload["mechanism"])))
+    if entry.payload["conversion"] != CONVERSION:
+        return "it converts between measures by another rule than this program"
+    return None if entry.payload["cost"] == due else "its cost is not the price of its mechanism"
+
+
+def _totals(history: History, entry: Entry) -> Problem:
+    if entry.kind != "charge":
+        return None
+    due, stated = history.due(entry.payload), entry.payload
+    if stated["programme"] != history.accounts[stated["account"]].programme:
+        return "its programme is not its account's"
+    if len(due) != len(stated["debits"]):
+        return "it does not debit every scope it counts in"
+    for debit, kept in zip(due, stated["debits"], strict=True):
+        if debit.to_record() != kept:
+            return f"its {debit.scope.window} total or cap is not what the entries before it add up to"
+    return None
+
+
+def _caps(history: History, entry: Entry) -> Problem:
+    if entry.kind != "charge":
+        return None
+    for debit in history.due(entry.payload):
+        if not debit.fits and debit.cap is not None:
+            return f"it exceeds the {debit.cap.name} cap ({limit_text(debit.cap)})"
+    return None
+
+
+def _releases(history: History, entry: Entry) -> Problem:
+    if entry.kind != "charge":
+        return None if entry.release is None else "it is no charge and yet holds a release"
+    if entry.release is None:
+        return "it charges without a release"
+    record = json.loads(entry.release)
+    release = Release.from_record(record)
+    if canonical_json(release.to_record()) != entry.release:
+        return "its release is not written as this program writes it"
+    if release.digest != entry.payload["digest"]:
+        return "its digest is not that of its release"
+    if record["mechanism"] != entry.payload["mechanism"]:
+        return "its release was made by another mechanism than it charges for"
+    return None if release.neighbours == entry.payload["neighbours"] else "its release has other neighbours"
+
+
+CHECKS: Mapping[str, Callable[[History, Entry], Problem]] = {
+    "entries follow each other": _sequence,
+    "hashes chain": _chain,
+    "keys are unique": _keys,
+    "accounts and acts stand": _accounts,
+    "requests are as hashed": _requests,
+    "costs are priced": _costs,
+    "totals add up": _totals,
+    "caps are kept": _caps,
+    "releases are as digested": _releases,
+}
+"""What is looked at in every entry, in the light of those before it."""
