@@ -1,0 +1,97 @@
+"""Small accounts, requests and mechanisms that the ledger's tests share."""
+
+import tempfile
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
+from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.sensitivity import regression_sensitivity
+from storage.ledger.entries import Entry, Stamp
+from storage.ledger.ledger import Ledger
+from storage.ledger.request import AccountSpec, CapSpec, Request
+
+SCHEMA = RegressionSchema(Continuous("wage", Bounds(0.0, 5.0)), (Continuous("age", Bounds(16.0, 80.0)),))
+SENSITIVITY = regression_sensitivity(SCHEMA)
+ENTRIES = len(SENSITIVITY.weights)
+GRID = 20
+ROWS = 1000
+VALUES = np.arange(ENTRIES, dtype=np.float64)
+STAMP = Stamp("tester", date(2026, 11, 18), {"dpbayes": "0.1.0"})
+
+
+def laplace(epsilon: float) -> LaplaceMechanism:
+    return laplace_for(SENSITIVITY, epsilon=epsilon, grid=GRID, entries=ENTRIES)
+
+
+def gaussian(epsilon: float, delta: float = 1e-6) -> GaussianMechanism:
+    return gaussian_for(SENSITIVITY, epsilon=epsilon, delta=delta, grid=GRID)
+
+
+def gaussian_of_rho(rho: float) -> GaussianMechanism:
+    return gaussian_for(SENSITIVITY, rho=rho, grid=GRID)
+
+
+def cap(
+    limit: str, window: Any = "lifetime", *, measure: Any = "epsilon-delta", programme: str | None = None
+) -> CapSpec:
+    delta = Decimal("1e-6") if measure == "epsilon-delta" else None
+    return CapSpec(window=window, measure=measure, limit=Decimal(limit), delta=delta, programme=programme)
+
+
+def account(*caps: CapSpec, population: str = "employees", **others: Any) -> AccountSpec:
+    spec = AccountSpec(
+        population=population,
+        unit="person_id",
+        max_rows_per_unit=1,
+        neighbours="replace-one",
+        grain="month",
+        people="same",
+        caps=caps or (cap("1"),),
+    )
+    return replace(spec, **others)
+
+
+def request(
+    spec: AccountSpec | None = None, *, release: str = "wage", period: str = "2026-01", **others: Any
+) -> Request:
+    spec = spec or account()
+    plain = Request(
+        study="wages",
+        release=release,
+        period=period,
+        holder=None,
+        revision=1,
+        account=spec,
+        definition={"population": spec.population, "release": release},
+    )
+    return replace(plain, **others)
+
+
+def url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'ledger.db'}"
+
+
+@cache
+def empty_ledger() -> bytes:
+    """The file of a new ledger: copying it spares a test the waits for the disk of making one."""
+    with tempfile.TemporaryDirectory() as folder:
+        Ledger.create(url(Path(folder)), STAMP).dispose()
+        return (Path(folder) / "ledger.db").read_bytes()
+
+
+def new_ledger(folder: Path) -> Ledger:
+    (folder / "ledger.db").write_bytes(empty_ledger())
+    return Ledger.open(url(folder))
+
+
+def commit(ledger: Ledger, asked: Request, mechanism: Any) -> Entry:
+    return ledger.commit(asked, mechanism, VALUES, OpenDPNoise(), schema=SCHEMA, rows=ROWS, stamp=STAMP)

@@ -1,0 +1,333 @@
+"""What a steward and a flow rely on: one charge per name, accounts that cannot be restated, entries that stay."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from dpbayes_core.errors import (
+    BudgetExceeded,
+    DpbayesError,
+    IntegrityFailure,
+    LedgerMissing,
+    RequestChanged,
+    StudyInvalid,
+)
+from dpbayes_core.noise import SeededNoise
+from dpbayes_core.release import Release
+from storage.ledger.entries import Entry, Stamp
+from storage.ledger.ledger import Ledger
+from storage.ledger.refusal import PeriodClosed
+from storage.ledger.store import plain_failures
+from tests.storage.ledger_cases import (
+    ROWS,
+    SCHEMA,
+    STAMP,
+    VALUES,
+    account,
+    cap,
+    commit,
+    gaussian,
+    laplace,
+    new_ledger,
+    request,
+    url,
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with new_ledger(tmp_path) as made:
+        yield made
+
+
+def test_a_release_asked_for_twice_is_charged_once_and_answers_the_same_bytes(ledger: Ledger) -> None:
+    first = commit(ledger, request(), laplace(0.4))
+    second = commit(ledger, request(), laplace(0.4))
+    assert second == first
+    assert ledger.count("charge") == 1
+    assert first.release is not None
+
+
+def test_the_same_name_with_another_definition_is_refused(ledger: Ledger) -> None:
+    commit(ledger, request(), laplace(0.4))
+    changed = request(definition={"population": "employees", "release": "wage", "bounds": [0, 6]})
+    with pytest.raises(RequestChanged, match="revision 1 was defined otherwise"):
+        commit(ledger, changed, laplace(0.4))
+    with pytest.raises(RequestChanged):
+        ledger.known(changed)
+
+
+def test_a_charge_holds_its_release_and_everything_to_price_it_again(ledger: Ledger) -> None:
+    import json
+
+    entry = commit(ledger, request(), gaussian(0.5))
+    assert entry.release is not None
+    release = Release.from_record(json.loads(entry.release))
+    assert release.digest == entry.payload["digest"]
+    assert release.mechanism.to_record() == entry.payload["mechanism"]
+    assert (release.rows, release.schema) == (ROWS, SCHEMA)
+    assert entry.payload["cost"]["readable"] == {"epsilon": None, "rho": "0.006642"}
+    assert entry.payload["date"] == "2026-11-18"
+    assert "seed" not in entry.release.decode()
+
+
+def test_an_entry_survives_its_record() -> None:
+    entry = Entry.following(None, kind="note", key="k", payload={"reason": "é"}, release=b'{"a":1}')
+    assert Entry.from_record(entry.to_record()) == entry
+
+
+def test_noise_made_for_tests_is_refused(ledger: Ledger) -> None:
+    double = SeededNoise(1, i_know_this_is_not_private=True)
+    with pytest.raises(DpbayesError, match="protects nobody"):
+        ledger.commit(request(), laplace(0.4), VALUES, double, schema=SCHEMA, rows=ROWS, stamp=STAMP)
+    assert ledger.head.kind == "genesis"
+
+
+def test_a_refusal_leaves_no_trace_not_even_an_account(ledger: Ledger) -> None:
+    with pytest.raises(BudgetExceeded):
+        ledger.check(request(), laplace(1.1))
+    with pytest.raises(BudgetExceeded):
+        commit(ledger, request(), laplace(1.1))
+    assert ledger.head.kind == "genesis"
+
+
+def test_an_early_check_passes_where_the_commit_will(ledger: Ledger) -> None:
+    ledger.check(request(), laplace(1.0))
+    assert ledger.head.kind == "genesis"
+    assert commit(ledger, request(), laplace(1.0)).seq == 3
+
+
+def test_the_account_belongs_to_the_population_whatever_the_study_is_called(ledger: Ledger) -> None:
+    commit(ledger, request(), laplace(0.6))
+    with pytest.raises(BudgetExceeded):
+        commit(ledger, request(study="renamed"), laplace(0.6))
+    assert commit(ledger, request(account(population="students"), study="renamed"), laplace(0.6)).kind == "charge"
+
+
+def test_one_populations_release_never_answers_for_another(ledger: Ledger) -> None:
+    definition = {"careless": "without the population"}
+    commit(ledger, request(definition=definition), laplace(0.1))
+    with pytest.raises(RequestChanged):
+        commit(ledger, request(account(population="students"), definition=definition), laplace(0.1))
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        ({"unit": "household_id"}, "another unit of privacy"),
+        ({"neighbours": "add-remove"}, "another neighbour relation"),
+        ({"grain": "year"}, "another period grain"),
+        ({"people": "disjoint"}, "another declaration of people"),
+        ({"caps": (cap("2"),)}, "another lifetime cap"),
+        ({"caps": (cap("1", measure="rho"),)}, "another lifetime cap"),
+        ({"caps": (cap("1"), cap("1", "per-period"))}, "another per-period cap"),
+        ({"caps": (cap("1"), cap("1"))}, "without any twice"),
+        ({"unit": "row", "caps": ()}, "another unit of privacy and lifetime cap"),
+    ],
+)
+def test_an_account_cannot_be_restated(ledger: Ledger, others: dict[str, object], named: str) -> None:
+    opening = ledger.open_account(account(), STAMP)
+    restated = replace(account(), **others)
+    with pytest.raises(StudyInvalid, match=named):
+        ledger.open_account(restated, STAMP)
+    with pytest.raises(StudyInvalid, match=named):
+        ledger.check(request(restated), laplace(0.1))
+    assert ledger.open_account(account(cap("1.0")), STAMP) == opening == ledger.head
+
+
+@pytest.mark.parametrize(
+    ("caps", "fault"),
+    [
+        ((), "it has no cap"),
+        ((cap("1"), cap("1", measure="rho")), "two caps of one window"),
+        ((cap("0"),), "not positive"),
+        ((cap("NaN"),), "not positive"),
+        ((replace(cap("1"), delta=None),), "needs a delta"),
+        ((replace(cap("1"), delta=Decimal(1)),), "needs a delta"),
+        ((replace(cap("1", measure="rho"), delta=Decimal("0.1")),), "needs a delta"),
+        ((cap("1", "programme"),), "needs a programme's name"),
+    ],
+)
+def test_an_impossible_account_is_not_opened(ledger: Ledger, caps: tuple[object, ...], fault: str) -> None:
+    with pytest.raises(StudyInvalid, match=fault):
+        ledger.open_account(replace(account(), caps=caps), STAMP)
+
+
+def test_a_revision_pays_again_and_says_why(ledger: Ledger) -> None:
+    spec = account(cap("1", measure="pure-epsilon"))
+    with pytest.raises(StudyInvalid, match="no revision before it"):
+        commit(ledger, request(spec, revision=2, reason="source was wrong"), laplace(0.5))
+    first = commit(ledger, request(spec), laplace(0.5))
+    with pytest.raises(StudyInvalid, match="needs its reason"):
+        commit(ledger, request(spec, revision=2, reason=" "), laplace(0.5))
+    second = commit(ledger, request(spec, revision=2, reason="source was wrong"), laplace(0.5))
+    assert second.payload["supersedes"] == first.key
+    assert second.release != first.release
+    with pytest.raises(BudgetExceeded):
+        commit(ledger, request(spec, revision=3, reason="again"), laplace(0.5))
+    with pytest.raises(StudyInvalid, match="counted from 1"):
+        commit(ledger, request(spec, revision=0), laplace(0.5))
+
+
+def test_a_closed_period_takes_no_charge_but_still_answers_what_it_released(ledger: Ledger) -> None:
+    stored = commit(ledger, request(), laplace(0.1))
+    closed = ledger.close("employees", "2026-01", reason="published", stamp=STAMP)
+    assert ledger.close("employees", "2026-01", reason="again", stamp=STAMP) == closed
+    assert commit(ledger, request(), laplace(0.1)) == stored
+    with pytest.raises(PeriodClosed, match="the period was closed") as refused:
+        commit(ledger, request(release="hours"), laplace(0.1))
+    assert refused.value.exit_code == 3
+    assert commit(ledger, request(period="2026-02"), laplace(0.1)).kind == "charge"
+
+
+def test_a_period_must_have_its_canonical_name(ledger: Ledger) -> None:
+    ledger.open_account(account(), STAMP)
+    with pytest.raises(StudyInvalid, match="canonical name"):
+        ledger.close("employees", "2026-1", reason="published", stamp=STAMP)
+    with pytest.raises(StudyInvalid, match="canonical name"):
+        commit(ledger, request(period="January"), laplace(0.1))
+
+
+def test_a_withdrawn_release_stays_paid_for(ledger: Ledger) -> None:
+    charge = commit(ledger, request(), laplace(0.6))
+    assert ledger.withdrawn(charge.key) is None
+    withdrawal = ledger.withdraw(charge.key, reason="wrong table", stamp=STAMP)
+    assert ledger.withdrawn(charge.key) == withdrawal
+    with pytest.raises(BudgetExceeded):
+        commit(ledger, request(release="hours"), laplace(0.6))
+    with pytest.raises(StudyInvalid, match="nothing was released"):
+        ledger.withdraw("unheard of", reason="wrong table", stamp=STAMP)
+
+
+def test_a_raised_cap_admits_more_and_only_goes_up(ledger: Ledger) -> None:
+    commit(ledger, request(), laplace(1.0))
+    raised = ledger.raise_cap("employees", "lifetime", Decimal(2), reason="council decision 7", stamp=STAMP)
+    assert ledger.raise_cap("employees", "lifetime", Decimal("2.0"), reason="retry", stamp=STAMP) == raised
+    assert commit(ledger, request(release="hours"), laplace(1.0)).kind == "charge"
+    assert commit(ledger, request(account(cap("2")), release="wage"), laplace(1.0)).seq == 3
+    with pytest.raises(StudyInvalid, match="stands at 2 and only goes up"):
+        ledger.raise_cap("employees", "lifetime", Decimal("1.5"), reason="regret", stamp=STAMP)
+    with pytest.raises(StudyInvalid, match="no such cap"):
+        ledger.raise_cap("employees", "per-period", Decimal(2), reason="wish", stamp=STAMP)
+    with pytest.raises(StudyInvalid, match="never opened"):
+        ledger.raise_cap("nobody", "lifetime", Decimal(2), reason="wish", stamp=STAMP)
+    with pytest.raises(StudyInvalid, match="no reason"):
+        ledger.raise_cap("employees", "lifetime", Decimal(3), reason="", stamp=STAMP)
+
+
+def test_notes_and_keys_are_entries(ledger: Ledger) -> None:
+    assert ledger.note("held by hand", STAMP).key != ledger.note("held by hand", STAMP).key
+    rotated = ledger.rotate_key("abc", reason="yearly", stamp=STAMP)
+    assert ledger.rotate_key("abc", reason="yearly", stamp=STAMP) == rotated == ledger.head
+
+
+def test_order_is_by_number_when_a_clock_is_set_back(ledger: Ledger) -> None:
+    ledger.note("today", STAMP)
+    last = ledger.note("yesterday", Stamp("tester", date(2026, 11, 17), {}))
+    assert ledger.head == last == ledger.entry_at(3)
+    assert [entry.seq for entry in ledger.entries_after(1)] == [2, 3]
+
+
+def test_people_see_what_each_cap_has_left(ledger: Ledger) -> None:
+    spec = account(cap("1"), cap("0.3", "per-period", measure="pure-epsilon"))
+    commit(ledger, request(spec), laplace(0.2))
+    commit(ledger, request(spec, period="2026-02"), laplace(0.1))
+    [state] = ledger.accounts()
+    records = [cap.to_record() for cap in state.caps]
+    assert [(r["cap"], r["period"]) for r in records] == [
+        ("lifetime", None),
+        ("per-period", "2026-01"),
+        ("per-period", "2026-02"),
+    ]
+    assert [r["spent"]["epsilon"] for r in records] == pytest.approx([0.3, 0.2, 0.1])
+    assert [r["remaining"]["epsilon"] for r in records] == pytest.approx([0.7, 0.1, 0.2])
+    assert records[0]["limit"] == {"epsilon": 1.0, "rho": pytest.approx(0.02435597), "delta": 1e-6}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entry SET payload = '{}' WHERE seq = 1",
+        "UPDATE OR REPLACE entry SET seq = 9 WHERE seq = 1",
+        "DELETE FROM entry",
+        "DELETE FROM entry WHERE seq = 2",
+        "INSERT OR REPLACE INTO entry SELECT * FROM entry WHERE seq = 2",
+        "REPLACE INTO entry SELECT seq + 1, kind, key, '{}', release, hash, hash, account, period, programme "
+        "FROM entry WHERE seq = 2",
+        "INSERT INTO entry SELECT 9, kind, 'other', payload, release, hash, hash, account, period, programme "
+        "FROM entry WHERE seq = 2",
+        "INSERT INTO entry SELECT 3, kind, 'other', payload, release, 'elsewhere', hash, account, period, programme "
+        "FROM entry WHERE seq = 2",
+        "INSERT INTO entry SELECT NULL, kind, 'other', payload, release, hash, hash, account, period, programme "
+        "FROM entry WHERE seq = 2",
+    ],
+)
+def test_the_database_itself_refuses_to_change_an_entry(ledger: Ledger, tmp_path: Path, statement: str) -> None:
+    ledger.open_account(account(), STAMP)
+    before = list(ledger.entries())
+    intruder = sqlite3.connect(tmp_path / "ledger.db")  # another program, without this program's settings
+    with pytest.raises(sqlite3.Error, match="ledger entries"):
+        intruder.execute(statement)
+    intruder.close()
+    assert list(ledger.entries()) == before
+
+
+def test_a_ledger_is_durable_by_its_settings(ledger: Ledger) -> None:
+    with ledger._store.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+def test_a_ledger_is_made_once_and_never_by_opening_it(tmp_path: Path) -> None:
+    with pytest.raises(LedgerMissing, match="no file"):
+        Ledger.open(url(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    Ledger.create(url(tmp_path), STAMP, public_key="abc").dispose()
+    with pytest.raises(StudyInvalid, match="stands there already"):
+        Ledger.create(url(tmp_path), STAMP)
+    with Ledger.open(url(tmp_path)) as ledger:
+        assert ledger.head.payload["public_key"] == "abc"
+
+
+def test_a_file_that_is_no_ledger_is_told_apart(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "ledger.db").execute("CREATE TABLE other (a)").connection.close()
+    with pytest.raises(LedgerMissing, match="table was never made"):
+        Ledger.open(url(tmp_path))
+    (tmp_path / "ledger.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(IntegrityFailure, match="damaged"):
+        Ledger.open(url(tmp_path))
+    with pytest.raises(StudyInvalid, match="neither sqlite nor postgresql"):
+        Ledger.open("mysql://somewhere/ledger")
+    with pytest.raises(StudyInvalid, match="neither sqlite nor postgresql"):
+        Ledger.open("no url")
+    with pytest.raises(StudyInvalid, match="in memory"):
+        Ledger.open("sqlite://")
+
+
+def test_a_ledger_of_a_later_version_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.ledger.ledger.SCHEMA_VERSION", 2)
+    Ledger.create(url(tmp_path), STAMP).dispose()
+    monkeypatch.undo()
+    with pytest.raises(DpbayesError, match="a later dpbayes wrote it"):
+        Ledger.open(url(tmp_path))
+
+
+def test_a_database_error_carries_no_noisy_value_away() -> None:
+    secret = "12.8152"
+    with pytest.raises(DpbayesError, match="its database failed") as failed, plain_failures():
+        raise OperationalError(f"INSERT {secret}", {"release": secret}, Exception(secret))
+    assert secret not in str(failed.value)
+    assert failed.value.__context__ is None
+
+
+def test_requests_are_made_without_the_database_library() -> None:
+    program = "import sys, storage.ledger.request; sys.exit('sqlalchemy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
