@@ -1,0 +1,5 @@
+"""`python -m flows` is `dpbayes`."""
+
+from flows.cli import main
+
+main()

@@ -1,0 +1,67 @@
+"""Looking without running: a study against its rules, a table against its declared shape, a ledger as it stands."""
+
+from pathlib import Path
+from typing import Any
+
+from dpbayes_core.errors import StudyInvalid
+from flows.documents import ledger_document
+from storage.books import Books
+from storage.pricing import mechanism_for
+from storage.study.load import load_study
+from storage.study.periods import Period
+from storage.study.study import Study
+
+
+def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict[str, Any]:
+    """Validate the study; with a period also compare its table's shape with the declaration."""
+    study = load_study(path)
+    source = _check_source(study, period) if look_at_source else None
+    return {
+        "file": str(path),
+        "study": study.study,
+        "population": study.population,
+        "releases": [_release(study, name) for name in study.releases],
+        "analyses": [_analysis(study, name) for name in study.analyses],
+        "source": source,
+    }
+
+
+def show_ledger(near: Path) -> dict[str, Any]:
+    """Every account of the home near `near`."""
+    with Books.open(near) as books:
+        return ledger_document(books)
+
+
+def _check_source(study: Study, period: str | None) -> str:
+    from storage.tables import check_shape
+
+    if period is None:
+        raise StudyInvalid("cannot check the source: no period given. Add --period, such as --period 2026-01.")
+    parsed = Period.parse(period, study.period.grain)
+    for name in study.releases:
+        check_shape(study.table(name, parsed))
+    return study.source.path.replace("{period}", parsed.name)
+
+
+def _release(study: Study, name: str) -> dict[str, Any]:
+    spec = study.releases[name]
+    mechanism = mechanism_for(study, name)
+    price = f"epsilon {spec.epsilon}" if spec.epsilon is not None else f"rho {spec.rho}"
+    return {
+        "release": name,
+        "formula": f"{spec.response} ~ {' + '.join(spec.covariates)}",
+        "mechanism": mechanism.name,
+        "price": price,
+        "entries": len(mechanism.scales),
+    }
+
+
+def _analysis(study: Study, name: str) -> dict[str, Any]:
+    spec = study.analyses[name]
+    return {
+        "analysis": name,
+        "release": spec.release,
+        "chains": spec.chains,
+        "draws": spec.draws,
+        "sampler": spec.sampler,
+    }

@@ -1,0 +1,132 @@
+"""The `dpbayes` command: each command is a few lines over a flow; heavy imports wait until they are needed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.console import Console, guarded
+
+app = typer.Typer(
+    name="dpbayes",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Publish differentially private Bayesian analyses on a schedule, and let anyone verify them.",
+    epilog="Exit codes: 0 done, 2 study or arguments wrong, 3 refused by the budget, 4 table's shape differs, "
+    "5 integrity failure, 6 archived but not converged, 1 anything else.",
+)
+ledger_app = typer.Typer(no_args_is_help=True, help="The privacy budget: open it, look at it.")
+app.add_typer(ledger_app, name="ledger")
+
+StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
+PeriodName = Annotated[str, typer.Option("--period", help="A period such as 2026-01.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen failure.")]
+Revision = Annotated[
+    int, typer.Option(help="A number above 1 is a new, fully charged release that supersedes the one before.")
+]
+Reason = Annotated[str | None, typer.Option(help="Why a revision is needed; recorded for ever.")]
+
+
+@app.command()
+def init(
+    name: Annotated[Path, typer.Argument(help="The folder to make.", show_default=False)],
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Make a study folder that runs as it stands: synthetic data, its own home and ledger."""
+    with guarded(Console(json), debug) as console:
+        from flows.scaffold import make_study_folder
+
+        console.show_init(make_study_folder(name))
+
+
+@app.command()
+def check(
+    study: StudyFile,
+    source: Annotated[
+        bool, typer.Option("--source", help="Also compare the table's shape with the declaration.")
+    ] = False,
+    period: Annotated[str | None, typer.Option(help="With --source: whose table to look at.")] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Validate a study file without touching data; with --source also the table's declared shape."""
+    with guarded(Console(json), debug) as console:
+        from flows.check import check_study
+
+        console.show_check(check_study(study, period if source else None, look_at_source=source))
+
+
+@app.command()
+def release(
+    study: StudyFile,
+    period: PeriodName,
+    revision: Revision = 1,
+    reason: Reason = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """One pass over the table, charge, release; again: the same stored answer at no cost."""
+    with guarded(Console(json), debug) as console:
+        from flows.launch import run_release
+
+        console.show_release(run_release(study, period, revision, reason, console))
+
+
+@app.command()
+def analyse(study: StudyFile, period: PeriodName, json: AsJson = False, debug: Debug = False) -> None:
+    """Chains, diagnostics, archived posterior, report; spends nothing; the same request returns the stored crate."""
+    with guarded(Console(json), debug) as console:
+        from flows.launch import run_analyse
+
+        console.show_analyse(run_analyse(study, period, console))
+
+
+@app.command()
+def run(study: StudyFile, period: PeriodName, json: AsJson = False, debug: Debug = False) -> None:
+    """Release, then analyse; `--period 2026-01..2026-03` does one period after the other."""
+    with guarded(Console(json), debug) as console:
+        from flows.launch import run_periods
+
+        console.show_run(run_periods(study, period, console))
+
+
+@app.command()
+def audit(
+    study: Annotated[Path | None, typer.Argument(help="A study file or folder near the home; default: here.")] = None,
+    crate: Annotated[Path | None, typer.Option(help="Audit one crate alone, without ledger or home.")] = None,
+    key: Annotated[str | None, typer.Option(help="The fingerprint of the public key you trust.")] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Recompute everything offline: chain, totals against caps, anchors, release bytes, signatures, crates."""
+    with guarded(Console(json), debug) as console:
+        from flows.audit import run_audit
+
+        console.show_audit(run_audit(study, crate, key))
+
+
+@ledger_app.command("create")
+def ledger_create(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None:
+    """Make a home beside the study file, with keys and an empty ledger, and open the study's account."""
+    with guarded(Console(json), debug) as console:
+        from flows.scaffold import create_ledger
+
+        console.show_ledger(create_ledger(study))
+
+
+@ledger_app.command("show")
+def ledger_show(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None:
+    """Accounts, caps, what was spent and what remains."""
+    with guarded(Console(json), debug) as console:
+        from flows.check import show_ledger
+
+        console.show_ledger(show_ledger(study))
+
+
+def main() -> None:
+    """Entry point of the `dpbayes` command."""
+    app()

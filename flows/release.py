@@ -1,0 +1,30 @@
+"""Release: one pass, one charge, one crate."""
+
+from typing import Any
+
+from prefect import flow
+
+from storage.study.load import load_study
+from tasks.publish_release import publish_release
+from tasks.release_statistics import release_statistics
+
+
+@flow(name="release", flow_run_name="release", persist_result=False)
+def release_study(
+    study: str, period: str, revision: int = 1, reason: str | None = None, actor: str = "scheduler"
+) -> dict[str, Any]:
+    """Release every statistic of the study for one period, each exactly once."""
+    declared = load_study(study)
+    released = []
+    for name in declared.releases:
+        order = {
+            "study": study,
+            "release": name,
+            "period": period,
+            "revision": revision,
+            "reason": reason,
+            "actor": actor,
+        }
+        status = release_statistics(order)
+        released.append(publish_release(order, status))
+    return {"study": declared.study, "period": period, "releases": released}

@@ -1,0 +1,206 @@
+"""Readable tables for people, one function per result document."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_DOWN, Context, Decimal
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+Document = Mapping[str, Any]
+
+PLAIN_WIDTH = 160  # where no terminal says otherwise
+
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def failure(message: str) -> None:
+    """An error, on stderr."""
+    errors.print(message, style="red", markup=False)
+
+
+def progress_bar() -> Progress:
+    """Bars on stderr that vanish when the work is done."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=errors, transient=True)
+
+
+def line(text: str, style: str | None = None) -> None:
+    """One line, printed as it stands."""
+    out.print(text, style=style, markup=False)
+
+
+def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table whose first column is a name and whose other columns are numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, header in enumerate(headers):
+        table.add_column(header, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def number(value: float | str | None, digits: int = 4) -> str:
+    """A number for people; nothing where there is none."""
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else f"{value:.{digits}g}"
+
+
+def init(document: Document) -> None:
+    """What `init` made and what to do next."""
+    line(
+        f"Made {document['folder']}: a study, synthetic data for {', '.join(document['periods'])}, "
+        "and a home with keys and a ledger."
+    )
+    line(f"Next: dpbayes run {document['study_file']} --period {document['periods'][0]}")
+
+
+def check(document: Document) -> None:
+    """What a valid study would do."""
+    line(f"{document['file']} is a valid study: {document['study']}, population {document['population']}.")
+    for release in document["releases"]:
+        line(
+            f"  release {release['release']}: {release['formula']}, {release['mechanism']}, {release['price']}, "
+            f"{release['entries']} noisy numbers"
+        )
+    for analysis in document["analyses"]:
+        line(
+            f"  analysis {analysis['analysis']} of {analysis['release']}: "
+            f"{analysis['chains']} chains of {analysis['draws']} draws"
+        )
+    if document["source"] is not None:
+        line(f"  table {document['source']}: its shape is as declared")
+
+
+def release(document: Document) -> None:
+    """What was released, at what cost, and what remains."""
+    for one in document["releases"]:
+        if one["status"] == "released":
+            line(f"Released {one['release']} for {document['period']} (revision {one['revision']}).", "bold")
+            line(f"  cost: {cost(one['cost'])}")
+        else:
+            line(
+                f"Already released: {one['release']} for {document['period']} (revision {one['revision']}). "
+                "Nothing was spent.",
+                "bold",
+            )
+        line(f"  digest: {one['digest']}")
+        line(f"  crate:  {shortened(one['crate'])}")
+        caps("  budget now", one["caps"])
+
+
+def cost(record: Document) -> str:
+    """A cost in every measure that applies."""
+    parts = [f"rho {number(record['rho'])}"]
+    if record["epsilon"] is not None:
+        of = (
+            f"(epsilon, delta) = ({number(record['epsilon'])}, {number(record['delta'])})"
+            if record["delta"]
+            else f"epsilon {number(record['epsilon'])}"
+        )
+        parts.insert(0, of)
+    return ", ".join(parts)
+
+
+def caps(title: str, rows: Sequence[Document]) -> None:
+    """Caps with their limits, what was spent and what remains."""
+    grid(
+        title,
+        ("cap", "period", "limit", "spent", "remaining"),
+        [
+            (cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"]), rounded_down(cap["remaining"]))
+            for cap in rows
+        ],
+    )
+
+
+def measured(cap: Document) -> str:
+    """A cap's limit in its own measure."""
+    limit = number(cap["limit"])
+    return {
+        "epsilon-delta": f"epsilon {limit} at delta {cap['delta']:g}" if cap["delta"] else "",
+        "pure-epsilon": f"pure epsilon {limit}",
+        "rho": f"rho {limit}",
+    }[cap["measure"]]
+
+
+def rounded_down(value: float) -> str:
+    """Four digits that promise no more than there is."""
+    return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(Decimal(value)).normalize():f}"
+
+
+def ledger(document: Document) -> None:
+    """Every account with its caps."""
+    for account in document["accounts"]:
+        caps(f"account {account['account']}", account["caps"])
+    line(f"{document['charges']} charges; head {document['head']['seq']} {document['head']['hash'][:16]}")
+
+
+def analyse(document: Document) -> None:
+    """Status first, then the coefficients."""
+    for one in document["analyses"]:
+        if one["status"] == "converged":
+            line(f"{one['analysis']} for {document['period']}: converged ({one['sampler']}).", "bold")
+        else:
+            line(
+                f"{one['analysis']} for {document['period']}: NOT CONVERGED. {one['why']} "
+                "Do not publish these numbers.",
+                "bold red",
+            )
+        coefficients(one["coefficients"])
+        if one["caveat"]:
+            line(f"  caveat: {one['caveat']}")
+        line(f"  crate:  {shortened(one['crate'])}")
+        line(f"  report: {shortened(one['report'])}")
+
+
+def coefficients(rows: Sequence[Document]) -> None:
+    """Posterior summaries in the user's units."""
+    grid(
+        "  posterior",
+        ("coefficient", "mean", "sd", "2.5%", "97.5%", "R-hat", "ESS bulk", "ESS tail"),
+        [
+            (
+                row["name"],
+                *(number(row[key]) for key in ("mean", "sd", "q025", "q975")),
+                f"{row['rhat']:.3f}",
+                f"{row['ess_bulk']:.0f}",
+                f"{row['ess_tail']:.0f}",
+            )
+            for row in rows
+        ],
+    )
+
+
+def run(document: Document) -> None:
+    """A release, then its analyses; period by period."""
+    for one in document.get("runs", [document]):
+        release(one)
+        analyse(one)
+
+
+def audit(document: Document) -> None:
+    """Every check, failures in full."""
+    for one in document["checks"]:
+        line(f"{'ok  ' if one['ok'] else 'FAIL'}  {one['check']}: {one['detail']}", None if one["ok"] else "bold red")
+    line(
+        "The audit passed." if document["ok"] else "The audit FAILED: what stands above is not what was written.",
+        "bold",
+    )
+
+
+def shortened(address: str) -> str:
+    """Relative to the current folder where that is shorter."""
+    path, here = Path(address), Path.cwd()
+    return str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else address

@@ -1,0 +1,60 @@
+"""Accounts as programs and people read them: each cap in the one measure it is stated in."""
+
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+from dpbayes_core.accounting import epsilon_of, from_units
+from storage.ledger.accounts import AccountState, CapState
+from storage.ledger.caps import remaining
+
+LEAST_BELOW = 1 - 1e-12  # conversions round up; what remains must not
+TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING)
+
+
+def account_document(account: AccountState, period: str | None = None) -> dict[str, Any]:
+    """An account with its caps; with a period, only the windows that it falls in."""
+    caps = [cap for cap in account.caps if period is None or cap.period in (None, period)]
+    return {
+        "account": account.spec.population,
+        "caps": [cap_document(cap) for cap in caps],
+        "neighbours": account.spec.neighbours,
+        "unit": account.spec.unit,
+    }
+
+
+def cap_document(state: CapState) -> dict[str, Any]:
+    """Limit, spent and remaining in the cap's own measure; `totals` are the sums that are really kept."""
+    record = state.to_record()
+    cap = state.cap
+    return {
+        "cap": cap.name,
+        "delta": None if cap.delta is None else float(cap.delta),
+        "limit": float(cap.limit),
+        "measure": cap.measure,
+        "period": state.period,
+        "remaining": _remaining(state),
+        "spent": _spent(state),
+        "totals": {"limit": record["limit"], "remaining": record["remaining"], "spent": record["spent"]},
+        "window": cap.window,
+    }
+
+
+def _spent(state: CapState) -> float | None:
+    if state.cap.measure == "rho":
+        return float(from_units(state.spent.rho))
+    if state.cap.measure == "pure-epsilon":
+        return None if state.spent.epsilon is None else float(from_units(state.spent.epsilon))
+    epsilon = state.epsilon_at_delta
+    return None if epsilon is None else float(TWELVE_DIGITS_UP.create_decimal(Decimal(epsilon)))
+
+
+def _remaining(state: CapState) -> float:
+    """For an (epsilon, delta) cap: the largest epsilon of one more release, by whichever route admits more."""
+    room = remaining(state.cap, state.spent)
+    rho = 0.0 if room.rho is None else float(from_units(room.rho))
+    pure = 0.0 if room.epsilon is None else float(from_units(room.epsilon))
+    if state.cap.measure == "rho":
+        return rho
+    if state.cap.delta is None or rho == 0:
+        return pure
+    return max(pure, epsilon_of(from_units(room.rho or 0), state.cap.delta) * LEAST_BELOW)

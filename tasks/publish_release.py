@@ -1,0 +1,78 @@
+"""Write the crate of a release from the bytes the ledger keeps; again, it changes nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from dpbayes_core.accounting import from_units
+from dpbayes_core.errors import IntegrityFailure
+from storage.archive import MANIFEST
+from storage.books import Books
+from storage.budget import account_document
+from storage.crate_release import build_release_crate
+from storage.crates import release_path
+from storage.ledger.entries import Entry
+from storage.study.load import load_study
+from storage.study.study import Study
+from tasks.progress import report
+from tasks.release_statistics import ReleaseOrder
+
+
+@task(
+    name="publish-release",
+    task_run_name="publish-release",
+    retries=2,
+    retry_delay_seconds=1,
+    persist_result=False,
+    cache_policy=NO_CACHE,
+)
+def publish_release(order: Mapping[str, Any], status: str) -> dict[str, Any]:
+    """The crate in the archive, and what a person is told of the release."""
+    return publish_once(ReleaseOrder(**order), status)
+
+
+def publish_once(order: ReleaseOrder, status: str) -> dict[str, Any]:
+    """As the task, without Prefect."""
+    report("writing the crate", 0.0)
+    study = load_study(order.study)
+    request = study.request(order.release, order.period, order.revision, order.reason)
+    with Books.open(study.path) as books:
+        entry = books.ledger.known(request)
+        if entry is None:
+            raise IntegrityFailure(
+                f"cannot publish {order.release} of {order.period}: the ledger lacks it. Release it."
+            )
+        place = store_crate(books, entry, study)
+        account = next(one for one in books.ledger.accounts() if one.spec.population == study.population)
+        caps = account_document(account, order.period)["caps"]
+    report("writing the crate", 1.0)
+    return _document(entry, status, place) | {"caps": caps}
+
+
+def store_crate(books: Books, entry: Entry, study: Study) -> str:
+    """The address of the release's crate, written now if a crash or a first run left it unwritten."""
+    path = release_path(entry.to_record())
+    if not books.archive.exists(f"{path}/{MANIFEST}"):
+        books.archive.write_folder(path, build_release_crate(entry.to_record(), study.text, books.home.signer()))
+    return books.archive.address(path)
+
+
+def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
+    stated = entry.payload
+    mechanism = stated["mechanism"]
+    return {
+        "release": stated["release"],
+        "revision": stated["revision"],
+        "status": status,
+        "digest": stated["digest"],
+        "cost": {
+            "epsilon": mechanism.get("epsilon"),
+            "rho": float(from_units(int(stated["cost"]["rho"]))),
+            "delta": mechanism.get("delta"),
+        },
+        "mechanism": mechanism["name"],
+        "neighbours": stated["neighbours"],
+        "crate": place,
+    }

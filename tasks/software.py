@@ -1,0 +1,21 @@
+"""Who acts, when, with which software; recorded in entries and crates."""
+
+import platform
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+
+from storage.ledger.entries import Stamp
+
+RECORDED = ("dpbayes", "numpy", "scipy", "numba", "opendp", "pyarrow", "prefect", "distributed")
+
+
+@cache
+def software_versions() -> dict[str, str]:
+    """Versions of this program, of Python and of what decides its numbers."""
+    return {"python": platform.python_version()} | {name: version(name) for name in RECORDED}
+
+
+def stamp_of(actor: str) -> Stamp:
+    """Who writes now, on which UTC day, with which software."""
+    return Stamp(actor, datetime.now(UTC).date(), software_versions())

@@ -1,0 +1,35 @@
+"""The real `dpbayes` command in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+DPBAYES = [sys.executable, "-m", "flows"]
+ROOT = Path(__file__).parent.parent.parent
+
+
+def dpbayes(
+    *arguments: str | Path, cwd: Path, check: bool = False, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in `cwd`; the environment names no home of the machine's own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DPBAYES_", "PREFECT_"))}
+    done = subprocess.run(
+        [*DPBAYES, *map(str, arguments)],
+        cwd=cwd,
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    if check:
+        assert done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def document(*arguments: str | Path, cwd: Path, **environment: str) -> dict[str, Any]:
+    """The JSON document of a command that must succeed."""
+    return json.loads(dpbayes(*arguments, "--json", cwd=cwd, check=True, **environment).stdout)
