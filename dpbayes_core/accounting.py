@@ -18,6 +18,7 @@ __all__ = [
     "analytic_gaussian_epsilon",
     "analytic_gaussian_scale",
     "cap_rho_units",
+    "chargeable",
     "covers",
     "epsilon_of",
     "exponential_cost",
@@ -56,6 +57,11 @@ def limit_units(limit: Number) -> int:
     if exact < 0:
         raise ValueError("cannot account for a limit: it is negative. State one of zero or more.")
     return math.floor(exact * UNITS)
+
+
+def chargeable(loss: float) -> bool:
+    """Whether a mechanism may state this loss: at least one unit, and below a million, where nothing is protected."""
+    return math.isfinite(loss) and 0 < loss < 10**6 and limit_units(loss) > 0
 
 
 def covers(charged: int, certified: float) -> bool:

@@ -16,6 +16,7 @@ from dpbayes_core.accounting import (
     Cost,
     analytic_gaussian_epsilon,
     cap_rho_units,
+    chargeable,
     covers,
     largest_rho,
     limit_units,
@@ -47,8 +48,10 @@ class GaussianMechanism:
     grid: int  # the entries are multiples of 2^-grid
 
     def __post_init__(self) -> None:
-        if not all(math.isfinite(n) and n > 0 for n in (self.rho, self.sensitivity)) or limit_units(self.rho) == 0:
-            raise ValueError("cannot make Gaussian noise: rho or sensitivity is not positive. State a positive one.")
+        if not chargeable(self.rho):
+            raise ValueError("cannot make Gaussian noise: rho is not above 0 and below a million. State another.")
+        if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):
+            raise ValueError("cannot make Gaussian noise: sensitivity is not positive. Derive it from public bounds.")
         if not self.weights or self.grid > -GRID_EXPONENT:
             raise ValueError("cannot make Gaussian noise: no entries, or a grid finer than the noise's. Coarsen it.")
         if not all(math.isfinite(w) and w > 0 and math.frexp(w)[0] == 0.5 for w in self.weights):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.accounting import UNITS, Cost, covers, laplace_cost, limit_units
+from dpbayes_core.accounting import UNITS, Cost, chargeable, covers, laplace_cost, limit_units
 from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
@@ -34,11 +34,10 @@ class LaplaceMechanism:
     entries: int
 
     def __post_init__(self) -> None:
-        numbers = (self.epsilon, self.sensitivity, self.sensitivity_l2)
-        if not all(math.isfinite(number) and number > 0 for number in numbers) or limit_units(self.epsilon) == 0:
-            raise ValueError(
-                "cannot make Laplace noise: epsilon or a sensitivity is not positive. State a positive one."
-            )
+        if not chargeable(self.epsilon):
+            raise ValueError("cannot make Laplace noise: epsilon is not above 0 and below a million. State another.")
+        if not all(math.isfinite(moved) and moved > 0 for moved in (self.sensitivity, self.sensitivity_l2)):
+            raise ValueError("cannot make Laplace noise: a sensitivity is not positive. Derive it from public bounds.")
         if self.entries < 1 or self.grid > -GRID_EXPONENT:
             raise ValueError("cannot make Laplace noise: no entries, or a grid finer than the noise's. Coarsen it.")
 

@@ -108,7 +108,7 @@ def test_what_the_noise_source_certifies_is_charged_in_full_and_hardly_more(mech
     st.integers(10, 30),
     st.sampled_from(["1e-4", "1e-6", "1e-9"]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(derandomize=True, max_examples=100, deadline=None)
 def test_no_parameters_make_the_certified_loss_exceed_the_charge(
     epsilon: Decimal, size: float, entries: int, grid: int, delta: str
 ) -> None:
@@ -257,6 +257,13 @@ def test_an_epsilon_that_is_none_makes_no_mechanism(epsilon: float | Decimal) ->
         gaussian_for(TWO_COLUMNS, epsilon=epsilon, delta=1e-6, grid=30)
     with pytest.raises(ValueError, match="cannot"):
         gaussian_for(TWO_COLUMNS, rho=epsilon, grid=30)
+
+
+def test_a_loss_that_protects_nobody_makes_no_mechanism() -> None:
+    with pytest.raises(ValueError, match="below a million"):
+        laplace_for(TWO_COLUMNS, epsilon=1e6, grid=30, entries=5)
+    with pytest.raises(ValueError, match="below a million"):
+        gaussian_for(TWO_COLUMNS, epsilon=1e13, delta=1e-6, grid=30)
 
 
 def test_a_loss_too_small_to_charge_makes_no_mechanism() -> None:
