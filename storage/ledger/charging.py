@@ -5,7 +5,7 @@ from typing import Any
 from dpbayes_core.accounting import Cost
 from dpbayes_core.errors import RequestChanged, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
-from storage.ledger.accounts import admit, total_of
+from storage.ledger.accounts import admit, standing, total_of
 from storage.ledger.caps import CONVERSION, Debit, Total, debits
 from storage.ledger.entries import Entry, Stamp, act_key
 from storage.ledger.refusal import PeriodClosed, refusal, up
@@ -30,8 +30,8 @@ def closing_key(population: str, period: str) -> str:
 
 
 def debits_of(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
-    """What the charge would do to every scope; the account's own caps if it is open, else those stated."""
-    account = admit(page, request.account) or request.account
+    """What the charge would do to every scope; the caps as they stand, or as an unopened account states them."""
+    account = admit(page, request.account) or standing(page, request.account)
     return debits(account, request.period, mechanism.cost(), lambda scope: total_of(page, scope))
 
 

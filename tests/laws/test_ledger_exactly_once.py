@@ -4,8 +4,20 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpbayes_core.errors import BudgetExceeded, RequestChanged
+from dpbayes_core.noise import OpenDPNoise
+from storage.ledger.entries import Entry
+from storage.ledger.ledger import Ledger
+from storage.ledger.refusal import PeriodClosed
+from tests.storage.ledger_cases import ROWS, SCHEMA, STAMP, VALUES, commit, laplace, new_ledger, request, url
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -26,6 +38,58 @@ def test_rivals_get_exactly_the_charges_that_fit_and_share_what_is_shared(tmp_pa
     assert max(shared.values()) == processes  # rivals for one name got one answer
     refused = {name for name, seq, _ in answers if seq is None}
     assert not refused & {name for name, _, _ in admitted}
+
+
+class OvertakenNoise(OpenDPNoise):
+    """Real noise during whose drawing something else happens: after every early check, before the lock."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self.meanwhile = meanwhile
+
+    def laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+        self.meanwhile()
+        return super().laplace(values, scale)
+
+
+@pytest.fixture
+def rival(tmp_path: Path) -> Iterator[Ledger]:
+    with new_ledger(tmp_path) as ledger:
+        yield ledger
+
+
+def overtaken(folder: Path, meanwhile: Callable[[], object]) -> Entry:
+    noise = OvertakenNoise(meanwhile)
+    with Ledger.open(url(folder)) as ledger:
+        return ledger.commit(request(), laplace(0.6), VALUES, noise, schema=SCHEMA, rows=ROWS, stamp=STAMP)
+
+
+def test_who_comes_second_returns_the_winners_bytes(rival: Ledger, tmp_path: Path) -> None:
+    won: list[Entry] = []
+    answer = overtaken(tmp_path, lambda: won.append(commit(rival, request(), laplace(0.6))))
+    assert [answer] == won
+    assert rival.count("charge") == 1
+
+
+def test_who_comes_second_with_another_definition_is_refused(rival: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(RequestChanged):
+        overtaken(tmp_path, lambda: commit(rival, request(definition={}), laplace(0.6)))
+    assert rival.count("charge") == 1
+
+
+def test_caps_are_read_again_under_the_lock(rival: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceeded):
+        overtaken(tmp_path, lambda: commit(rival, request(release="hours"), laplace(0.6)))
+    assert rival.count("charge") == 1
+
+
+def test_closed_periods_are_read_again_under_the_lock(rival: Ledger, tmp_path: Path) -> None:
+    def close() -> None:
+        rival.open_account(request().account, STAMP)
+        rival.close("employees", "2026-01", reason="published", stamp=STAMP)
+
+    with pytest.raises(PeriodClosed):
+        overtaken(tmp_path, close)
+    assert rival.count("charge") == 0
 
 
 def test_a_release_killed_at_any_statement_is_made_once_by_running_again(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from dpbayes_core.errors import (
@@ -26,6 +27,7 @@ from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
 from storage.ledger.store import plain_failures
+from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
     ROWS,
     SCHEMA,
@@ -161,6 +163,12 @@ def test_an_impossible_account_is_not_opened(ledger: Ledger, caps: tuple[object,
         ledger.open_account(replace(account(), caps=caps), STAMP)
 
 
+def test_a_row_bound_is_each_releases_own(ledger: Ledger) -> None:
+    commit(ledger, request(), laplace(0.1))
+    other = commit(ledger, request(replace(account(), max_rows_per_unit=3), release="visits"), laplace(0.1))
+    assert other.payload["max_rows_per_unit"] == 3
+
+
 def test_a_revision_pays_again_and_says_why(ledger: Ledger) -> None:
     spec = account(cap("1", measure="pure-epsilon"))
     with pytest.raises(StudyInvalid, match="no revision before it"):
@@ -213,14 +221,16 @@ def test_a_raised_cap_admits_more_and_only_goes_up(ledger: Ledger) -> None:
     assert ledger.raise_cap("employees", "lifetime", Decimal("2.0"), reason="retry", stamp=STAMP) == raised
     assert commit(ledger, request(release="hours"), laplace(1.0)).kind == "charge"
     assert commit(ledger, request(account(cap("2")), release="wage"), laplace(1.0)).seq == 3
-    with pytest.raises(StudyInvalid, match="stands at 2 and only goes up"):
-        ledger.raise_cap("employees", "lifetime", Decimal("1.5"), reason="regret", stamp=STAMP)
+    ledger.raise_cap("employees", "lifetime", Decimal(3), reason="council decision 8", stamp=STAMP)
+    for limit in (Decimal(2), Decimal("1.5")):
+        with pytest.raises(StudyInvalid, match="stands at 3 and only goes up"):
+            ledger.raise_cap("employees", "lifetime", limit, reason="regret", stamp=STAMP)
     with pytest.raises(StudyInvalid, match="no such cap"):
         ledger.raise_cap("employees", "per-period", Decimal(2), reason="wish", stamp=STAMP)
     with pytest.raises(StudyInvalid, match="never opened"):
         ledger.raise_cap("nobody", "lifetime", Decimal(2), reason="wish", stamp=STAMP)
     with pytest.raises(StudyInvalid, match="no reason"):
-        ledger.raise_cap("employees", "lifetime", Decimal(3), reason="", stamp=STAMP)
+        ledger.raise_cap("employees", "lifetime", Decimal(4), reason="", stamp=STAMP)
 
 
 def test_notes_and_keys_are_entries(ledger: Ledger) -> None:
@@ -326,6 +336,41 @@ def test_a_database_error_carries_no_noisy_value_away() -> None:
         raise OperationalError(f"INSERT {secret}", {"release": secret}, Exception(secret))
     assert secret not in str(failed.value)
     assert failed.value.__context__ is None
+
+
+def test_a_full_disk_spends_nothing_and_a_later_run_repairs(ledger: Ledger) -> None:
+    engine = ledger._store.engine
+    commit(ledger, request(), laplace(0.1))
+    ledger.dispose()
+
+    def fill_disk(connection: sqlite3.Connection, record: object) -> None:
+        connection.execute("PRAGMA max_page_count = 1")  # the file may not grow from here
+
+    def commit_until_full() -> None:
+        for number in range(20):
+            commit(ledger, request(release=f"release-{number}"), laplace(0.01))
+
+    event.listen(engine, "connect", fill_disk)
+    with pytest.raises(DpbayesError, match="the disk is full"):
+        commit_until_full()
+    kept = list(ledger.entries())
+    ledger.dispose()
+    event.remove(engine, "connect", fill_disk)
+    assert list(ledger.entries()) == kept
+    assert commit(ledger, request(release="release-19"), laplace(0.01)).seq == len(kept) + 1
+    assert all(check.ok for check in verify(ledger.entries()))
+
+
+def test_a_ledger_that_stays_locked_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.ledger.sqlite.PATIENCE", 0.05)
+    with new_ledger(tmp_path) as ledger:
+        holder = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DpbayesError, match="keeps it locked"):
+            commit(ledger, request(), laplace(0.1))
+        assert ledger.head.seq == 1  # reading goes on
+        holder.close()
+        assert commit(ledger, request(), laplace(0.1)).seq == 3
 
 
 def test_requests_are_made_without_the_database_library() -> None:

@@ -14,6 +14,7 @@ from storage.ledger.caps import Total, admits, remaining
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PRICES, largest_fitting
 from storage.ledger.request import AccountSpec, CapSpec, Request
+from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
     STAMP,
     account,
@@ -133,6 +134,16 @@ def test_a_programme_is_stated_alike_by_all_its_populations(ledger: Ledger) -> N
     raised = cap("3", "programme", programme="labour")
     assert ledger.open_account(account(raised, population="students"), STAMP).kind == "account"
     assert ledger.open_account(account(shared, population="pupils"), STAMP).kind == "account"
+
+
+def test_an_account_that_joins_a_raised_programme_is_counted_by_the_raised_cap(ledger: Ledger) -> None:
+    shared = cap("1", "programme", measure="pure-epsilon", programme="labour")
+    ledger.open_account(account(shared), STAMP)
+    ledger.raise_cap("employees", "programme labour", Decimal(2), reason="decided", stamp=STAMP)
+    newcomer = account(shared, population="students")
+    ledger.check(request(newcomer), laplace(1.5))
+    commit(ledger, request(newcomer), laplace(1.5))
+    assert [check.detail for check in verify(ledger.entries()) if not check.ok] == []
 
 
 def refused(ledger: Ledger, asked: Request, mechanism: Any) -> BudgetExceeded:
