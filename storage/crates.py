@@ -1,0 +1,163 @@
+"""Crates: folders that carry a published result with its whole provenance, as a pure function of what is in them."""
+
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.errors import IntegrityFailure
+from storage.archive import MANIFEST, checked_name
+from storage.signatures import STATEMENT_TYPE, Signer, statement
+
+ATTESTATION = "attestation.json"
+PUBLIC_KEY = "public-key.pem"
+METADATA = "ro-crate-metadata.json"
+MOST_BYTES = 1 << 30  # of an unpacked crate; draws of any sensible analysis stay far below
+EARLIEST = (1980, 1, 1, 0, 0, 0)  # what a zip says where it may not know the time
+
+RO_CRATE = "https://w3id.org/ro/crate/1.1"
+LICENSE = "The publishing agency states the terms under which this crate may be used."
+
+FORMATS: Mapping[str, str] = {
+    "html": "text/html",
+    "json": "application/json",
+    "parquet": "application/vnd.apache.parquet",
+    "pem": "application/x-pem-file",
+    "yaml": "application/yaml",
+}
+
+
+def place(*parts: str) -> str:
+    """A path in the archive from names that can only be names; anything else is refused."""
+    for part in parts:
+        if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", part):
+            raise IntegrityFailure("cannot place a crate: one of its names is no plain name. Check the study's names.")
+    return "/".join(parts)
+
+
+def release_path(entry: Mapping[str, Any]) -> str:
+    """Where the crate of a charge lies in the archive; `entry` is the record of its ledger entry."""
+    stated = entry["payload"]
+    name = f"{stated['release']}-r{int(stated['revision'])}-{stated['digest'][:16]}"
+    return place("releases", stated["study"], stated["period"], name)
+
+
+def posterior_path(study: str, period: str, analysis: str, key: str) -> str:
+    """Where the crate of an analysis lies in the archive; `key` is its `analysis_key`."""
+    return place("posteriors", study, period, f"{analysis}-{key[:16]}")
+
+
+def crate_digest(files: Mapping[str, bytes]) -> str:
+    """One sha256 for all the files of a crate but its attestation."""
+    return digest({name: _sha256(data) for name, data in files.items() if name != ATTESTATION})
+
+
+def attested(
+    files: Mapping[str, bytes], predicate_type: str, predicate: Mapping[str, Any], signer: Signer
+) -> dict[str, bytes]:
+    """The files with the signer's public key and a signed statement about every one of them."""
+    complete = {**files, PUBLIC_KEY: signer.export_public_key()}
+    subjects = [{"name": name, "sha256": _sha256(complete[name])} for name in sorted(complete)]
+    body = statement(subjects, predicate_type, {**predicate, "crate": crate_digest(complete)})
+    complete[ATTESTATION] = canonical_json(signer.sign(STATEMENT_TYPE, body))
+    return dict(sorted(complete.items()))
+
+
+def metadata(
+    *,
+    name: str,
+    description: str,
+    day: str,
+    identifier: str,
+    files: Mapping[str, str],
+    software: Mapping[str, Any],
+    based_on: Sequence[str] = (),
+) -> bytes:
+    """An RO-Crate 1.1 description; `files` maps each file's name to what it is, `day` is the ledger's UTC day."""
+    described = {**files, PUBLIC_KEY: "The signer's public key", ATTESTATION: "The signed statement about every file"}
+    versions = ", ".join(f"{key} {value}" for key, value in sorted(software.items()))
+    root: dict[str, Any] = {
+        "@id": "./",
+        "@type": "Dataset",
+        "datePublished": day,
+        "description": description,
+        "hasPart": [{"@id": each} for each in sorted(described)],
+        "identifier": identifier,
+        "license": LICENSE,
+        "mentions": {"@id": "#made"},
+        "name": name,
+    }
+    if based_on:
+        root["isBasedOn"] = [{"@id": each} for each in based_on]
+    action = {
+        "@id": "#made",
+        "@type": "CreateAction",
+        "endTime": day,
+        "instrument": {"@id": "#software"},
+        "name": "Made by dpbayes",
+        "result": {"@id": "./"},
+    }
+    program = {"@id": "#software", "@type": "SoftwareApplication", "name": "dpbayes", "softwareRequirements": versions}
+    about = {"@id": METADATA, "@type": "CreativeWork", "about": {"@id": "./"}, "conformsTo": {"@id": RO_CRATE}}
+    parts = [_file(each, described[each]) for each in sorted(described)]
+    graph = [about, root, *parts, action, program]
+    return canonical_json({"@context": f"{RO_CRATE}/context", "@graph": graph})
+
+
+def _file(name: str, description: str) -> dict[str, Any]:
+    kind = FORMATS[name.rpartition(".")[2]]
+    return {"@id": name, "@type": "File", "description": description, "encodingFormat": kind, "name": name}
+
+
+def pack(files: Mapping[str, bytes]) -> bytes:
+    """A crate as one zip file; the same files give the same bytes."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(checked_name(name), EARLIEST)
+            entry.create_system = 3  # zipfile would write the machine's own
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, files[name])
+    return sink.getvalue()
+
+
+def load(path: Path) -> dict[str, bytes]:
+    """The files of a crate that lies in a folder or a zip, without the archive's manifest; nothing is unpacked."""
+    try:
+        files = _folder(path) if path.is_dir() else _zip(path)
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+        raise IntegrityFailure(f"cannot read {path}: it is neither a crate's folder nor a whole zip of one.") from None
+    return {name: data for name, data in files.items() if name != MANIFEST}
+
+
+def _folder(path: Path) -> dict[str, bytes]:
+    places = [each for each in sorted(path.rglob("*")) if each.is_file() and not each.is_symlink()]
+    _bounded(sum(each.stat().st_size for each in places), path)
+    return {each.relative_to(path).as_posix(): each.read_bytes() for each in places}
+
+
+def _zip(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        _bounded(sum(entry.file_size for entry in entries), path)
+        names = [checked_name(entry.filename) for entry in entries]
+        if len(set(names)) != len(names):
+            raise IntegrityFailure(f"cannot read {path}: it holds a file twice. Fetch the crate again.")
+        files = {name: archive.read(entry) for name, entry in zip(names, entries, strict=True)}
+    folders = {name.partition("/")[0] for name in files}
+    if ATTESTATION not in files and len(folders) == 1:  # zipped with its folder around it
+        files = {name.partition("/")[2]: data for name, data in files.items()}
+    return files
+
+
+def _bounded(size: int, path: Path) -> None:
+    if size > MOST_BYTES:
+        raise IntegrityFailure(f"cannot read {path}: it is larger than any crate. Fetch the crate again.")
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,123 @@
+"""A release described in the form of the Differential Privacy Deployments Registry, for the agency to complete."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.release import Release
+from dpbayes_core.schema import Continuous, Covariate
+
+FLAVOURS: Mapping[str, tuple[str, str]] = {
+    "gaussian": ("Zero-concentrated DP", "Zero-concentrated divergence, bounded by rho"),
+    "laplace": ("Pure DP", "Max divergence, bounded by epsilon"),
+}
+
+HEADER = """\
+# In the form of the Differential Privacy Deployments Registry. Facts of the release are filled in;
+# what only the publishing agency can say (curators, contact, intended use, region, authors) is left empty.
+"""
+
+
+def registry_yaml(record: Mapping[str, Any], release: Release) -> bytes:
+    """The registry record as YAML; strings of the study are values in it and nothing else."""
+    from ruamel.yaml import YAML
+
+    writer = YAML(typ="rt", pure=True)
+    writer.default_flow_style = False
+    writer.width = 100
+    writer.allow_unicode = True
+    sink = io.StringIO()
+    writer.dump(registry_record(record, release), sink)
+    return (HEADER + sink.getvalue()).encode()
+
+
+def registry_record(record: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    """The same as plain data."""
+    flavour, measure = FLAVOURS[record["mechanism"]["name"]]
+    return {
+        "status": "Draft",
+        "deployment": {
+            "product": _product(record, release),
+            "dp_flavor": {
+                "name": flavour,
+                "input_metric": "Change-one distance between tables of the same length",
+                "bound_on_input_distance": record["max_rows_per_unit"],
+                "output_measure": measure,
+                "bound_on_output_distance": record["cost"]["readable"]["rho" if flavour != "Pure DP" else "epsilon"],
+                "data_domain": "; ".join(_declared(c) for c in (*release.schema.covariates, release.schema.response)),
+                "unprotected_quantities": "The number of rows, which neighbouring tables share.",
+            },
+            "privacy_loss": _privacy_loss(record),
+            "model": {
+                "model_name": "Central",
+                "actors": "Data steward (holds the table, trusted), analysts and the public (see the release only).",
+                "release_type": "Many releases",
+                "release_type_description": f"One release a period; this is {record['period']}.",
+                "data_source_type": "Dynamic",
+                "access_type": "Non-interactive",
+            },
+            "accounting": {
+                "post_processing": "Bayesian inference that models the noise; it reads the release and nothing else.",
+                "composition": record["conversion"],
+            },
+            "implementation": _implementation(record),
+            "resources": {"sources": "", "contact": "", "registry_authors": []},
+        },
+    }
+
+
+def _product(record: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    columns = ", ".join(c.name for c in release.schema.covariates)
+    return {
+        "name": f"{record['study']} {record['period']}: {record['release']}",
+        "data_curators": [],
+        "intended_use": "",
+        "data_product_type": "Summary statistics",
+        "data_product_region": "",
+        "data_product_sector": "",
+        "description": f"Noisy second moments for the regression of {release.schema.response.name} on {columns} "
+        f"in the population {record['population']}.",
+        "publication_date": record["date"],
+    }
+
+
+def _privacy_loss(record: Mapping[str, Any]) -> dict[str, Any]:
+    mechanism = record["mechanism"]
+    stated = {name: mechanism[name] for name in ("epsilon", "delta") if mechanism.get(name) is not None}
+    unit = "one row" if record["unit"] == "row" else f"one value of {record['unit']}, at most {_rows(record)}"
+    return {
+        "privacy_unit": "Person" if record["unit"] != "row" else "Row",
+        "privacy_unit_description": f"Two tables are adjacent when they differ in {unit}, replaced by anything that "
+        f"the declared columns allow ({record['neighbours']}).",
+        "privacy_parameters": {**stated, "rho": float(record["cost"]["readable"]["rho"])},
+        "privacy_parameters_description": "Of this release alone; rho is its zCDP cost. The caps that bound all "
+        "releases together stand in release.json.",
+    }
+
+
+def _rows(record: Mapping[str, Any]) -> str:
+    count = record["max_rows_per_unit"]
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def _implementation(record: Mapping[str, Any]) -> dict[str, Any]:
+    mechanism = record["mechanism"]
+    return {
+        "pre_processing_eda_hyperparameter_tuning": "Columns are clipped to public bounds and mapped to [-1, 1]; "
+        "unknown levels and nulls become declared values. Nothing was tuned on the data.",
+        "mechanisms": f"{mechanism['name'].capitalize()} noise of scale {mechanism['scale']!r} for a sensitivity of "
+        f"{mechanism['sensitivity']!r} ({mechanism['norm']}), on exact sums in fixed point.",
+        "source_of_randomness": record["noise"],
+        "justification": "",
+    }
+
+
+def _declared(column: Covariate) -> str:
+    if isinstance(column, Continuous):
+        return f"{column.name} {_interval(column.bounds)}"
+    return f"{column.name} one of {', '.join(column.levels)}"
+
+
+def _interval(bounds: Bounds) -> str:
+    return f"in [{bounds.low:g}, {bounds.high:g}]"

@@ -1,0 +1,206 @@
+"""A small published study on real parts: ledger, OpenDP noise, anchors and crates, with draws made by a seed."""
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.priors import Prior
+from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.sensitivity import regression_sensitivity
+from storage.anchors import Anchors
+from storage.archive import Archive
+from storage.crate_posterior import AnalysisRequest, build_posterior_crate, path_of
+from storage.crate_release import build_release_crate
+from storage.crates import release_path
+from storage.ledger.entries import Entry, Stamp
+from storage.ledger.ledger import Ledger
+from storage.ledger.request import AccountSpec, CapSpec, Request
+from storage.signatures import Signer
+
+Floats = NDArray[np.float64]
+
+ROWS = 50_000
+STAMP = Stamp("steward", date(2026, 11, 18), {"dpbayes": "0.1.0", "numpy": "2.4.0", "opendp": "0.16.0"})
+STUDY_TEXT = b"study: wages\npopulation: employees\n"
+SCHEMA = RegressionSchema(
+    Continuous("log_wage", Bounds(0.0, 5.0)),
+    (
+        Continuous("age", Bounds(16.0, 80.0)),
+        Continuous("tenure", Bounds(0.0, 40.0)),
+        Factor("female", ("no", "yes")),
+        Factor("region", ("north", "south", "east", "west")),
+    ),
+)
+CAPS = (
+    CapSpec(window="lifetime", measure="epsilon-delta", limit=Decimal(8), delta=Decimal("1e-6")),
+    CapSpec(window="per-period", measure="epsilon-delta", limit=Decimal(1), delta=Decimal("1e-6")),
+)
+REQUEST_DEFINITION = {"population": "employees", "formula": "log_wage ~ age + tenure + female + region"}
+TRUTH = {
+    "(intercept)": (1.802, 0.014),
+    "age": (0.00812, 0.00021),
+    "tenure": (0.0117, 0.0004),
+    "female[yes]": (-0.121, 0.0041),
+    "region[south]": (-0.0795, 0.0062),
+    "region[east]": (-0.0331, 0.0064),
+    "region[west]": (0.0608, 0.0058),
+    "sigma": (0.3512, 0.0019),
+}
+
+
+def mechanism(name: str = "gaussian") -> Mechanism:
+    sensitivity = regression_sensitivity(SCHEMA)
+    if name == "laplace":
+        return laplace_for(sensitivity, epsilon=0.5, grid=20, entries=len(sensitivity.weights))
+    return gaussian_for(sensitivity, epsilon=0.5, delta=1e-6, grid=20)
+
+
+def request(period: str = "2026-01", **others: Any) -> Request:
+    account = AccountSpec(
+        population="employees",
+        unit="person_id",
+        max_rows_per_unit=1,
+        neighbours="replace-one",
+        grain="month",
+        people="same",
+        caps=CAPS,
+    )
+    named: dict[str, Any] = {"study": "wages", "release": "wage-regression", "holder": None, "revision": 1, **others}
+    return Request(period=period, account=account, definition=REQUEST_DEFINITION, **named)
+
+
+def charge(ledger: Ledger, asked: Request, name: str = "gaussian", *, rows: int = ROWS) -> Entry:
+    values = np.linspace(-0.2, 0.3, len(SCHEMA.entries)) * rows
+    grid = np.rint(values * 2**20) / 2**20
+    return ledger.commit(asked, mechanism(name), grid, OpenDPNoise(), schema=SCHEMA, rows=rows, stamp=STAMP)
+
+
+def small_entry(folder: Path, name: str = "gaussian", **others: Any) -> dict[str, Any]:
+    with Ledger.create(f"sqlite:///{folder / 'ledger.db'}", STAMP) as ledger:
+        return charge(ledger, request(**others), name).to_record()
+
+
+def posterior_draws(seed: int = 1, *, chains: int = 4, count: int = 1000, drift: float = 0.0) -> dict[str, Floats]:
+    generator = np.random.default_rng(seed)
+    tilt = drift * np.arange(chains)[:, None]
+    return {name: mean + sd * (generator.standard_normal((chains, count)) + tilt) for name, (mean, sd) in TRUTH.items()}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a posterior's summary."""
+
+    name: str
+    mean: float
+    sd: float
+    q025: float
+    q975: float
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A posterior with given draws: what crates and reports read of one."""
+
+    draws: dict[str, Floats]
+    sampler: str = "collapsed"
+    target: str = "posterior of the noisy statistics"
+    calibrated: bool = True
+    caveat: str = "Exact for normal covariates."
+    converged: bool = True
+    why_not: str = ""
+    divergences: int = 0
+
+    def summary(self) -> list[Line]:
+        """Mean, sd and quantiles, with diagnostics that say nothing."""
+        lines: list[Line] = []
+        for name, values in self.draws.items():
+            low, high = np.quantile(values, [0.025, 0.975])
+            lines.append(Line(name, float(values.mean()), float(values.std()), low, high, 1.001, 3000.0, 2500.0))
+        return lines
+
+
+def analysis(**others: Any) -> AnalysisRequest:
+    stated: dict[str, Any] = {
+        "study": "wages",
+        "period": "2026-01",
+        "analysis": "wage-posterior",
+        "sampler": "collapsed",
+        "prior": Prior().to_record(),
+        "chains": 4,
+        "draws": 1000,
+        "seed": 7,
+    }
+    return AnalysisRequest(**{**stated, **others})
+
+
+def posterior_crate(release_crate: dict[str, bytes], signer: Signer, **others: Any) -> dict[str, bytes]:
+    given: dict[str, Any] = {
+        "posterior": Drawn(draws=posterior_draws()),
+        "naive": Drawn(draws=posterior_draws(2)),
+        **others,
+    }
+    return build_posterior_crate(
+        given.pop("request", analysis()),
+        given.pop("posterior"),
+        release_crate=release_crate,
+        study_text=STUDY_TEXT,
+        software=STAMP.software,
+        signer=signer,
+        **given,
+    )
+
+
+@dataclass(frozen=True)
+class Published:
+    """A ledger with two charges, its anchors, their crates and a posterior's."""
+
+    folder: Path
+    signer: Signer
+    archive: Archive
+    anchors: Anchors
+
+    def entries(self) -> list[Entry]:
+        with Ledger.open(self.url) as ledger:
+            return list(ledger.entries())
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.folder / 'ledger.db'}"
+
+    @property
+    def files(self) -> list[Path]:
+        """Every published file."""
+        places = sorted((self.folder / "archive").rglob("*"))
+        return [place for place in places if place.is_file() and ".tmp" not in place.parts]
+
+
+def publish(folder: Path) -> Published:
+    """The small archive that audits are tried on."""
+    signer = Signer.create(folder / "keys")
+    archive = Archive(str(folder / "archive"))
+    anchors = Anchors(archive, signer)
+    anchors.publish_key()
+    with Ledger.create(f"sqlite:///{folder / 'ledger.db'}", STAMP, public_key=signer.fingerprint) as ledger:
+        charged = [charge(ledger, request()), charge(ledger, request("2026-02"), "laplace")]
+        ledger.note("a quiet month", STAMP)
+        for entry in ledger.entries():
+            anchors.write(entry.to_record())
+    crates: list[dict[str, bytes]] = []
+    for entry in charged:
+        crates.append(build_release_crate(entry.to_record(), STUDY_TEXT, signer))
+        archive.write_folder(release_path(entry.to_record()), crates[-1])
+    drawn = posterior_crate(crates[0], signer)
+    archive.write_folder(path_of(json.loads(drawn["posterior.json"])), drawn)
+    return Published(folder, signer, archive, anchors)
