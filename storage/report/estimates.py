@@ -1,0 +1,108 @@
+"""Coefficients and diagnostics for the page: rounded as their uncertainty asks, drawn on axes that suit them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
+from storage.report.numbers import decimals_for, fixed
+from storage.report.page import CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
+from storage.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
+
+Floats = NDArray[np.float64]
+Line = Mapping[str, Any]
+
+
+def meanings(schema: RegressionSchema) -> dict[str, str]:
+    """What each parameter says, in words."""
+    response = schema.response.name
+    references = {c.name: c.levels[0] for c in schema.covariates if not isinstance(c, Continuous)}
+    said = {INTERCEPT: f"{response} where every column is 0 or at its reference"}
+    for variable in schema.variables[:-1]:
+        reference = references.get(variable.column)
+        said[variable.label] = f"per unit of {variable.column}" if reference is None else f"against {reference}"
+    return said | {SIGMA: f"standard deviation of {response} around the regression"}
+
+
+def coefficient_lines(schema: RegressionSchema, aware: Sequence[Line], naive: Sequence[Line]) -> list[CoefficientLine]:
+    """Both estimates of every parameter, to the same decimals."""
+    words, beside = meanings(schema), {line["name"]: line for line in naive}
+    lines: list[CoefficientLine] = []
+    for line in aware:
+        name: str = line["name"]
+        decimals = decimals_for(line["sd"])
+        other = _shown(beside[name], decimals) if name in beside else None
+        lines.append(CoefficientLine(name, words.get(name, ""), _shown(line, decimals), other))
+    return lines
+
+
+def _shown(line: Line, decimals: int) -> Shown:
+    mean, sd, low, high = (fixed(line[name], decimals) for name in ("mean", "sd", "q025", "q975"))
+    return Shown(mean, sd, low, high)
+
+
+def forest(schema: RegressionSchema, aware: Sequence[Line], naive: Sequence[Line]) -> tuple[ForestGroup, ...]:
+    """Levels share an axis, for their units are the same; slopes and the rest have one each."""
+    response = schema.response.name
+    beside = {line["name"]: line for line in naive}
+    rows = {line["name"]: _row(line, beside.get(line["name"])) for line in aware}
+    levels = [v.label for v in schema.variables[:-1] if v.level is not None]
+    slopes = [v.label for v in schema.variables[:-1] if v.level is None]
+    ends = [name for name in (INTERCEPT, SIGMA) if name in rows]
+    groups: list[ForestGroup] = []
+    start = 0
+    for title, note, names, shared in (
+        ("Levels", f"against their reference, in units of {response}; one axis for all", levels, True),
+        ("Slopes", f"in units of {response} per unit of the column; each on its own axis", slopes, False),
+        ("Intercept and residual spread", f"in units of {response}; each on its own axis", ends, False),
+    ):
+        chosen = [rows[name] for name in names if name in rows]
+        if chosen:
+            zero = title != "Intercept and residual spread"
+            groups.append(ForestGroup(title, note, shared, _pictures(chosen, shared=shared, zero=zero, start=start)))
+            start += len(chosen)
+    return tuple(groups)
+
+
+def _pictures(rows: Sequence[ForestRow], *, shared: bool, zero: bool, start: int) -> tuple[ForestLine, ...]:
+    common = axis_for(rows, zero=zero)
+    lines: list[ForestLine] = []
+    for k, row in enumerate(rows):
+        axis = common if shared else axis_for([row], zero=zero)
+        labels = not shared or k == len(rows) - 1
+        lines.append(ForestLine(row.name, forest_row(row, axis, number=start + k, labels=labels)))
+    return tuple(lines)
+
+
+def _row(line: Line, other: Line | None) -> ForestRow:
+    decimals = decimals_for(line["sd"])
+    words = f"Noise-aware {_said(line, decimals)}."
+    if other is not None:
+        words += f" Naive {_said(other, decimals)}."
+    return ForestRow(line["name"], _interval(line), None if other is None else _interval(other), words)
+
+
+def _said(line: Line, decimals: int) -> str:
+    shown = _shown(line, decimals)
+    return f"mean {shown.mean}, 95% interval {shown.interval}"
+
+
+def _interval(line: Line) -> Interval:
+    return Interval(line["mean"], line["q025"], line["q975"])
+
+
+def diagnostic_lines(aware: Sequence[Line], draws: Mapping[str, Floats]) -> tuple[DiagnosticLine, ...]:
+    """How well the chains agree, parameter by parameter, with their pictures."""
+    return tuple(
+        DiagnosticLine(
+            line["name"],
+            fixed(line["rhat"], 3),
+            fixed(line["ess_bulk"], 0),
+            fixed(line["ess_tail"], 0),
+            trace(line["name"], draws[line["name"]], number=k),
+            ranks(line["name"], draws[line["name"]], number=k),
+        )
+        for k, line in enumerate(aware)
+    )

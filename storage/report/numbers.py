@@ -1,0 +1,75 @@
+"""Numbers as people read them: as many digits as their uncertainty carries, and no more."""
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+
+MINUS = "\N{MINUS SIGN}"
+MOST_DECIMALS = 9
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def decimals_for(uncertainty: float) -> int:
+    """Decimals that show two significant digits of `uncertainty`."""
+    if not math.isfinite(uncertainty) or uncertainty <= 0:
+        return 4
+    return min(max(0, 1 - math.floor(math.log10(uncertainty))), MOST_DECIMALS)
+
+
+def fixed(value: float | None, decimals: int) -> str:
+    """`value` with this many decimals and a true minus sign; a dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    text = f"{value:,.{decimals}f}"
+    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
+
+
+def short(value: float | Decimal | Fraction | None, digits: int = 4) -> str:
+    """At most `digits` significant digits, without an exponent where that stays readable."""
+    if value is None:
+        return "–"
+    number = float(value)
+    if number == 0:
+        return "0"
+    if not 1e-4 <= abs(number) < 1e7:
+        mantissa, exponent = f"{number:.{digits - 1}e}".split("e")
+        power = f"10{str(int(exponent)).translate(RAISED)}"
+        mantissa = mantissa.rstrip("0").rstrip(".").replace("-", MINUS)
+        return power if mantissa == "1" else f"{mantissa} × {power}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(number))))
+    text = f"{number:,.{decimals}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", MINUS)
+
+
+def listed(words: Sequence[str]) -> str:
+    """a, b and c."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
+    """Round values inside [low, high], at most `most` of them."""
+    span = high - low
+    if not (math.isfinite(span) and span > 0):
+        return (low,)
+    step = 10 ** math.floor(math.log10(span))
+    for finer in (0.1, 0.2, 0.25, 0.5, 1, 2, 2.5, 5, 10):
+        size = step * finer
+        first, last = math.ceil(low / size), math.floor(high / size)
+        if last - first + 1 <= most:
+            return tuple(k * size for k in range(first, last + 1))
+    return (low, high)
+
+
+def tick_labels(values: Sequence[float]) -> tuple[str, ...]:
+    """The ticks with just enough decimals to tell them apart."""
+    if len(values) < 2:
+        return tuple(short(v) for v in values)
+    gap = min(b - a for a, b in pairwise(values))
+    decimals = min(max(0, -math.floor(math.log10(gap) + 1e-9)), MOST_DECIMALS)
+    if abs(round(gap, decimals) - gap) > 1e-6 * gap:  # a step of 0.25 needs one digit more than 0.1
+        decimals += 1
+    return tuple("0" if abs(v) < gap / 1e6 else fixed(v, decimals) for v in values)

@@ -1,0 +1,100 @@
+"""The report: one HTML page that loads nothing, runs nothing and says first what matters."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.release import Release
+from storage.report import words
+from storage.report.estimates import coefficient_lines, diagnostic_lines, forest
+from storage.report.page import Page
+from storage.report.spending import (
+    cap_lines,
+    cap_note,
+    noise_fact,
+    noise_pairs,
+    noise_words,
+    price_fact,
+    price_words,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+Floats = NDArray[np.float64]
+Record = Mapping[str, Any]
+
+
+def render(
+    release: Record, posterior: Record, draws: Mapping[str, Floats], *, fingerprint: str, software: Mapping[str, str]
+) -> str:
+    """The page from the records of a release and of a posterior, and its draws; the same input gives the same bytes."""
+    shown = page(release, posterior, draws, fingerprint=fingerprint, software=software)
+    style = files("storage.report").joinpath("style.css").read_text(encoding="utf-8")
+    return _template().render(page=shown, style=_safe_style(style))
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("storage.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("report.html.j2")
+
+
+def _safe_style(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)  # the package's own file: nothing of a study is in it
+
+
+def page(
+    release: Record, posterior: Record, draws: Mapping[str, Floats], *, fingerprint: str, software: Mapping[str, str]
+) -> Page:
+    """Everything the page says."""
+    made = Release.from_record(release["statistics"])
+    schema, aware = made.schema, posterior["coefficients"]
+    naive: Sequence[Record] = posterior["naive"] or ()
+    names = [c.name for c in schema.covariates]
+    return Page(
+        study=release["study"],
+        period=release["period"],
+        analysis=posterior["analysis"],
+        title=words.title(schema.response.name, names),
+        lede=f"A Bayesian linear regression among the {release['population']} of {release['period']}, from "
+        "differentially private statistics alone.",
+        alarm=words.alarm(posterior),
+        facts=(words.status(posterior), price_fact(release), words.rows(made), noise_fact(made)),
+        reading=words.reading(schema.response.name, posterior),
+        precision="Each estimate is rounded to two digits of its posterior standard deviation.",
+        has_naive=bool(naive),
+        naive_words=words.NAIVE if naive else "",
+        forest=forest(schema, aware, naive),
+        coefficients=tuple(coefficient_lines(schema, aware, naive)),
+        asked=words.asked(release, posterior, names),
+        columns=tuple(words.column(c, made) for c in (schema.response, *schema.covariates)),
+        spent=price_words(release),
+        caps=cap_lines(release),
+        cap_note=cap_note(release["caps"]),
+        noise_words=noise_words(made),
+        noise=noise_pairs(release, made),
+        diagnosis=words.diagnosis(posterior),
+        gate=words.GATE,
+        diagnostics=diagnostic_lines(aware, draws),
+        caveats=words.caveats(release, posterior),
+        commands=words.commands(posterior, fingerprint),
+        verify=words.verify(release, posterior, fingerprint, software),
+        footer=f"Made by dpbayes {software.get('dpbayes', '')} from ledger entry {release['ledger']['seq']} of "
+        f"{release['date']}. This page loads nothing and runs no script.",
+    )

@@ -1,0 +1,171 @@
+"""What the release cost and what noise that bought, in words for people who do not price mechanisms."""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from dpbayes_core.accounting import cap_rho_units, from_units
+from dpbayes_core.release import Release
+from storage.ledger.accounts import CapState
+from storage.ledger.caps import Room, Total, capacity, remaining
+from storage.ledger.refusal import largest_fitting
+from storage.ledger.request import CapSpec
+from storage.report.numbers import short
+from storage.report.page import CapLine, Fact, Pair
+from storage.report.plots import budget_bar
+
+Record = Mapping[str, Any]
+
+SPREAD: Mapping[str, float] = {"gaussian": 1.0, "laplace": math.sqrt(2)}
+"""Standard deviation of the noise in units of its scale."""
+
+MEASURES: Mapping[str, str] = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
+
+NEIGHBOURS: Mapping[str, str] = {
+    "replace-one": "Two tables are neighbours when one {unit} was replaced by any other that the declared columns "
+    "allow. The number of rows is the same in both, and public.",
+    "add-remove": "Two tables are neighbours when one {unit} was added or taken away.",
+}
+
+
+def price_words(record: Record) -> str:
+    """The price of the release in its own measure, and what it means."""
+    cost, mechanism = record["cost"]["readable"], record["mechanism"]
+    rho = f"ρ = {short(Decimal(cost['rho']))}"
+    if cost["epsilon"] is not None:
+        priced = (
+            f"This release cost ε = {short(Decimal(cost['epsilon']))} of pure differential privacy ({rho} as zCDP)."
+        )
+    elif mechanism.get("epsilon") is not None:
+        delta = short(mechanism["delta"])
+        priced = f"This release cost {rho} of zero-concentrated differential privacy, what a cap of ε = "
+        priced += f"{short(mechanism['epsilon'])} at δ = {delta} would just admit. "
+        priced += f"Taken alone it satisfies ε = {short(mechanism['exact_epsilon'])} at δ = {delta}."
+    else:
+        priced = f"This release cost {rho} of zero-concentrated differential privacy."
+    return f"{priced} The analysis on this page cost nothing: it read the noisy statistics and never the table."
+
+
+def price_fact(record: Record) -> Fact:
+    """The price as a key figure."""
+    cost, mechanism = record["cost"]["readable"], record["mechanism"]
+    rho = f"ρ {short(Decimal(cost['rho']), 3)}"
+    if cost["epsilon"] is not None:
+        return Fact("Privacy cost", f"ε {short(Decimal(cost['epsilon']), 3)}", f"pure; {rho}")
+    if mechanism.get("epsilon") is not None:
+        return Fact("Privacy cost", f"ε {short(mechanism['epsilon'], 3)}", f"at δ {short(mechanism['delta'])}; {rho}")
+    return Fact("Privacy cost", rho, "zCDP")
+
+
+def cap_lines(record: Record) -> tuple[CapLine, ...]:
+    """Every cap before and after the release."""
+    return tuple(_cap_line(cap, number) for number, cap in enumerate(record["caps"]))
+
+
+def cap_note(caps: Sequence[Record]) -> str:
+    """How to read the table of caps."""
+    if any(cap["measure"] == "epsilon-delta" for cap in caps):
+        return (
+            "For caps of ε at δ, “before” and “after” are the ε that everything charged so far guarantees at that δ, "
+            "and “remains” is the largest further release that would fit. The ledger adds up ρ and pure ε, so these ε "
+            "do not add up by themselves. Nothing that was spent is ever refunded."
+        )
+    return "Nothing that was spent is ever refunded."
+
+
+def _cap_line(stated: Record, number: int) -> CapLine:
+    cap = CapSpec.from_record({name: stated[name] for name in ("delta", "limit", "measure", "programme", "window")})
+    before, after = (Total.from_record(stated[moment]) for moment in ("before", "after"))
+    spent_before, spent = _share(cap, before), _share(cap, after)
+    share = f"{100 * spent:.1f}% spent"
+    where = f"period {stated['period']}" if stated["period"] else "all periods"
+    return CapLine(
+        name=cap.name,
+        words=f"{where}, {MEASURES[cap.measure]}" + (f" at δ {short(cap.delta)}" if cap.delta is not None else ""),
+        limit=short(cap.limit),
+        before=_spent(cap, before),
+        after=_spent(cap, after),
+        remaining=_remaining(cap, after),
+        bar=budget_bar(spent_before, spent - spent_before, number=number, words=f"{cap.name}: {share}"),
+        share=share,
+    )
+
+
+def _spent(cap: CapSpec, total: Total) -> str:
+    state = CapState(cap, None, total).to_record()["spent"]
+    key = {"epsilon-delta": "epsilon_at_delta", "pure-epsilon": "epsilon", "rho": "rho"}[cap.measure]
+    return short(state[key])
+
+
+def _remaining(cap: CapSpec, total: Total) -> str:
+    """What the cap still admits: by rho for caps of (epsilon, delta), unless the pure route leaves more."""
+    left = remaining(cap, total)
+    if cap.measure == "rho":
+        return short(from_units(left.rho or 0))
+    pure = Decimal(0) if left.epsilon is None else from_units(left.epsilon)
+    return short(max(pure, _by_rho(cap, left)))
+
+
+def _by_rho(cap: CapSpec, left: Room) -> Decimal:
+    room, delta = left.rho, cap.delta
+    if room is None or delta is None:
+        return Decimal(0)
+    return largest_fitting(lambda epsilon: cap_rho_units(epsilon, delta) <= room)
+
+
+def _share(cap: CapSpec, total: Total) -> float:
+    """Of what the cap holds, by the route that leaves more."""
+    full, shares = capacity(cap), [1.0]
+    if full.rho:
+        shares.append(total.rho / full.rho)
+    if full.epsilon and total.epsilon is not None:
+        shares.append(total.epsilon / full.epsilon)
+    return min(shares)
+
+
+def noise_share(release: Release) -> float | None:
+    """The noise's deviation in units of the largest sampling deviation that a sum of n products in [-1, 1] can have."""
+    if release.rows < 1:
+        return None
+    return SPREAD[release.mechanism.name] * float(release.mechanism.scales.max()) / math.sqrt(release.rows)
+
+
+def noise_fact(release: Release) -> Fact:
+    """The noise as a key figure."""
+    share = noise_share(release)
+    value = "–" if share is None else f"{short(100 * share, 2)}%"
+    return Fact("Privacy noise", value, "of the largest sampling error")
+
+
+def noise_words(release: Release) -> tuple[str, ...]:
+    """What the noise in one released number means."""
+    share, n = noise_share(release), release.rows
+    if share is None:
+        return ("The table held no rows, so what was released is noise alone.",)
+    deviation = SPREAD[release.mechanism.name] * float(release.mechanism.scales.max())
+    verdict = "small beside" if share < 0.1 else "smaller than" if share < 1 else "larger than"
+    return (
+        f"What was released are {len(release.values)} sums over n = {n:,} rows of products of columns, each column "
+        "mapped to the interval from −1 to 1 by its declared bounds.",
+        f"Every sum carries noise with a standard deviation of up to {short(deviation)}, which is "
+        f"{short(deviation / n)} on the mean. Who happens to be in the table moves such a sum too: by a standard "
+        f"deviation of at most √n = {short(math.sqrt(n))}. The noise is {verdict} that, {short(share, 3)} times as "
+        "large.",
+    )
+
+
+def noise_pairs(record: Record, release: Release) -> tuple[Pair, ...]:
+    """Mechanism, neighbours, sensitivity and scale."""
+    mechanism = release.mechanism
+    low, high = float(mechanism.scales.min()), float(mechanism.scales.max())
+    scales = short(high) if low == high else f"{short(low)} to {short(high)}, smallest on the squares of columns"
+    weighing = mechanism.norm if low == high else f"{mechanism.norm} of the weighted numbers"
+    unit = "row" if record["unit"] == "row" else f"person’s data ({record['unit']})"
+    return (
+        Pair("Mechanism", f"{mechanism.name.capitalize()} noise, drawn independently for each number"),
+        Pair("Neighbour relation", NEIGHBOURS[record["neighbours"]].format(unit=unit)),
+        Pair("Sensitivity", f"{short(mechanism.sensitivity)} in {weighing}, the most that a neighbour can move them"),
+        Pair("Scale", f"{scales} ({'standard deviation' if mechanism.name == 'gaussian' else 'Laplace scale'})"),
+        Pair("Source of randomness", record["noise"]),
+    )

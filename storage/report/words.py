@@ -1,0 +1,145 @@
+"""What was asked, whether it can be believed and how to check it, in sentences."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpbayes_core.release import Release
+from dpbayes_core.schema import INTERCEPT, Continuous, Covariate
+from storage.crates import posterior_path
+from storage.report.numbers import listed, short
+from storage.report.page import ColumnLine, Fact, Pair
+
+Record = Mapping[str, Any]
+
+LAWS: Mapping[str, str] = {
+    "collapsed": "collapsed: draws the exact statistics that the noise hides together with the coefficients",
+    "naive": "naive: takes the noisy statistics as if they were exact",
+}
+NAIVE = (
+    "The naive method leaves the privacy noise out of its intervals and is biased by it. It is shown for comparison "
+    "only."
+)
+MOST_NAMED = 6  # covariates in a title
+GATE = "Converged means: R-hat at most 1.01 and effective sample sizes (ESS) of at least 400 on every line."
+
+
+def title(response: str, names: Sequence[str]) -> str:
+    """The response and what explains it."""
+    more = len(names) - MOST_NAMED
+    return f"{response} by {listed(names if more < 2 else [*names[:MOST_NAMED], f'{more} more'])}"
+
+
+def alarm(posterior: Record) -> str:
+    """What to say above everything else; empty where the chains converged."""
+    if posterior["status"] == "converged":
+        return ""
+    why = f"{posterior['why'].rstrip('.')}. " if posterior["why"] else ""
+    return (
+        f"{why}The chains do not agree on one posterior, so the estimates and intervals below may be wrong. Run the "
+        "analysis again with more draws or chains; that spends nothing."
+    )
+
+
+def status(posterior: Record) -> Fact:
+    """Whether the chains converged, as a key figure."""
+    drawn = posterior["diagnostics"]
+    small = f"{drawn['chains']} chains × {drawn['draws']:,} draws"
+    if posterior["status"] == "converged":
+        return Fact("Chains", "Converged", small)
+    return Fact("Chains", "Not converged", small, bad=True)
+
+
+def rows(made: Release) -> Fact:
+    """How many rows there were, as a key figure."""
+    return Fact("Rows", f"{made.rows:,}", f"public under {made.neighbours}")
+
+
+def reading(response: str, posterior: Record) -> str:
+    """How to read the coefficients."""
+    meaning = (
+        f"Each coefficient is the difference in {response} that goes with one unit of a column, or with a level "
+        "against its reference, the other columns held fixed. "
+    )
+    if posterior["sampler"]["calibrated"]:
+        return meaning + "The intervals account for the privacy noise as well as for sampling."
+    return meaning + "The intervals are not calibrated: they do not account for the privacy noise as they should."
+
+
+def asked(release: Record, posterior: Record, names: Sequence[str]) -> tuple[Pair, ...]:
+    """The request, term by term."""
+    request, sampler = posterior["request"], posterior["sampler"]
+    made = Release.from_record(release["statistics"])
+    first = f"{release['release']}, revision {release['revision']}"
+    again = f"{first}: {release['reason']}" if release["supersedes"] else first
+    return (
+        Pair("Study", f"{release['study']}, period {release['period']}"),
+        Pair("Population", release["population"]),
+        Pair("Model", f"{made.schema.response.name} = intercept + {' + '.join(names)} + normal residual"),
+        Pair("Release", again),
+        Pair("Analysis", posterior["analysis"]),
+        Pair("Sampler", LAWS.get(sampler["name"], sampler["name"])),
+        Pair("Prior", _prior(request["prior"])),
+        Pair("Chains and seed", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
+    )
+
+
+def _prior(prior: Record) -> str:
+    return (
+        f"with every column mapped to −1 … 1: intercept and coefficients normal around 0, with standard deviations of "
+        f"{short(prior['intercept_sd'])} and {short(prior['coefficient_sd'])} residual standard deviations; residual "
+        f"variance inverse gamma ({short(prior['noise_shape'])}, {short(prior['noise_scale'])})"
+    )
+
+
+def column(column: Covariate, made: Release) -> ColumnLine:
+    """What was declared of a column."""
+    role = "response" if column.name == made.schema.response.name else "covariate"
+    if isinstance(column, Continuous):
+        declared = f"{short(column.bounds.low)} to {short(column.bounds.high)}"
+        return ColumnLine(column.name, role, declared, "itself, clipped to these bounds")
+    entering = listed([f"{column.name}[{level}]" for level in column.levels[1:]])
+    return ColumnLine(column.name, role, ", ".join(column.levels), f"{entering}, against {column.levels[0]}")
+
+
+def diagnosis(posterior: Record) -> str:
+    """Whether the chains agree, plain words first."""
+    apart = posterior["diagnostics"]["divergences"]
+    jumps = "No draw diverged." if not apart else f"{apart:,} draw{'s' * (apart != 1)} diverged."
+    if posterior["status"] == "converged":
+        return f"Yes. The chains started far apart and describe the same posterior. {jumps}"
+    why = f" {posterior['why'].rstrip('.')}." if posterior["why"] else ""
+    return f"No.{why} {jumps} Do not publish these numbers."
+
+
+def caveats(release: Record, posterior: Record) -> tuple[str, ...]:
+    """What to keep in mind."""
+    found = [posterior["sampler"]["caveat"]] if posterior["sampler"]["caveat"] else []
+    found.append(
+        "Values outside their declared bounds were clipped before anything was computed. If many lie outside, the "
+        "coefficients describe the clipped columns. How many do is not published."
+    )
+    found.append(f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds.")
+    if release["max_rows_per_unit"] > 1:
+        found.append(
+            f"One {release['unit']} may contribute up to {release['max_rows_per_unit']} rows. The model treats rows as "
+            "independent, so its intervals may be too narrow."
+        )
+    return tuple(found)
+
+
+def commands(posterior: Record, fingerprint: str) -> str:
+    """What an auditor types."""
+    path = posterior_path(posterior["study"], posterior["period"], posterior["analysis"], posterior["key"])
+    return f"dpbayes audit --crate {path} --key {fingerprint}"
+
+
+def verify(release: Record, posterior: Record, fingerprint: str, software: Mapping[str, str]) -> tuple[Pair, ...]:
+    """What an auditor compares."""
+    return (
+        Pair("Signed by", fingerprint),
+        Pair("Release digest", release["digest"]),
+        Pair("Ledger entry", f"{release['ledger']['seq']}, hash {release['ledger']['hash']}"),
+        Pair("Release crate", posterior["release"]["crate"]),
+        Pair("Analysis key", posterior["key"]),
+        Pair("Software", ", ".join(f"{name} {version}" for name, version in sorted(software.items()))),
+    )
