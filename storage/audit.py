@@ -1,0 +1,177 @@
+"""The whole audit, offline: the ledger, its anchors, and every published byte held against both."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import IntegrityFailure
+from storage.anchors import Anchors, anchor_name
+from storage.archive import MANIFEST, Archive, manifest
+from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, SIGNED, check_lone_crate, listed, problems
+from storage.crate_posterior import RECORD as POSTERIOR
+from storage.crate_posterior import path_of
+from storage.crate_release import ENTRY
+from storage.crates import release_path
+from storage.ledger.check import Check
+from storage.ledger.entries import Entry
+from storage.ledger.history import MALFORMED
+from storage.ledger.verify import verify
+from storage.signatures import public_key_name, read_public_key
+
+RELEASES, POSTERIORS, KEYS = "releases", "posteriors", "keys"
+DEPTH = 4  # names in the path of a crate
+
+BELONGS = "every crate is of the ledger"
+WHOLE = "manifests name every file"
+
+Record = Mapping[str, Any]
+Found = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """Everything an audit looked at."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found wrong."""
+        return all(check.ok for check in self.checks)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for programs."""
+        checks = [{"check": check.check, "detail": check.detail, "ok": check.ok} for check in self.checks]
+        return {"checks": checks, "ok": self.ok}
+
+
+def audit(entries: Iterable[Entry], anchors: Anchors, archive: Archive, trusted: Mapping[str, bytes]) -> AuditReport:
+    """Hold ledger, anchors and archive against each other; `trusted` maps fingerprints to public keys."""
+    read: list[Entry] = []
+    ledger = verify(_kept(entries, read))
+    records = [entry.to_record() for entry in read]
+    anchored = [Check(each.check, each.ok, each.detail) for each in anchors.check(records, trusted)]
+    return AuditReport((*ledger, *anchored, *_published(archive, anchors, trusted, records)))
+
+
+def audit_crate(files: Mapping[str, bytes], fingerprints: Iterable[str]) -> AuditReport:
+    """Check one crate alone, by the fingerprints that the auditor trusts."""
+    return AuditReport(tuple(check_lone_crate(files, tuple(fingerprints))))
+
+
+def _kept(entries: Iterable[Entry], read: list[Entry]) -> Iterator[Entry]:
+    for entry in entries:
+        read.append(entry)
+        yield entry
+
+
+def _published(
+    archive: Archive, anchors: Anchors, trusted: Mapping[str, bytes], records: Sequence[Record]
+) -> list[Check]:
+    """Everything in the archive but the anchors, whose own checks have been made."""
+    crates, strangers = _places(archive, len(records))
+    due = _due(records)
+    found: Found = {
+        "the archive holds nothing else": [f"{name} is no part of an archive" for name in strangers],
+        "published keys are known": _key_flaws(archive, trusted),
+        "every charge has its crate": [
+            f"{path} of entry {record['seq']} is missing: run `dpbayes release` for it again"
+            for path, record in due.items()
+            if path not in crates
+        ],
+        **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, *POSTERIOR_CHECKS)},
+    }
+    ledger = {record["seq"]: record for record in records}
+    for path, names in crates.items():
+        files = {name: archive.read(f"{path}/{name}") for name in names}
+        listing = files.pop(MANIFEST, None)
+        flaws = {WHOLE: _listing_flaw(files, listing), **problems(files, trusted)}
+        flaws[BELONGS] = _belonging_flaw(path, files, due, ledger) or _unanchored(path, due, anchors)
+        for name, flaw in flaws.items():
+            found[name] += [f"{path}: {flaw}"] if flaw else []
+    return [Check(name, not flaws, listed(flaws) or f"{len(crates)} crates") for name, flaws in found.items()]
+
+
+def _places(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[str]]:
+    """The files of every crate by its path, and what belongs nowhere."""
+    anchored = {anchor_name(seq) for seq in range(entries + 1)}
+    crates: dict[str, list[str]] = {}
+    strangers: list[str] = []
+    for name in archive.list():
+        parts = name.split("/")
+        if parts[0] in (RELEASES, POSTERIORS) and len(parts) > DEPTH:
+            crates.setdefault("/".join(parts[:DEPTH]), []).append("/".join(parts[DEPTH:]))
+        elif not (parts[0] == KEYS or name in anchored):
+            strangers.append(name)
+    return crates, strangers
+
+
+def _due(records: Sequence[Record]) -> dict[str, Record]:
+    """The crate that each charge calls for; an entry too damaged to say has failed the ledger's own checks."""
+    found: dict[str, Record] = {}
+    for record in records:
+        try:
+            if record["kind"] == "charge":
+                found[release_path(record)] = record
+        except MALFORMED:
+            continue
+    return found
+
+
+def _key_flaws(archive: Archive, trusted: Mapping[str, bytes]) -> list[str]:
+    found: list[str] = []
+    for name in archive.list(KEYS):
+        try:
+            data = archive.read(name)
+            fingerprint, key = read_public_key(data)
+        except IntegrityFailure:
+            found.append(f"{name} is no public key")
+            continue
+        if name != f"{KEYS}/{public_key_name(fingerprint)}" or _pem(key) != data:
+            found.append(f"{name} was altered")
+        elif fingerprint not in trusted:
+            found.append(f"{name} is not a trusted key")
+    return found
+
+
+def _listing_flaw(files: Mapping[str, bytes], listing: bytes | None) -> str | None:
+    if listing is None:
+        return f"{MANIFEST} is missing"
+    return None if manifest(files) == listing else f"{MANIFEST} is not that of the files"
+
+
+def _belonging_flaw(
+    path: str, files: Mapping[str, bytes], due: Mapping[str, Record], ledger: Mapping[int, Record]
+) -> str | None:
+    """The crate carries an entry of this ledger and lies where it has to."""
+    try:
+        if path.startswith(RELEASES):
+            return None if _is_entry(files, due.get(path)) else f"{ENTRY} is no charge of the ledger that calls for it"
+        record = json.loads(files[POSTERIOR])
+        if path_of(record) != path:
+            return f"{POSTERIOR} is of another place"
+        return (
+            None if _is_entry(files, ledger.get(record["release"]["ledger"]["seq"])) else f"{ENTRY} is not the ledger's"
+        )
+    except (*MALFORMED, RecursionError):
+        return "it does not say what it belongs to"
+
+
+def _unanchored(path: str, due: Mapping[str, Record], anchors: Anchors) -> str | None:
+    """Nothing is published before its entry is anchored, so this anchor was taken away."""
+    if path not in due or anchors.exists(due[path]["seq"]):
+        return None
+    return f"{anchor_name(due[path]['seq'])} is missing, and it was written before the crate"
+
+
+def _is_entry(files: Mapping[str, bytes], record: Record | None) -> bool:
+    return record is not None and files[ENTRY] == canonical_json(dict(record))
+
+
+def _pem(key: bytes) -> bytes:
+    return Ed25519PublicKey.from_public_bytes(key).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
