@@ -256,3 +256,11 @@ def test_an_audit_never_raises_on_rubbish(published: Published) -> None:
         assert not audit_crate(files, [published.signer.fingerprint]).ok
     broken = [replace(entry, payload={}) for entry in published.entries()]
     assert not audit(broken, published.anchors, published.archive, published.signer.trusted).ok
+
+
+def test_every_check_is_explained_to_auditors(published: Published) -> None:
+    explained = (Path(__file__).parents[2] / "docs" / "auditing.md").read_text()
+    crate = next(load(each.parent) for each in published.files if each.name == "report.html")
+    alone = audit_crate(crate, [published.signer.fingerprint])
+    for check in (*run(published).checks, *alone.checks):
+        assert f"\n| {check.check} |" in explained, check.check
