@@ -1,5 +1,6 @@
 """Coefficients and diagnostics for the page: rounded as their uncertainty asks, drawn on axes that suit them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,11 +9,13 @@ from numpy.typing import NDArray
 
 from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
 from storage.report.numbers import decimals_for, fixed
-from storage.report.page import CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
+from storage.report.page import ChainsLine, CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
 from storage.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
 
 Floats = NDArray[np.float64]
 Line = Mapping[str, Any]
+
+MOST_PICTURED = 24  # parameters whose chains are drawn
 
 
 def meanings(schema: RegressionSchema) -> dict[str, str]:
@@ -93,16 +96,25 @@ def _interval(line: Line) -> Interval:
     return Interval(line["mean"], line["q025"], line["q975"])
 
 
-def diagnostic_lines(aware: Sequence[Line], draws: Mapping[str, Floats]) -> tuple[DiagnosticLine, ...]:
-    """How well the chains agree, parameter by parameter, with their pictures."""
+def diagnostic_lines(aware: Sequence[Line]) -> tuple[DiagnosticLine, ...]:
+    """How well the chains agree, parameter by parameter."""
     return tuple(
-        DiagnosticLine(
-            line["name"],
-            fixed(line["rhat"], 3),
-            fixed(line["ess_bulk"], 0),
-            fixed(line["ess_tail"], 0),
-            trace(line["name"], draws[line["name"]], number=k),
-            ranks(line["name"], draws[line["name"]], number=k),
-        )
-        for k, line in enumerate(aware)
+        DiagnosticLine(line["name"], fixed(line["rhat"], 3), fixed(line["ess_bulk"], 0), fixed(line["ess_tail"], 0))
+        for line in aware
+    )
+
+
+def pictured(aware: Sequence[Line]) -> list[str]:
+    """The parameters whose chains are drawn: all of them, or the worst where they are many."""
+    if len(aware) <= MOST_PICTURED:
+        return [line["name"] for line in aware]
+    worst = sorted(aware, key=lambda line: -(line["rhat"] or math.inf))[:MOST_PICTURED]
+    return [line["name"] for line in worst]
+
+
+def chains_lines(names: Sequence[str], draws: Mapping[str, Floats]) -> tuple[ChainsLine, ...]:
+    """Their pictures."""
+    return tuple(
+        ChainsLine(name, trace(name, draws[name], number=k), ranks(name, draws[name], number=k))
+        for k, name in enumerate(names)
     )

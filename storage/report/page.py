@@ -98,6 +98,13 @@ class DiagnosticLine:
     rhat: str
     ess_bulk: str
     ess_tail: str
+
+
+@dataclass(frozen=True)
+class ChainsLine:
+    """A parameter's chains as pictures."""
+
+    name: str
     trace: Markup
     ranks: Markup
 
@@ -129,6 +136,8 @@ class Page:
     diagnosis: str
     gate: str
     diagnostics: tuple[DiagnosticLine, ...]
+    chains: tuple[ChainsLine, ...]
+    chains_note: str
     caveats: tuple[str, ...]
     commands: str
     verify: tuple[Pair, ...]

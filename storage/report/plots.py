@@ -19,6 +19,7 @@ REACH = 4.0  # an axis grows to zero, or to the naive series, at most this many 
 TRACE_POINTS = 160
 RANK_BINS = 20
 CHAIN_CLASSES = 4
+MOST_CHAINS = 8  # drawn in one picture
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def budget_bar(before: float, this: float, *, number: int, words: str) -> Markup
 
 def trace(name: str, draws: Floats, *, number: int) -> Markup:
     """The draws of each chain in order, thinned for size; `draws` has shape (chains, draws)."""
-    thin = draws[:, :: max(1, math.ceil(draws.shape[1] / TRACE_POINTS))]
+    thin = draws[:MOST_CHAINS, :: max(1, math.ceil(draws.shape[1] / TRACE_POINTS))]
     low, high = float(thin.min()), float(thin.max())
     x = np.linspace(0, 1000, thin.shape[1])
     y = 98 - 96 * (thin - low) / ((high - low) or 1.0)
@@ -159,7 +160,7 @@ def ranks(name: str, draws: Floats, *, number: int) -> Markup:
     x = np.repeat(np.linspace(0, 1000, RANK_BINS + 1), 2)[1:-1]
     level = 100 - 96 * expected / top
     parts = [Markup('<path class="zero" d="M0 {}H1000"/>').format(_n(level))]
-    parts += [_polyline(x, 100 - 96 * np.repeat(counts[c], 2) / top, c) for c in range(chains)]
+    parts += [_polyline(x, 100 - 96 * np.repeat(counts[c], 2) / top, c) for c in range(min(chains, MOST_CHAINS))]
     words = f"Rank histogram of {chains} chains in {RANK_BINS} bins, against the level expected when they agree."
     return _plane("ranks", Caption(f"Ranks of {name}", words, number), parts)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.release import Release
 from storage.report import words
-from storage.report.estimates import coefficient_lines, diagnostic_lines, forest
+from storage.report.estimates import chains_lines, coefficient_lines, diagnostic_lines, forest, pictured
 from storage.report.page import Page
 from storage.report.spending import (
     cap_lines,
@@ -91,7 +91,9 @@ def page(
         noise=noise_pairs(release, made),
         diagnosis=words.diagnosis(posterior),
         gate=words.GATE,
-        diagnostics=diagnostic_lines(aware, draws),
+        diagnostics=diagnostic_lines(aware),
+        chains=chains_lines(pictured(aware), draws),
+        chains_note=words.chains_note(len(aware), posterior),
         caveats=words.caveats(release, posterior),
         commands=words.commands(posterior, fingerprint),
         verify=words.verify(release, posterior, fingerprint, software),

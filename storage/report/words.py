@@ -6,8 +6,10 @@ from typing import Any
 from dpbayes_core.release import Release
 from dpbayes_core.schema import INTERCEPT, Continuous, Covariate
 from storage.crates import posterior_path
+from storage.report.estimates import MOST_PICTURED
 from storage.report.numbers import listed, short
 from storage.report.page import ColumnLine, Fact, Pair
+from storage.report.plots import MOST_CHAINS
 
 Record = Mapping[str, Any]
 
@@ -109,6 +111,19 @@ def diagnosis(posterior: Record) -> str:
         return f"Yes. The chains started far apart and describe the same posterior. {jumps}"
     why = f" {posterior['why'].rstrip('.')}." if posterior["why"] else ""
     return f"No.{why} {jumps} Do not publish these numbers."
+
+
+def chains_note(parameters: int, posterior: Record) -> str:
+    """How to read the pictures of the chains, and what they leave out."""
+    note = (
+        "One colour a chain. Traces that overlap without drift, and rank lines near the dashed level, mean that the "
+        "chains sampled the same distribution."
+    )
+    if parameters > MOST_PICTURED:
+        note += f" Drawn are the {MOST_PICTURED} parameters with the largest R-hat."
+    if posterior["diagnostics"]["chains"] > MOST_CHAINS:
+        note += f" Drawn are the first {MOST_CHAINS} chains."
+    return note
 
 
 def caveats(release: Record, posterior: Record) -> tuple[str, ...]:

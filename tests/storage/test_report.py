@@ -240,6 +240,15 @@ def test_chains_that_disagree_look_it() -> None:
     assert np.ptp([float(y) for _, y in level]) < 40 < np.ptp([float(y) for _, y in apart])
 
 
+def test_many_parameters_and_chains_keep_the_page_small(entry: dict[str, Any]) -> None:
+    draws = posterior_draws(chains=12, count=300)
+    draws |= {f"age[{k}]": draws["age"] for k in range(40)}
+    page = report(entry, Drawn(draws=draws), chains=12, draws=300)
+    assert "the 24 parameters with the largest R-hat" in words(page)
+    assert "the first 8 chains" in words(page)
+    assert len(page) < 1_000_000
+
+
 def test_plots_of_constant_or_few_draws_stay_finite() -> None:
     for draws in (np.zeros((2, 4)), np.full((1, 1), 3.0), np.arange(6.0).reshape(2, 3)):
         for picture in (trace("x", draws, number=0), ranks("x", draws, number=0)):
