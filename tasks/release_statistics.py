@@ -54,8 +54,8 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> str:
         if books.ledger.known(request):
             return "already-released"
         books.ledger.check(request, mechanism_for(study, order.release))
-        entry = _read_and_charge(study, request, books, noise, order.actor)
-        books.anchor(entry)
+        _read_and_charge(study, request, books, noise, order.actor)
+        books.settle()  # anchors the charge, and the account if this charge opened it
     return "released"
 
 

@@ -11,15 +11,19 @@ DPBAYES = [sys.executable, "-m", "flows"]
 ROOT = Path(__file__).parent.parent.parent
 
 
+def clean_environment(**more: str) -> dict[str, str]:
+    """This process's environment, naming no home and no Prefect of the machine's own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("DPBAYES_", "PREFECT_"))} | more
+
+
 def dpbayes(
     *arguments: str | Path, cwd: Path, check: bool = False, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in `cwd`; the environment names no home of the machine's own."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DPBAYES_", "PREFECT_"))}
     done = subprocess.run(
         [*DPBAYES, *map(str, arguments)],
         cwd=cwd,
-        env=clean | environment,
+        env=clean_environment(**environment),
         capture_output=True,
         text=True,
         timeout=400,

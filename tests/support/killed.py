@@ -1,0 +1,98 @@
+"""Runs the command, or the release alone, and kills this very process at a named boundary: `killed.py BOUNDARY ...`."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import storage.archive
+import storage.books
+import storage.ledger.ledger
+import storage.parquet
+import storage.stores
+import storage.tables
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before(owner: Any, name: str, nth: int = 1) -> None:
+    """Die when `owner.name` is called the nth time, before it does anything."""
+    original: Callable[..., Any] = getattr(owner, name)
+    calls = 0
+
+    def patched(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == nth:
+            die()
+        return original(*arguments, **keywords)
+
+    setattr(owner, name, patched)
+
+
+def after(owner: Any, name: str) -> None:
+    """Die when `owner.name` has returned."""
+    original: Callable[..., Any] = getattr(owner, name)
+
+    def patched(*arguments: Any, **keywords: Any) -> Any:
+        original(*arguments, **keywords)
+        die()
+
+    setattr(owner, name, patched)
+
+
+def while_anchoring() -> None:
+    """Die with the anchor's bytes half written."""
+    original = storage.stores.create_file
+
+    def patched(path: Path, data: bytes, **keywords: Any) -> None:
+        if path.parent.name == "anchors":
+            (keywords["scratch"] / "half").write_bytes(data[: len(data) // 2])
+            die()
+        original(path, data, **keywords)
+
+    storage.stores.create_file = patched
+
+
+BOUNDARIES: dict[str, Callable[[], None]] = {
+    "before-read": lambda: before(storage.parquet, "lay_out"),
+    "during-pass": lambda: before(storage.parquet.RowGroup, "read", nth=3),
+    "before-commit": lambda: before(storage.ledger.ledger.Ledger, "commit"),
+    "after-commit": lambda: after(storage.ledger.ledger.Ledger, "commit"),
+    "while-anchoring": while_anchoring,
+    "after-anchoring": lambda: after(storage.books.Books, "anchor"),
+    "while-archiving": lambda: before(storage.stores.LocalStore, "create", nth=4),
+    "before-manifest": lambda: before(storage.archive, "manifest", nth=1),
+}
+CHARGED = ("after-commit", "while-anchoring", "after-anchoring", "while-archiving", "before-manifest")
+
+
+def release_alone(study: str, period: str) -> None:
+    """The release and its crate as the flow makes them, without Prefect."""
+    from dpbayes_core.noise import OpenDPNoise
+    from storage.study.load import load_study
+    from tasks.publish_release import publish_once
+    from tasks.release_statistics import ReleaseOrder, release_once
+
+    for name in load_study(study).releases:
+        order = ReleaseOrder(study=study, release=name, period=period)
+        print(publish_once(order, release_once(order, OpenDPNoise()))["digest"])
+
+
+def main(boundary: str, *arguments: str) -> None:
+    if boundary != "never":
+        BOUNDARIES[boundary]()
+    if arguments[0] == "alone":
+        release_alone(*arguments[1:])
+        return
+    from flows.cli import app
+
+    app(arguments)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
