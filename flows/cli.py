@@ -22,6 +22,7 @@ app.add_typer(ledger_app, name="ledger")
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
 PeriodName = Annotated[str, typer.Option("--period", help="A period such as 2026-01.", show_default=False)]
+Near = Annotated[Path, typer.Argument(help="A study file or folder near the home.", show_default="here")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen failure.")]
 Revision = Annotated[
@@ -61,6 +62,23 @@ def check(
 
 
 @app.command()
+def plan(
+    study: StudyFile,
+    period: Annotated[
+        str | None, typer.Option(help="A period such as 2026-01; by default the next one.", show_default=False)
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a web page with the budget runway as a plot.")] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """What each release would cost, what the caps would keep, and which coming period they refuse; reads no table."""
+    with guarded(Console(json), debug) as console:
+        from flows.plan import plan_study
+
+        console.show_plan(plan_study(study, period, html))
+
+
+@app.command()
 def release(
     study: StudyFile,
     period: PeriodName,
@@ -96,7 +114,7 @@ def run(study: StudyFile, period: PeriodName, json: AsJson = False, debug: Debug
 
 @app.command()
 def audit(
-    study: Annotated[Path | None, typer.Argument(help="A study file or folder near the home; default: here.")] = None,
+    near: Near = Path(),
     crate: Annotated[Path | None, typer.Option(help="Audit one crate alone, without ledger or home.")] = None,
     key: Annotated[str | None, typer.Option(help="The fingerprint of the public key you trust.")] = None,
     json: AsJson = False,
@@ -106,7 +124,7 @@ def audit(
     with guarded(Console(json), debug) as console:
         from flows.audit import run_audit
 
-        console.show_audit(run_audit(study, crate, key))
+        console.show_audit(run_audit(near, crate, key))
 
 
 @ledger_app.command("create")
@@ -119,12 +137,12 @@ def ledger_create(study: StudyFile, json: AsJson = False, debug: Debug = False) 
 
 
 @ledger_app.command("show")
-def ledger_show(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None:
+def ledger_show(near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
     """Accounts, caps, what was spent and what remains."""
     with guarded(Console(json), debug) as console:
         from flows.check import show_ledger
 
-        console.show_ledger(show_ledger(study))
+        console.show_ledger(show_ledger(near))
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from dpbayes_core.errors import DpbayesError
-from flows import tables
+from flows import plan_table, tables
 
 NOT_CONVERGED = 6
 INTEGRITY = 5
@@ -55,6 +55,9 @@ class Console:
 
     def show_check(self, document: Mapping[str, Any]) -> None:
         self.show(document, tables.check)
+
+    def show_plan(self, document: Mapping[str, Any]) -> None:
+        self.show(document, plan_table.plan)
 
     def show_release(self, document: Mapping[str, Any]) -> None:
         self.show(document, tables.release)

@@ -34,5 +34,6 @@ def create_ledger(study: Path) -> dict[str, Any]:
     home = Home.create(study.parent)
     stamp = stamp_of(actor())
     with Books.create(home, stamp) as books:
-        books.anchor(books.ledger.open_account(declared.account(), stamp))
+        books.ledger.open_account(declared.account(), stamp)
+        books.settle()
         return ledger_document(books)
