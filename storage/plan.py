@@ -1,0 +1,168 @@
+"""What a study's releases would cost and how long the budget lasts: the ledger's own fold, run ahead of it.
+
+Everything here follows from the study file and the ledger; no table is opened and nothing is written.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from dpbayes_core.accounting import Cost
+from dpbayes_core.mechanisms import Mechanism
+from storage.ledger.accounts import CapState
+from storage.ledger.caps import Debit, Scope, Total, debits
+from storage.ledger.refusal import PRICES, Quote, delta_of, largest_fitting, quotes
+from storage.ledger.request import AccountSpec, CapSpec
+from storage.position import Position
+from storage.pricing import mechanism_for
+from storage.study.periods import Period
+from storage.study.schedule import coming
+from storage.study.study import Study
+
+Status = Literal["charged", "fits", "refused", "closed"]
+FREE = Cost(0, 0)
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """One release of the period, and what every cap would say to it after the releases before it."""
+
+    name: str
+    mechanism: Mechanism
+    stored: bool  # released before: running it again answers the same and costs nothing
+    quotes: tuple[Quote, ...]
+    largest_epsilon_for_year: Decimal  # with which no coming period is refused, the other releases as they are
+
+
+@dataclass(frozen=True)
+class ComingPeriod:
+    """What becomes of one period, and where the caps stand after it."""
+
+    period: Period
+    status: Status
+    after: tuple[CapState, ...]
+    asked: tuple[CapState, ...]  # as `after`, had the refused release been charged
+    release: str | None = None  # the one that is refused
+    refused_by: tuple[CapSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A period's releases, and the year that follows if every release of every period is charged in turn."""
+
+    period: Period
+    releases: tuple[PlannedRelease, ...]
+    year: tuple[ComingPeriod, ...]  # the first is the period planned
+
+
+def plan(study: Study, position: Position, period: Period) -> Plan:
+    """What the releases of a period would cost and leave, and which coming period the budget refuses."""
+    mechanisms = {name: mechanism_for(study, name) for name in study.releases}
+    costs = {name: mechanism.cost() for name, mechanism in mechanisms.items()}
+    outlook = _Outlook.of(study, position, period)
+    ahead, planned = outlook.ahead(), list[PlannedRelease]()
+    for name, mechanism in mechanisms.items():
+        stored = position.known(study.request(name, period))
+        found = ahead.debits(period, costs[name])
+        largest = _largest_for_year(outlook, name, mechanism, costs)
+        planned.append(PlannedRelease(name, mechanism, stored, quotes(found, mechanism), largest))
+        if not stored and all(debit.fits for debit in found):
+            ahead.charge(found)
+    return Plan(period, tuple(planned), tuple(outlook.year(costs)))
+
+
+def period_to_plan(study: Study, position: Position, now: datetime) -> Period:
+    """The period after the last one that the study was charged for; without any, the present one by its timezone."""
+    for name in reversed(position.charged_periods()):
+        if any(position.stored(study.request(release, name)) for release in study.releases):
+            return study.parse_period(name).next()
+    timezone = ZoneInfo(study.schedule.timezone if study.schedule else "UTC")
+    return Period.containing(now.astimezone(timezone), study.period.grain)
+
+
+class _Ahead:
+    """The ledger's totals as charges that nobody makes would leave them, in its own integers."""
+
+    def __init__(self, account: AccountSpec, standing: Callable[[Scope], Total]) -> None:
+        self._account = account
+        self._standing = standing
+        self._moved: dict[Scope, Total] = {}
+
+    def debits(self, period: Period, cost: Cost) -> tuple[Debit, ...]:
+        """What a charge would do to every scope."""
+        return debits(self._account, period.name, cost, lambda scope: self._moved.get(scope) or self._standing(scope))
+
+    def charge(self, found: Sequence[Debit]) -> None:
+        """Take the debits as made."""
+        self._moved |= {debit.scope: debit.after for debit in found}
+
+    def caps(self, period: Period, cost: Cost = FREE) -> tuple[CapState, ...]:
+        """Every cap as it stands in a period, or as it would after one more charge."""
+        found = self.debits(period, cost)
+        return tuple(CapState(debit.cap, debit.scope.period, debit.after) for debit in found if debit.cap is not None)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A coming period: its releases that are not stored yet, in the study's order."""
+
+    period: Period
+    due: tuple[str, ...]
+    closed: bool
+
+    def taken(self, ahead: _Ahead, costs: Mapping[str, Cost]) -> ComingPeriod:
+        """Charge what is due, up to the first release that is refused: there a run ends."""
+        if self.due and self.closed:
+            now = ahead.caps(self.period)
+            return ComingPeriod(self.period, "closed", now, now, self.due[0])
+        for name in self.due:
+            found = ahead.debits(self.period, costs[name])
+            if refusing := tuple(debit.cap for debit in found if debit.cap is not None and not debit.fits):
+                now, asked = ahead.caps(self.period), ahead.caps(self.period, costs[name])
+                return ComingPeriod(self.period, "refused", now, asked, name, refusing)
+            ahead.charge(found)
+        now = ahead.caps(self.period)
+        return ComingPeriod(self.period, "fits" if self.due else "charged", now, now)
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """Everything read once: what stands now, and whose turn comes when."""
+
+    account: AccountSpec
+    standing: Callable[[Scope], Total]
+    turns: tuple[_Turn, ...]
+
+    @classmethod
+    def of(cls, study: Study, position: Position, first: Period) -> "_Outlook":
+        cron = None if study.schedule is None else study.schedule.cron
+        turns: list[_Turn] = []
+        for period in coming(first, cron):
+            due = [name for name in study.releases if not position.stored(study.request(name, period))]
+            turns.append(_Turn(period, tuple(due), position.closed(period.name)))
+        return cls(position.account, cache(position.total), tuple(turns))
+
+    def ahead(self) -> _Ahead:
+        """The totals as they stand, to be moved."""
+        return _Ahead(self.account, self.standing)
+
+    def year(self, costs: Mapping[str, Cost]) -> Iterator[ComingPeriod]:
+        """Every turn taken, one after the other."""
+        ahead = self.ahead()
+        return (turn.taken(ahead, costs) for turn in self.turns)
+
+
+def _largest_for_year(outlook: _Outlook, name: str, mechanism: Mechanism, costs: Mapping[str, Cost]) -> Decimal:
+    """Three digits, rounded down; 0 where no epsilon lasts."""
+    price, delta = PRICES[mechanism.name], delta_of(mechanism, outlook.account.caps)
+
+    def lasts(epsilon: Decimal) -> bool:
+        priced = {**costs, name: price(mechanism, epsilon, delta)}
+        return all(one.status != "refused" for one in outlook.year(priced))
+
+    found = largest_fitting(lasts)
+    return found if found > 0 and price(mechanism, found, delta).rho > 0 else Decimal(0)

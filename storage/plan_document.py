@@ -1,0 +1,177 @@
+"""A plan as programs read it: each cap in the one measure it is stated in."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.accounting import analytic_gaussian_scale, from_units, gaussian_cost
+from storage.budget import cap_document
+from storage.ledger.accounts import CapState
+from storage.ledger.refusal import Quote
+from storage.ledger.request import CapSpec, decimal_text
+from storage.plan import ComingPeriod, Plan, PlannedRelease
+from storage.position import Position
+from storage.study.study import Study
+
+Floats = NDArray[np.float64]
+Document = Mapping[str, Any]
+
+MOST_ROWS = 24
+"""A year of more periods than this is shown by its changes."""
+
+
+def plan_document(study: Study, position: Position, plan: Plan) -> dict[str, Any]:
+    """The whole plan; numbers are for reading, the ledger decides by its own integers."""
+    head = position.head
+    return {
+        "study": study.study,
+        "population": study.population,
+        "period": plan.period.name,
+        "account": "open" if position.opened else "as stated",
+        "ledger": None if head is None else {"seq": head.seq, "hash": head.hash},
+        "schedule": None if study.schedule is None else study.schedule.model_dump(),
+        "fits": plan.year[0].status in ("fits", "charged"),
+        "releases": [_release(study, plan, release) for release in plan.releases],
+        "year": [_period(one) for one in plan.year],
+        "verdict": verdict(plan),
+    }
+
+
+def verdict(plan: Plan) -> str:
+    """The first coming period that the budget refuses, in one sentence."""
+    refused = next((one for one in plan.year if one.status == "refused"), None)
+    if refused is None:
+        first, last = plan.year[0].period.name, plan.year[-1].period.name
+        return f"Nothing from {first} to {last} would be refused."
+    caps = " and ".join(cap_words(cap) for cap in refused.refused_by)
+    which = f", at its release {refused.release}" if len(plan.releases) > 1 else ""
+    return f"{refused.period.name} would be refused by {caps}{which}."
+
+
+def cap_words(cap: CapSpec) -> str:
+    """A cap by its name and its limit."""
+    limit = decimal_text(cap.limit)
+    if cap.measure == "rho":
+        return f"{cap.name} (rho {limit})"
+    at = "" if cap.delta is None else f" at delta {float(cap.delta):g}"
+    return f"{cap.name} ({'pure ' if cap.measure == 'pure-epsilon' else ''}epsilon {limit}{at})"
+
+
+def runs(year: Sequence[Document]) -> list[list[Document]]:
+    """The periods of a document's year as people read them: refusals in a row that leave every cap as it was together.
+
+    Of a long year, everything of one verdict in a row is one run.
+    """
+    long = len(year) > MOST_ROWS
+    found: list[list[Document]] = []
+    for one in year:
+        same = found and run_verdict(found[-1]) == run_verdict([one])
+        if same and (long or (one["status"] == "refused" and one["caps"] == found[-1][-1]["caps"])):
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def run_name(run: Sequence[Document]) -> str:
+    """The period, or the first and the last."""
+    first, last = run[0]["period"], run[-1]["period"]
+    return first if first == last else f"{first} to {last}"
+
+
+def run_verdict(run: Sequence[Document]) -> str:
+    """What becomes of the periods of a run."""
+    one = run[-1]
+    return f"refused by {one['refused_by']}" if one["status"] == "refused" else one["status"]
+
+
+def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any]:
+    mechanism = release.mechanism
+    stated = mechanism.to_record()
+    closed = plan.year[0].status == "closed"
+    return {
+        "name": release.name,
+        "status": "already-released" if release.stored else "period-closed" if closed else "planned",
+        "mechanism": mechanism.name,
+        "neighbours": study.privacy.neighbours,
+        "norm": mechanism.norm,
+        "sensitivity": mechanism.sensitivity,
+        "scale": _numbers(mechanism.scales),
+        "entries": len(mechanism.scales),
+        "cost": {
+            "epsilon": stated.get("epsilon"),
+            "rho": float(from_units(mechanism.cost().rho)),
+            "delta": stated.get("delta"),
+        },
+        "analytic": _analytic(stated),
+        "caps": [_cap(quote, release.stored) for quote in release.quotes],
+        "largest_epsilon": float(min(quote.largest_epsilon for quote in release.quotes)),
+        "largest_epsilon_for_year": float(release.largest_epsilon_for_year),
+        "predicted": [],
+    }
+
+
+def _numbers(scales: Floats) -> float | list[float]:
+    """One number where all entries have the same."""
+    found: list[float] = scales.tolist()
+    return found[0] if len(set(found)) == 1 else found
+
+
+def _analytic(stated: dict[str, Any]) -> dict[str, Any] | None:
+    """What Balle and Wang (2018) say of Gaussian noise that was asked for by an epsilon; never charged."""
+    epsilon, delta = stated.get("epsilon"), stated.get("delta")
+    if delta is None or epsilon is None:
+        return None
+    scale = analytic_gaussian_scale(stated["sensitivity"], epsilon, delta)
+    return {
+        "epsilon": stated["exact_epsilon"],  # of the planned noise, taken alone
+        "scale": _numbers(scale / np.array(stated["weights"])),  # the least noise of the epsilon asked for, taken alone
+        "rho": float(from_units(gaussian_cost(stated["sensitivity"], scale).rho)),  # what that would cost
+    }
+
+
+def _cap(quote: Quote, stored: bool) -> dict[str, Any]:
+    debit = quote.debit
+    now = cap_document(CapState(quote.cap, debit.scope.period, debit.before))
+    after = now if stored else cap_document(CapState(quote.cap, debit.scope.period, debit.after))
+    return {
+        "cap": now["cap"],
+        "window": now["window"],
+        "measure": now["measure"],
+        "period": now["period"],
+        "delta": now["delta"],
+        "limit": now["limit"],
+        "spent": now["spent"],
+        "after": after["spent"],
+        "remaining": now["remaining"],
+        "largest_epsilon": float(quote.largest_epsilon),
+        "fits": stored or debit.fits,
+    }
+
+
+def _period(one: ComingPeriod) -> dict[str, Any]:
+    names = [cap.name for cap in one.refused_by]
+    return {
+        "period": one.period.name,
+        "status": one.status,
+        "fits": one.status in ("fits", "charged"),
+        "refused_by": " and ".join(names) or ("closed period" if one.status == "closed" else None),
+        "release": one.release,
+        "caps": [_stands(after, asked, names) for after, asked in zip(one.after, one.asked, strict=True)],
+    }
+
+
+def _stands(after: CapState, asked: CapState, refusing: list[str]) -> dict[str, Any]:
+    stands = cap_document(after)
+    return {
+        "cap": stands["cap"],
+        "window": stands["window"],
+        "measure": stands["measure"],
+        "delta": stands["delta"],
+        "limit": stands["limit"],
+        "after": stands["spent"],
+        "asked": cap_document(asked)["spent"],
+        "fits": stands["cap"] not in refusing,
+    }

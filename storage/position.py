@@ -1,0 +1,80 @@
+"""Where an account stands, read in one look that writes nothing: what planning needs of the ledger."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpbayes_core.errors import LedgerMissing
+from storage.anchors import Anchors
+from storage.home import Home
+from storage.ledger.accounts import admit, total_of
+from storage.ledger.caps import NOTHING, Scope, Total
+from storage.ledger.charging import closing_key, matching
+from storage.ledger.entries import Entry
+from storage.ledger.ledger import Ledger
+from storage.ledger.request import AccountSpec, Request
+from storage.ledger.store import Page, Store
+
+
+class Position:
+    """An account as its next charge would find it; without a ledger, as stated and with nothing spent."""
+
+    def __init__(self, stated: AccountSpec, page: Page | None = None) -> None:
+        self._page = page
+        known = None if page is None else admit(page, stated)
+        self.opened = known is not None
+        self.account = known or stated
+
+    @classmethod
+    @contextmanager
+    def near(cls, study: Path, stated: AccountSpec) -> Generator["Position"]:
+        """The position in the ledger of the home near a study; an account stated otherwise is refused."""
+        url = _ledger_near(study)
+        if url is None:
+            yield cls(stated)
+            return
+        store = Store(url, create=False)
+        try:
+            with store.snapshot() as page:
+                yield cls(stated, page)
+        finally:
+            store.engine.dispose()
+
+    @property
+    def head(self) -> Entry | None:
+        """The ledger's last entry."""
+        return None if self._page is None else self._page.head()
+
+    def total(self, scope: Scope) -> Total:
+        """Everything charged in a scope."""
+        return NOTHING if self._page is None else total_of(self._page, scope)
+
+    def stored(self, request: Request) -> bool:
+        """Whether something is stored under the request's name."""
+        return self._page is not None and self._page.find(request.key) is not None
+
+    def known(self, request: Request) -> bool:
+        """Whether the request was answered; refused if what is stored under its name was another one."""
+        entry = None if self._page is None else self._page.find(request.key)
+        return entry is not None and matching(entry, request) is entry
+
+    def closed(self, period: str) -> bool:
+        """Whether a period takes no further charges."""
+        key = closing_key(self.account.population, period)
+        return self._page is not None and self._page.find(key) is not None
+
+    def charged_periods(self) -> list[str]:
+        """The periods that any study charged to the account, in order."""
+        return [] if self._page is None else self._page.charged_periods(self.account.population)
+
+
+def _ledger_near(study: Path) -> str | None:
+    """The address of a ledger that is the one last anchored; None where there is none."""
+    try:
+        home = Home.find(study)
+        with Ledger.open(home.ledger_url) as ledger:
+            # not `Books.open`: it would write the anchors that a killed run left out
+            Anchors(home.archive(), home.signer()).check_newest(ledger.entry_at)
+        return home.ledger_url
+    except LedgerMissing:
+        return None
