@@ -1,0 +1,94 @@
+"""A plan as readable tables."""
+
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+from flows.tables import cost, grid, line, measured, number, shortened
+from storage.plan_document import run_name, run_verdict, runs
+
+Document = Mapping[str, Any]
+
+LARGEST = ("largest_epsilon", "largest_epsilon_for_year")
+FOUR_DIGITS_UP = Context(prec=4, rounding=ROUND_CEILING)
+
+
+def plan(document: Document) -> None:
+    """What each release would cost and leave, and how long the budget lasts."""
+    line(f"Plan for {document['study']}, {document['period']}. Nothing is read of the table, nothing is spent.", "bold")
+    if document["account"] != "open":
+        line(f"The account {document['population']} is not open yet: its caps are those that the study states.")
+    for release in document["releases"]:
+        _release(release)
+    _year(document["year"])
+    line(document["verdict"], "bold" if document["fits"] else "bold red")
+    if document["page"] is not None:
+        line(f"page: {shortened(document['page'])}")
+
+
+def _release(release: Document) -> None:
+    line("")
+    line(f"{release['name']}: {release['mechanism']} noise on {release['entries']} numbers.{_status(release)}", "bold")
+    line(f"  cost:        {cost(release['cost'])}")
+    if release["analytic"] is not None:
+        line(f"  analytic:    {_analytic(release)}")
+    line(f"  sensitivity: {number(release['sensitivity'])} in {release['norm']}, {release['neighbours']}")
+    line(f"  scale:       {_scale(release['scale'])}, in standardised units")
+    grid(
+        "  caps",
+        ("cap", "period", "limit", "spent", "after", "largest epsilon", "fits"),
+        [
+            (
+                *(cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"])),
+                *(_reached(cap["after"], cap["fits"]), number(cap["largest_epsilon"]), "yes" if cap["fits"] else "NO"),
+            )
+            for cap in release["caps"]
+        ],
+    )
+    now, year = (number(release[key]) if release[key] else "none" for key in LARGEST)
+    line(f"  largest epsilon that fits: {now} now, {year} in every period below")
+
+
+def _status(release: Document) -> str:
+    return {
+        "planned": "",
+        "already-released": " Already released: running it again costs nothing.",
+        "period-closed": " The period is closed and takes no charge.",
+    }[release["status"]]
+
+
+def _analytic(release: Document) -> str:
+    """Balle and Wang's figures beside the zCDP ones: they hold for one release alone and do not add up."""
+    analytic, asked = release["analytic"], release["cost"]
+    return (
+        f"alone, this noise satisfies epsilon {number(analytic['epsilon'])} at delta {number(asked['delta'])}; "
+        f"epsilon {number(asked['epsilon'])} alone needs scale {_scale(analytic['scale'])}, "
+        f"at rho {number(analytic['rho'])}"
+    )
+
+
+def _scale(scale: float | Sequence[float]) -> str:
+    if isinstance(scale, float):
+        return number(scale)
+    low, high = min(scale), max(scale)
+    return f"{number(high)} ({number(low)} on {scale.count(low)} squares)"
+
+
+def _reached(value: float | None, fits: bool) -> str:
+    """What a cap would stand at; past its limit even where that shows in the fifth digit only."""
+    if value is None or fits:
+        return number(value)
+    return f"{FOUR_DIGITS_UP.create_decimal(Decimal(repr(value))).normalize():f}"
+
+
+def _year(year: Sequence[Document]) -> None:
+    line("")
+    grid(
+        "If every release of every period is charged in turn: what is spent after each",
+        ("period", "verdict", *(f"{cap['cap']} ({_limit(cap)})" for cap in year[0]["caps"])),
+        [(run_name(run), run_verdict(run), *(number(cap["after"]) for cap in run[-1]["caps"])) for run in runs(year)],
+    )
+
+
+def _limit(cap: Document) -> str:
+    return f"{'rho' if cap['measure'] == 'rho' else 'epsilon'} {number(cap['limit'])}"
