@@ -1,0 +1,53 @@
+"""What the documents show is run as it stands."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import ROOT, clean_environment
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+EXIT = re.compile(r"#.*\bexit (\d)")
+
+
+def commands(document: Path) -> list[str]:
+    lines = "".join(FENCE.findall(document.read_text())).splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def script(lines: list[str]) -> str:
+    """A shell script that stops at the first line whose exit code is not the one the document states."""
+    steps = []
+    for line in lines:
+        stated = EXIT.search(line)
+        expected = stated[1] if stated else "0"
+        steps.append(f'{line}\ncode=$?; [ $code -eq {expected} ] || {{ echo "exit $code: $0" >&2; exit 99; }}')
+    return "\n".join(steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", [each for each in DOCUMENTS if commands(each)], ids=lambda each: each.name)
+def test_the_commands_of_a_document_do_what_it_says(document: Path, tmp_path: Path) -> None:
+    binaries = Path(sys.executable).parent
+    environment = clean_environment(PATH=f"{binaries}:/usr/bin:/bin")
+    done = subprocess.run(
+        ["bash", "-c", script(commands(document))],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=560,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.name)
+def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
+    for target in LINK.findall(document.read_text()):
+        assert (document.parent / target).exists(), f"{document.name}: {target}"
