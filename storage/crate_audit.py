@@ -22,6 +22,7 @@ from storage.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 Files = Mapping[str, bytes]
 Problem = str | None
 SHOWN = 5
+SLACK = 1e-9  # relative; another processor may add the draws in another order
 SIGNED = "every file is signed for"
 
 
@@ -139,17 +140,18 @@ def _posterior(files: Files) -> Problem:
 
 
 def _summary(files: Files) -> Problem:
-    """Means and sds are those of the draws."""
+    """Moments and intervals are those of the draws."""
     record = json.loads(files[crate_posterior.RECORD])
     draws = read_draws(files[crate_posterior.DRAWS])
-    shape = (record["request"]["chains"], record["request"]["draws"])
+    shape = (record["diagnostics"]["chains"], record["diagnostics"]["draws"])
     lines = {line["name"]: line for line in record["coefficients"]}
     if lines.keys() != draws.keys() or any(values.shape != shape for values in draws.values()):
         return f"{crate_posterior.DRAWS} does not hold the draws of {crate_posterior.RECORD}"
     for name, values in draws.items():
-        spread = float(np.std(values))
-        near = abs(float(np.mean(values)) - lines[name]["mean"]) <= 1e-6 * spread
-        if not (near and abs(spread - lines[name]["sd"]) <= 0.01 * spread):  # the divisor may be n or n - 1
+        low, high = np.quantile(values, (0.025, 0.975))
+        due = {"mean": values.mean(), "sd": values.std(ddof=1), "q025": low, "q975": high}
+        room = SLACK * (abs(due["mean"]) + due["sd"])
+        if not all(abs(float(lines[name][key]) - value) <= room for key, value in due.items()):
             return f"{crate_posterior.DRAWS} and {crate_posterior.RECORD} disagree on {name}"
     return None
 

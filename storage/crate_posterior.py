@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from storage.codecs import draws_parquet
@@ -16,6 +19,8 @@ from storage.signatures import Signer
 
 if TYPE_CHECKING:
     from dpbayes_core.posterior import CoefficientSummary, Posterior
+
+Floats = NDArray[np.float64]
 
 SCHEMA_VERSION = 1  # of posterior.json
 PREDICATE = "urn:dpbayes:attestation:posterior:1"
@@ -106,15 +111,17 @@ def posterior_record(
     """The public record of a posterior, of the present schema version."""
     stated = entry["payload"]
     if (request.study, request.period) != (stated["study"], stated["period"]):
-        raise IntegrityFailure("cannot build a posterior's crate: its release is of another study or period.")
+        raise IntegrityFailure(
+            "cannot build a posterior's crate: its release is of another study or period. Match them."
+        )
+    if (posterior.release, posterior.seed) != (stated["digest"], request.seed):
+        raise IntegrityFailure(
+            "cannot build a posterior's crate: it was drawn from another release or seed. Draw again."
+        )
     return {
         "analysis": request.analysis,
         "coefficients": _summary(posterior.summary()),
-        "diagnostics": {
-            "chains": request.chains,
-            "divergences": posterior.divergences,
-            "draws": request.draws,
-        },
+        "diagnostics": _diagnostics(posterior),
         "key": analysis_key(stated["digest"], request),
         "kind": "posterior",
         "naive": None if naive is None else _summary(naive.summary()),
@@ -124,6 +131,7 @@ def posterior_record(
         "sampler": {
             "calibrated": posterior.calibrated,
             "caveat": posterior.caveat,
+            "choice": posterior.choice,
             "name": posterior.sampler,
             "target": posterior.target,
         },
@@ -149,6 +157,34 @@ def release_link(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _summary(lines: Sequence["CoefficientSummary"]) -> list[dict[str, Any]]:
     """What canonical JSON can hold: a diagnostic that does not exist is null."""
     return [{name: _number(value) for name, value in asdict(line).items()} for line in lines]
+
+
+def _diagnostics(posterior: "Posterior") -> dict[str, Any]:
+    """What was drawn, the gate, and the worst of the latent statistics, which have to pass it too."""
+    from dpbayes_core.diagnostics import LEAST_ESS, MOST_DIVERGENT, MOST_RHAT
+
+    found, known = posterior.diagnosis, len(posterior.draws)
+    chains, count = next(iter(posterior.draws.values())).shape
+    latent = {
+        "count": len(posterior.latent),
+        "ess_bulk": _worst(-found.ess_bulk[known:]),
+        "ess_tail": _worst(-found.ess_tail[known:]),
+        "rhat": _worst(found.rhat[known:]),
+    }
+    return {
+        "attempt": posterior.attempt,
+        "chains": chains,
+        "divergences": posterior.divergences,
+        "draws": count,
+        "gate": {"divergent": MOST_DIVERGENT, "ess": LEAST_ESS, "rhat": MOST_RHAT},
+        "gradients": posterior.gradients,
+        "latent": latent if posterior.latent else None,
+    }
+
+
+def _worst(badness: Floats) -> float | None:
+    """The largest in absolute value, or null where one does not exist."""
+    return _number(abs(float(np.max(badness)))) if badness.size else None
 
 
 def _number(value: Any) -> Any:

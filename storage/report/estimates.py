@@ -96,11 +96,12 @@ def _interval(line: Line) -> Interval:
     return Interval(line["mean"], line["q025"], line["q975"])
 
 
-def diagnostic_lines(aware: Sequence[Line]) -> tuple[DiagnosticLine, ...]:
-    """How well the chains agree, parameter by parameter."""
+def diagnostic_lines(aware: Sequence[Line], latent: Line | None) -> tuple[DiagnosticLine, ...]:
+    """How well the chains agree, parameter by parameter, and on the worst of the latent statistics."""
+    worst: list[Line] = [{"name": f"worst of {latent['count']} latent statistics", **latent}] if latent else []
     return tuple(
         DiagnosticLine(line["name"], fixed(line["rhat"], 3), fixed(line["ess_bulk"], 0), fixed(line["ess_tail"], 0))
-        for line in aware
+        for line in (*aware, *worst)
     )
 
 

@@ -13,16 +13,11 @@ from storage.report.plots import MOST_CHAINS
 
 Record = Mapping[str, Any]
 
-LAWS: Mapping[str, str] = {
-    "collapsed": "collapsed: draws the exact statistics that the noise hides together with the coefficients",
-    "naive": "naive: takes the noisy statistics as if they were exact",
-}
 NAIVE = (
     "The naive method leaves the privacy noise out of its intervals and is biased by it. It is shown for comparison "
     "only."
 )
 MOST_NAMED = 6  # covariates in a title
-GATE = "Converged means: R-hat at most 1.01 and effective sample sizes (ESS) of at least 400 on every line."
 
 
 def title(response: str, names: Sequence[str]) -> str:
@@ -79,9 +74,9 @@ def asked(release: Record, posterior: Record, names: Sequence[str]) -> tuple[Pai
         Pair("Model", f"{made.schema.response.name} = intercept + {' + '.join(names)} + normal residual"),
         Pair("Release", again),
         Pair("Analysis", posterior["analysis"]),
-        Pair("Sampler", LAWS.get(sampler["name"], sampler["name"])),
+        Pair("Sampler", f"{sampler['name']}: {sampler['target']}"),
         Pair("Prior", _prior(request["prior"])),
-        Pair("Chains and seed", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
+        Pair("Asked for", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
     )
 
 
@@ -101,6 +96,15 @@ def column(column: Covariate, made: Release) -> ColumnLine:
         return ColumnLine(column.name, role, declared, "itself, clipped to these bounds")
     entering = listed([f"{column.name}[{level}]" for level in column.levels[1:]])
     return ColumnLine(column.name, role, ", ".join(column.levels), f"{entering}, against {column.levels[0]}")
+
+
+def gate(posterior: Record) -> str:
+    """What converged means."""
+    limits = posterior["diagnostics"]["gate"]
+    return (
+        f"Converged means: R-hat at most {limits['rhat']:g} and effective sample sizes (ESS) of at least "
+        f"{limits['ess']:g} on every line, and at most {100 * limits['divergent']:g}% of the draws divergent."
+    )
 
 
 def diagnosis(posterior: Record) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.posterior import Posterior
 from dpbayes_core.priors import Prior
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
@@ -29,6 +30,7 @@ from storage.signatures import Signer
 Floats = NDArray[np.float64]
 
 ROWS = 50_000
+SEED = 7
 STAMP = Stamp("steward", date(2026, 11, 18), {"dpbayes": "0.1.0", "numpy": "2.4.0", "opendp": "0.16.0"})
 STUDY_TEXT = b"study: wages\npopulation: employees\n"
 SCHEMA = RegressionSchema(
@@ -95,40 +97,21 @@ def posterior_draws(seed: int = 1, *, chains: int = 4, count: int = 1000, drift:
     return {name: mean + sd * (generator.standard_normal((chains, count)) + tilt) for name, (mean, sd) in TRUTH.items()}
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a posterior's summary."""
-
-    name: str
-    mean: float
-    sd: float
-    q025: float
-    q975: float
-    rhat: float
-    ess_bulk: float
-    ess_tail: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """A posterior with given draws: what crates and reports read of one."""
-
-    draws: dict[str, Floats]
-    sampler: str = "collapsed"
-    target: str = "posterior of the noisy statistics"
-    calibrated: bool = True
-    caveat: str = "Exact for normal covariates."
-    converged: bool = True
-    why_not: str = ""
-    divergences: int = 0
-
-    def summary(self) -> list[Line]:
-        """Mean, sd and quantiles, with diagnostics that say nothing."""
-        lines: list[Line] = []
-        for name, values in self.draws.items():
-            low, high = np.quantile(values, [0.025, 0.975])
-            lines.append(Line(name, float(values.mean()), float(values.std()), low, high, 1.001, 3000.0, 2500.0))
-        return lines
+def drawn(draws: dict[str, Floats], release: str, **others: Any) -> Posterior:
+    """A posterior with given draws."""
+    stated: dict[str, Any] = {
+        "latent": {"(constant) age": posterior_draws(9)["age"]},
+        "sampler": "collapsed",
+        "choice": "it takes this release and is calibrated",
+        "target": "posterior of the noisy statistics",
+        "calibrated": True,
+        "caveat": "Exact for normal covariates.",
+        "seed": SEED,
+        "attempt": 0,
+        "divergences": 0,
+        "gradients": 12345,
+    }
+    return Posterior(draws=draws, release=release, **{**stated, **others})
 
 
 def analysis(**others: Any) -> AnalysisRequest:
@@ -140,25 +123,26 @@ def analysis(**others: Any) -> AnalysisRequest:
         "prior": Prior().to_record(),
         "chains": 4,
         "draws": 1000,
-        "seed": 7,
+        "seed": SEED,
     }
     return AnalysisRequest(**{**stated, **others})
 
 
 def posterior_crate(release_crate: dict[str, bytes], signer: Signer, **others: Any) -> dict[str, bytes]:
+    release = json.loads(release_crate["release.json"])["digest"]
     given: dict[str, Any] = {
-        "posterior": Drawn(draws=posterior_draws()),
-        "naive": Drawn(draws=posterior_draws(2)),
+        "posterior": drawn(posterior_draws(), release),
+        "naive": drawn(posterior_draws(2), release),
         **others,
     }
     return build_posterior_crate(
-        given.pop("request", analysis()),
-        given.pop("posterior"),
+        analysis(),
+        given["posterior"],
+        naive=given["naive"],
         release_crate=release_crate,
         study_text=STUDY_TEXT,
         software=STAMP.software,
         signer=signer,
-        **given,
     )
 
 
@@ -201,6 +185,6 @@ def publish(folder: Path) -> Published:
     for entry in charged:
         crates.append(build_release_crate(entry.to_record(), STUDY_TEXT, signer))
         archive.write_folder(release_path(entry.to_record()), crates[-1])
-    drawn = posterior_crate(crates[0], signer)
-    archive.write_folder(path_of(json.loads(drawn["posterior.json"])), drawn)
+    analysed = posterior_crate(crates[0], signer)
+    archive.write_folder(path_of(json.loads(analysed["posterior.json"])), analysed)
     return Published(folder, signer, archive, anchors)

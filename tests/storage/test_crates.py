@@ -4,6 +4,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ruamel.yaml import YAML
 import storage
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.posterior import Posterior
 from storage.crate_posterior import CONTENTS as POSTERIOR_CONTENTS
 from storage.crate_posterior import analysis_key, posterior_record
 from storage.crate_release import CONTENTS, build_release_crate, read_release, release_record, released
@@ -29,7 +31,7 @@ from storage.crates import (
     release_path,
 )
 from storage.signatures import STATEMENT_TYPE, Signer, verify_stored
-from tests.storage.crate_examples import STUDY_TEXT, Drawn, analysis, posterior_crate, posterior_draws, small_entry
+from tests.storage.crate_examples import STUDY_TEXT, analysis, drawn, posterior_crate, posterior_draws, small_entry
 
 Json = dict[str, Any]
 SCHEMAS = Path(storage.__file__).parent / "schemas"
@@ -161,29 +163,37 @@ def test_strings_of_a_study_stay_values_in_yaml(tmp_path: Path, signer: Signer) 
 
 
 def test_a_posterior_crate_carries_its_release(crate: dict[str, bytes], signer: Signer) -> None:
-    drawn = posterior_crate(crate, signer)
-    assert drawn.keys() == {*POSTERIOR_CONTENTS, METADATA, PUBLIC_KEY, ATTESTATION}
+    analysed = posterior_crate(crate, signer)
+    assert analysed.keys() == {*POSTERIOR_CONTENTS, METADATA, PUBLIC_KEY, ATTESTATION}
     for name in ("release.json", "noisy.parquet", "entry.json"):
-        assert drawn[name] == crate[name]
-    record = json.loads(drawn["posterior.json"])
+        assert analysed[name] == crate[name]
+    record = json.loads(analysed["posterior.json"])
     schema("posterior-1.json").validate(record)
-    assert record["release"]["digest"] == json.loads(crate["release.json"])["digest"]
+    assert record["release"]["digest"] == digest_of(crate)
     assert record["status"] == "converged"
+    assert record["diagnostics"]["latent"]["count"] == 1
+
+
+def digest_of(crate: dict[str, bytes]) -> str:
+    return json.loads(crate["release.json"])["digest"]
 
 
 def test_a_posterior_that_did_not_converge_says_why(crate: dict[str, bytes], signer: Signer) -> None:
-    apart = Drawn(draws=posterior_draws(drift=1.0), converged=False, why_not="R-hat of age is 1.24.")
+    apart = drawn(posterior_draws(drift=1.0), digest_of(crate), latent={})
     record = json.loads(posterior_crate(crate, signer, posterior=apart, naive=None)["posterior.json"])
     schema("posterior-1.json").validate(record)
-    assert (record["status"], record["why"], record["naive"]) == ("not-converged", "R-hat of age is 1.24.", None)
+    assert (record["status"], record["naive"], record["diagnostics"]["latent"]) == ("not-converged", None, None)
+    assert re.match(r"R-hat of .* is 1\.\d+, above 1\.01", record["why"])
 
 
 def test_a_diagnostic_that_does_not_exist_is_null(entry: Json) -> None:
-    class Silent(Drawn):
+    class Silent(Posterior):
         def summary(self) -> list[Any]:
-            return [type(line)(**{**vars(line), "rhat": float("nan")}) for line in super().summary()]
+            return [replace(line, rhat=float("nan")) for line in super().summary()]
 
-    record = posterior_record(analysis(), Silent(draws=posterior_draws()), None, entry)  # type: ignore[arg-type]
+    digest = entry["payload"]["digest"]
+    silent = Silent(**vars(drawn(posterior_draws(), digest)))
+    record = posterior_record(analysis(), silent, None, entry)
     assert {line["rhat"] for line in record["coefficients"]} == {None}
 
 
@@ -204,9 +214,13 @@ def test_crates_lie_under_plain_names_only(entry: Json) -> None:
             place("releases", name)
 
 
-def test_a_posterior_of_another_period_is_refused(entry: Json) -> None:
+def test_a_posterior_of_another_period_release_or_seed_is_refused(entry: Json) -> None:
+    posterior = drawn(posterior_draws(), entry["payload"]["digest"])
     with pytest.raises(IntegrityFailure, match="another study or period"):
-        posterior_record(analysis(period="2026-02"), Drawn(draws=posterior_draws()), None, entry)  # type: ignore[arg-type]
+        posterior_record(analysis(period="2026-02"), posterior, None, entry)
+    for wrong in (replace(posterior, release="0" * 64), replace(posterior, seed=8)):
+        with pytest.raises(IntegrityFailure, match="another release or seed"):
+            posterior_record(analysis(), wrong, None, entry)
 
 
 def test_a_crate_travels_as_one_zip_of_the_same_bytes(crate: dict[str, bytes], tmp_path: Path) -> None:

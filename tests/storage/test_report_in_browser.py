@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from storage.crate_posterior import posterior_record
 from storage.crate_release import release_record
 from storage.report.render import render
-from tests.storage.crate_examples import STAMP, Drawn, analysis, posterior_draws, small_entry
+from tests.storage.crate_examples import STAMP, Floats, analysis, drawn, posterior_draws, small_entry
 
 FLAGS = (
     "--no-sandbox",
@@ -46,13 +47,12 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return small_entry(tmp_path_factory.mktemp("ledger"))
 
 
-def write(entry: dict[str, Any], folder: Path, posterior: Drawn | None = None) -> Path:
-    drawn = posterior or Drawn(draws=posterior_draws())
-    naive = Drawn(draws={name: drawn.draws[name] * 0.9 for name in drawn.draws})
-    record = posterior_record(analysis(), drawn, naive, entry)  # type: ignore[arg-type]
-    page = render(
-        release_record(entry), record, drawn.draws, fingerprint="SHA256:" + "0a" * 32, software=STAMP.software
-    )
+def write(entry: dict[str, Any], folder: Path, draws: dict[str, Floats] | None = None, **others: Any) -> Path:
+    posterior = drawn(draws or posterior_draws(), entry["payload"]["digest"], **others)
+    naive = replace(posterior, draws={name: values * 0.9 for name, values in posterior.draws.items()})
+    record = posterior_record(analysis(), posterior, naive, entry)
+    fingerprint = "SHA256:" + "0a" * 32
+    page = render(release_record(entry), record, posterior.draws, fingerprint=fingerprint, software=STAMP.software)
     path = folder / "report.html"
     path.write_text(page)
     return path
@@ -140,7 +140,7 @@ def test_tick_labels_never_run_into_each_other(visit: Any, entry: dict[str, Any]
 
 
 def test_the_warning_is_the_first_thing_seen(visit: Any, entry: dict[str, Any], tmp_path: Path) -> None:
-    apart = Drawn(draws=posterior_draws(drift=1.0), converged=False, why_not="R-hat of age is 1.24.")
+    apart = posterior_draws(drift=1.0)
     seen: Visit = visit(write(entry, tmp_path, apart), 375)
     (banner,) = seen.boxes(".banner")
     (title,) = seen.boxes("h1")
@@ -159,7 +159,7 @@ def test_names_without_a_place_to_break_do_not_widen_the_page(
     draws[LONG] = draws.pop("age")
     draws[f"region[{LONG}]"] = draws.pop("region[south]")
     hostile = {**entry, "release": json.dumps(statistics)}
-    seen: Visit = visit(write(hostile, tmp_path, Drawn(draws=draws, caveat=LONG * 3)), 375)
+    seen: Visit = visit(write(hostile, tmp_path, draws, caveat=LONG * 3), 375)
     assert seen.overflow() <= 0
 
 
