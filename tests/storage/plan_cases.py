@@ -1,0 +1,134 @@
+"""Small studies with a home and a ledger, planned and really charged."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbayes_core.errors import BudgetExceeded
+from dpbayes_core.noise import OpenDPNoise
+from storage.books import Books
+from storage.home import Home
+from storage.ledger.caps import NOTHING, Total
+from storage.ledger.ledger import Ledger
+from storage.plan import Plan, plan
+from storage.plan_document import plan_document
+from storage.position import Position
+from storage.pricing import mechanism_for
+from storage.study.load import load_study
+from storage.study.study import Study
+from tests.storage.ledger_cases import STAMP
+
+STUDY = """\
+study: pay
+population: staff
+source: {path: "data/pay-{period}.parquet", rows: 2000, unit: person}
+period: {grain: month, people: same}
+columns:
+  pay: {bounds: [0, 10]}
+  age: {bounds: [16, 80]}
+privacy:
+  delta: 1e-6
+  budget: BUDGET
+releases: RELEASES
+schedule: {cron: "0 2 1 * *", timezone: Europe/Amsterdam}
+"""
+
+
+def regression(loss: str, mechanism: str = "gaussian") -> str:
+    """A release in YAML's flow style."""
+    return f"{{kind: regression, response: pay, covariates: [age], mechanism: {mechanism}, {loss}}}"
+
+
+@dataclass(frozen=True)
+class Bureau:
+    """A study in a folder without any data, and the ledger it charges."""
+
+    folder: Path
+    budget: str
+    releases: tuple[str, ...]
+    edits: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, folder: Path, budget: str, *releases: str) -> "Bureau":
+        """A study of these releases with a home and an empty ledger."""
+        with Books.create(Home.create(folder, {}), STAMP):
+            return cls(folder, budget, releases)
+
+    def asking(self, epsilon: Decimal) -> "Bureau":
+        """The same bureau, its last release asking for another epsilon."""
+        *others, last = self.releases
+        return replace(self, releases=(*others, re.sub(r"epsilon: [0-9.]+", f"epsilon: {epsilon:f}", last)))
+
+    def edited(self, old: str, new: str) -> "Bureau":
+        """The same bureau with another text in its study file."""
+        return replace(self, edits=(*self.edits, (old, new)))
+
+    @property
+    def study(self) -> Study:
+        """The study file as it reads now."""
+        named = ", ".join(f"r{number}: {release}" for number, release in enumerate(self.releases, 1))
+        text = STUDY.replace("BUDGET", self.budget).replace("RELEASES", f"{{{named}}}")
+        for old, new in self.edits:
+            assert old in text
+            text = text.replace(old, new)
+        path = self.folder / "study.yaml"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+        return load_study(path)
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        """The real ledger."""
+        with Books.open(self.folder) as books:
+            yield books.ledger
+
+    @contextmanager
+    def position(self) -> Iterator[Position]:
+        """What planning sees of it."""
+        study = self.study
+        with Position.near(study.path, study.account()) as position:
+            yield position
+
+    def plan(self, period: str = "2026-01") -> Plan:
+        """The plan of a period."""
+        with self.position() as position:
+            return plan(self.study, position, self.study.parse_period(period))
+
+    def document(self, period: str = "2026-01") -> dict[str, Any]:
+        """The plan as programs read it."""
+        with self.position() as position:
+            study = self.study
+            return plan_document(study, position, plan(study, position, study.parse_period(period)))
+
+    def run(self, *periods: str) -> list[str | None]:
+        """What real runs do: every release in turn; for each period the name of the one that is refused, if one is."""
+        with self.ledger() as ledger:
+            return [self.run_with(ledger, period) for period in periods]
+
+    def run_with(self, ledger: Ledger, period: str) -> str | None:
+        """One period, in a ledger that is open."""
+        return next((name for name in self.study.releases if not self.charge(ledger, name, period)), None)
+
+    def charge(self, ledger: Ledger, name: str, period: str) -> bool:
+        """Whether the ledger took the charge; no table is needed, for the exact statistics are all 0."""
+        study = self.study
+        schema, mechanism = study.schema(name), mechanism_for(study, name)
+        asked, zeros = study.request(name, period), np.zeros(len(schema.entries))
+        try:
+            ledger.commit(asked, mechanism, zeros, OpenDPNoise(), schema=schema, rows=2000, stamp=STAMP)
+        except BudgetExceeded:
+            return False
+        return True
+
+    def totals(self, ledger: Ledger, period: str) -> dict[str, Total]:
+        """The ledger's own totals by cap; nothing before its first charge."""
+        found = {cap.name: NOTHING for cap in self.study.account().caps}
+        for account in ledger.accounts():
+            found |= {state.cap.name: state.spent for state in account.caps if state.period in (None, period)}
+        return found

@@ -1,0 +1,322 @@
+"""Plans: what they foresee is what the ledger then does, and looking costs nothing."""
+
+import json
+import shutil
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbayes_core.accounting import analytic_gaussian_epsilon
+from dpbayes_core.errors import IntegrityFailure, RequestChanged, StudyInvalid
+from storage.budget import cap_document
+from storage.ledger.accounts import CapState
+from storage.ledger.ledger import Ledger
+from storage.plan import period_to_plan
+from storage.plan_document import runs
+from storage.position import Position
+from storage.pricing import mechanism_for
+from tests.storage.ledger_cases import STAMP
+from tests.storage.plan_cases import Bureau, regression
+
+LIFETIME = "{lifetime: {epsilon: 1.2}}"
+MONTHS = [f"2026-{month:02d}" for month in range(1, 13)] + ["2027-01"]
+
+SITUATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "gaussian under one cap": (LIFETIME, (regression("epsilon: 0.5"),)),
+    "gaussian that fills its cap": ("{lifetime: {epsilon: 1}}", (regression("epsilon: 1"),)),
+    "gaussian of a rho": ("{lifetime: {rho: 0.05}, per-period: {epsilon: 1}}", (regression("rho: 0.01"),)),
+    "laplace under a pure cap": ("{lifetime: {pure-epsilon: 2}}", (regression("epsilon: 0.3", "laplace"),)),
+    "laplace by either route": (LIFETIME, (regression("epsilon: 0.2", "laplace"),)),
+    "two releases in turn": (LIFETIME, (regression("epsilon: 0.2"), regression("epsilon: 0.2", "laplace"))),
+    "a second release that never fits": (
+        "{lifetime: {pure-epsilon: 3}, per-period: {epsilon: 1}}",
+        (regression("epsilon: 0.4", "laplace"), regression("epsilon: 0.7", "laplace")),
+    ),
+    "three caps": (
+        "{lifetime: {epsilon: 2}, per-period: {epsilon: 1}, programme: {name: all, rho: 0.04}}",
+        (regression("epsilon: 0.5"),),
+    ),
+    "nothing fits": ("{lifetime: {epsilon: 8}, per-period: {epsilon: 0.1}}", (regression("epsilon: 0.5"),)),
+    "everything fits": ("{lifetime: {epsilon: 100}}", (regression("epsilon: 0.5"),)),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_year_goes_as_charging_the_real_ledger_goes(tmp_path: Path, situation: str) -> None:
+    bureau = Bureau.of(tmp_path, *flat(situation))
+    foreseen = bureau.plan().year
+    assert [one.period.name for one in foreseen] == MONTHS
+    with bureau.ledger() as ledger:
+        for one in foreseen:
+            refused = bureau.run_with(ledger, one.period.name)
+            assert (refused, one.status) == ((one.release, "refused") if refused else (None, "fits")), one.period.name
+            assert bureau.totals(ledger, one.period.name) == {state.cap.name: state.spent for state in one.after}
+
+
+def test_the_situations_are_refused_at_once_later_and_never(tmp_path: Path) -> None:
+    firsts = set[int | None]()
+    for budget, releases in SITUATIONS.values():
+        statuses = [one.status for one in Bureau(tmp_path, budget, releases).plan().year]
+        firsts.add(statuses.index("refused") if "refused" in statuses else None)
+    assert {0, None} < firsts
+    assert len(firsts) >= 5
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_each_release_fits_and_leaves_what_charging_it_then_does(tmp_path: Path, situation: str) -> None:
+    bureau = Bureau.of(tmp_path, *flat(situation))
+    bureau.run(*MONTHS[:2])
+    period = MONTHS[2]
+    document = bureau.document(period)
+    with bureau.ledger() as ledger:
+        for planned in document["releases"]:
+            before = spent(bureau, ledger, period)
+            assert {cap["cap"]: cap["spent"] for cap in planned["caps"]} == before
+            fits = all(cap["fits"] for cap in planned["caps"])
+            assert bureau.charge(ledger, planned["name"], period) == fits
+            after = {cap["cap"]: cap["after"] for cap in planned["caps"]}
+            assert spent(bureau, ledger, period) == (after if fits else before)
+
+
+ROOMY = [name for name in SITUATIONS if "rho" not in name and "fills" not in name]
+
+
+@pytest.mark.parametrize("situation", ROOMY)
+def test_the_largest_epsilon_is_admitted_and_the_next_step_is_refused(tmp_path: Path, situation: str) -> None:
+    budget, releases = SITUATIONS[situation]
+    bureau = Bureau.of(tmp_path, budget, releases[-1])
+    bureau.run(*MONTHS[:2])
+    period = MONTHS[2]
+    largest = Decimal(str(bureau.document(period)["releases"][0]["largest_epsilon"]))
+    assert largest > 0
+    assert bureau.asking(next_step(largest)).run(period) == ["r1"]
+    assert bureau.asking(largest).run(period) == [None]
+
+
+@pytest.mark.parametrize("situation", [name for name in ROOMY if "never fits" not in name])
+def test_the_largest_epsilon_for_the_year_lasts_and_the_next_step_does_not(tmp_path: Path, situation: str) -> None:
+    bureau = Bureau.of(tmp_path, *flat(situation))
+    largest = bureau.plan().releases[-1].largest_epsilon_for_year
+    assert largest > 0
+    assert "refused" in {one.status for one in bureau.asking(next_step(largest)).plan().year}
+    assert set(bureau.asking(largest).run(*MONTHS)) == {None}
+
+
+def test_no_epsilon_lasts_where_another_release_already_ends_the_year(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("a second release that never fits"))
+    assert [one.largest_epsilon_for_year for one in bureau.plan().releases] == [0, 0]
+
+
+def test_looking_leaves_every_byte_of_the_home_as_it_was_and_opens_no_table(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("three caps"))
+    bureau.run("2026-01")
+    assert not (tmp_path / "data").exists()
+    with bureau.ledger():
+        pass  # writes the anchor of the charge
+    before = tree(tmp_path)
+    bureau.document("2026-02")
+    assert tree(tmp_path) == before
+
+
+def test_looking_does_not_open_an_account(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("three caps"))
+    assert bureau.document()["account"] == "as stated"
+    with bureau.ledger() as ledger:
+        assert ledger.accounts() == ()
+
+
+@pytest.mark.parametrize("gone", ["ledger.db", ""])
+def test_without_a_ledger_the_caps_are_those_stated_and_nothing_is_spent(tmp_path: Path, gone: str) -> None:
+    bureau = Bureau.of(tmp_path, *flat("three caps"))
+    expected = bureau.document()
+    if gone:
+        (tmp_path / ".dpbayes" / gone).unlink()
+    else:
+        shutil.rmtree(tmp_path / ".dpbayes")
+    assert bureau.document() == expected | {"ledger": None}
+
+
+def test_a_study_that_states_other_caps_than_its_account_is_refused_as_a_release_would_be(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("three caps"))
+    bureau.run("2026-01")
+    with pytest.raises(StudyInvalid, match="opened with another lifetime cap"):
+        bureau.edited("{epsilon: 2}", "{epsilon: 3}").plan("2026-02")
+
+
+def test_a_raised_cap_lasts_longer(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
+    bureau.run("2026-01")
+    before = [one.status for one in bureau.plan("2026-02").year]
+    with bureau.ledger() as ledger:
+        ledger.raise_cap("staff", "lifetime", Decimal("1.5"), reason="more months", stamp=STAMP)
+    after = bureau.plan("2026-02")
+    assert [one.status for one in after.year].count("fits") > before.count("fits")
+    assert bureau.document("2026-02")["releases"][0]["caps"][0]["limit"] == 1.5
+
+
+def test_what_another_study_charged_to_the_same_people_counts(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
+    alone = [one.status for one in bureau.plan().year].count("fits")
+    bureau.edited("study: pay", "study: other").run("2025-12")
+    assert [one.status for one in bureau.plan().year].count("fits") == alone - 1
+
+
+def test_a_programme_that_another_population_used_counts(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("three caps"))
+    bureau.edited("study: pay", "study: other").edited("population: staff", "population: pupils").run("2026-01")
+    caps = {cap["cap"]: cap for cap in bureau.document()["releases"][0]["caps"]}
+    assert caps["programme all"]["spent"] > 0
+    assert caps["lifetime"]["spent"] == 0
+
+
+def test_a_charged_period_is_shown_as_such_and_costs_nothing_again(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
+    bureau.run("2026-01", "2026-03")
+    document = bureau.document("2026-01")
+    assert [one["status"] for one in document["year"]][:4] == ["charged", "fits", "charged", "fits"]
+    planned = document["releases"][0]
+    assert planned["status"] == "already-released"
+    assert all(cap["fits"] and cap["after"] == cap["spent"] for cap in planned["caps"])
+
+
+def test_a_release_stored_under_another_definition_is_refused_as_a_release_would_be(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
+    bureau.run("2026-01")
+    with pytest.raises(RequestChanged):
+        bureau.asking(Decimal("0.4")).plan("2026-01")
+    assert bureau.asking(Decimal("0.4")).plan("2026-02").year[0].status == "fits"
+
+
+def test_a_closed_period_takes_no_charge_and_leaves_it_to_the_others(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
+    bureau.run("2026-01")
+    with bureau.ledger() as ledger:
+        ledger.close("staff", "2026-03", reason="the source is gone", stamp=STAMP)
+    document = bureau.document("2026-02")
+    assert [one["status"] for one in document["year"]][:3] == ["fits", "closed", "fits"]
+    assert bureau.document("2026-03")["releases"][0]["status"] == "period-closed"
+    assert not bureau.document("2026-03")["fits"]
+
+
+def test_a_ledger_older_than_its_anchors_is_not_planned_with(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
+    file = tmp_path / ".dpbayes" / "ledger.db"
+    shutil.copy(file, tmp_path / "old.db")
+    bureau.run("2026-01")
+    with bureau.ledger():
+        pass  # anchors what was charged
+    shutil.copy(tmp_path / "old.db", file)
+    with pytest.raises(IntegrityFailure, match="backup"):
+        bureau.plan("2026-02")
+
+
+def test_the_next_period_follows_the_last_that_this_study_charged(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
+    bureau.run("2026-04")
+    bureau.edited("study: pay", "study: other").run("2026-09")
+    with bureau.position() as position:
+        assert period_to_plan(bureau.study, position, datetime(2030, 1, 1, tzinfo=UTC)).name == "2026-05"
+
+
+@pytest.mark.parametrize(("hour", "period"), [(21, "2026-05"), (22, "2026-06")])
+def test_without_any_charge_the_present_period_is_that_of_the_schedules_timezone(
+    tmp_path: Path, hour: int, period: str
+) -> None:
+    study = Bureau.of(tmp_path, *flat("gaussian under one cap")).study
+    now = datetime(2026, 5, 31, hour, 30, tzinfo=UTC)  # midnight in Amsterdam is 22:00
+    assert period_to_plan(study, Position(study.account()), now).name == period
+
+
+def test_the_document_keeps_its_contract_and_is_plain_json(tmp_path: Path) -> None:
+    document = Bureau.of(tmp_path, *flat("three caps")).document()
+    assert document.keys() >= {"study", "period", "releases", "year", "verdict"}
+    (planned,) = document["releases"]
+    assert planned.keys() >= {"name", "mechanism", "neighbours", "norm", "sensitivity", "scale", "entries", "cost"}
+    assert planned["cost"].keys() == {"epsilon", "rho", "delta"}
+    assert planned["predicted"] == []
+    for cap in planned["caps"]:
+        assert cap.keys() >= {"cap", "window", "limit", "spent", "after", "largest_epsilon", "fits"}
+    for one in document["year"]:
+        assert one.keys() >= {"period", "fits", "refused_by"}
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_the_verdict_names_the_first_period_and_the_cap_that_refuse(tmp_path: Path) -> None:
+    document = Bureau.of(tmp_path, *flat("gaussian under one cap")).document()
+    first = next(one for one in document["year"] if not one["fits"])
+    assert first["refused_by"] == "lifetime"
+    assert document["verdict"] == f"{first['period']} would be refused by lifetime (epsilon 1.2 at delta 1e-06)."
+
+
+def test_the_verdict_of_several_releases_names_the_one_that_is_refused(tmp_path: Path) -> None:
+    verdict = Bureau.of(tmp_path, *flat("a second release that never fits")).document()["verdict"]
+    assert verdict == "2026-01 would be refused by per-period (epsilon 1 at delta 1e-06), at its release r2."
+
+
+def test_a_year_that_fits_says_so(tmp_path: Path) -> None:
+    document = Bureau.of(tmp_path, *flat("everything fits")).document()
+    assert document["verdict"] == "Nothing from 2026-01 to 2027-01 would be refused."
+
+
+def test_the_noise_is_that_of_the_mechanism_and_the_analytic_figure_stands_beside_it(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, LIFETIME, regression("epsilon: 0.5"), regression("epsilon: 0.3", "laplace"))
+    gaussian, laplace = bureau.document()["releases"]
+    made = mechanism_for(bureau.study, "r1")
+    assert gaussian["entries"] == laplace["entries"] == len(made.scales)
+    assert gaussian["scale"] == made.scale
+    exact = analytic_gaussian_epsilon(made.sensitivity, made.scale, 1e-6)
+    assert gaussian["analytic"]["epsilon"] == pytest.approx(exact, rel=1e-6)
+    assert gaussian["analytic"]["epsilon"] < gaussian["cost"]["epsilon"]
+    assert gaussian["analytic"]["scale"] < gaussian["scale"]
+    assert gaussian["analytic"]["rho"] > gaussian["cost"]["rho"]
+    assert laplace["analytic"] is None
+    assert laplace["cost"]["delta"] is None
+
+
+def test_entries_of_different_noise_list_their_scales(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(6)]
+    declared = "".join(f"  {name}: {{bounds: [0, 1]}}\n" for name in names)
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap")).edited("privacy:", f"{declared}privacy:")
+    bureau = bureau.edited("[age]", f"[{', '.join(names)}]")
+    scale = bureau.document()["releases"][0]["scale"]
+    assert scale == mechanism_for(bureau.study, "r1").scales.tolist()
+    assert len(set(scale)) == 2
+
+
+def test_refusals_in_a_row_are_read_as_one_while_they_leave_the_caps_alone(tmp_path: Path) -> None:
+    document = Bureau.of(tmp_path, *flat("gaussian under one cap")).document()
+    found = runs(document["year"])
+    assert [one for run in found for one in run] == document["year"]
+    assert [len(run) for run in found[:-1]] == [1] * (len(found) - 1)
+    assert {one["status"] for one in found[-1]} == {"refused"}
+    spending = Bureau.of(tmp_path / "spending", *flat("a second release that never fits")).document()
+    assert len(runs(spending["year"])) > 3
+
+
+def flat(situation: str) -> tuple[str, ...]:
+    budget, releases = SITUATIONS[situation]
+    return budget, *releases
+
+
+def next_step(epsilon: Decimal) -> Decimal:
+    """The next number of three digits."""
+    return epsilon + Decimal(1).scaleb(epsilon.adjusted() - 2)
+
+
+def spent(bureau: Bureau, ledger: Ledger, period: str) -> dict[str, Any]:
+    """What `ledger show` calls spent."""
+    totals = bureau.totals(ledger, period)
+    return {
+        cap.name: cap_document(CapState(cap, None, totals[cap.name]))["spent"] for cap in bureau.study.account().caps
+    }
+
+
+def tree(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
