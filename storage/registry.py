@@ -85,11 +85,13 @@ def _product(record: Mapping[str, Any], release: Release) -> dict[str, Any]:
 def _privacy_loss(record: Mapping[str, Any]) -> dict[str, Any]:
     mechanism = record["mechanism"]
     stated = {name: mechanism[name] for name in ("epsilon", "delta") if mechanism.get(name) is not None}
-    unit = "one row" if record["unit"] == "row" else f"one value of {record['unit']}, at most {_rows(record)}"
+    unit = (
+        "one row is" if record["unit"] == "row" else f"the rows of one {record['unit']} (at most {_rows(record)}) are"
+    )
     return {
         "privacy_unit": "Person" if record["unit"] != "row" else "Row",
-        "privacy_unit_description": f"Two tables are adjacent when they differ in {unit}, replaced by anything that "
-        f"the declared columns allow ({record['neighbours']}).",
+        "privacy_unit_description": f"Two tables are adjacent when {unit} replaced by anything that the declared "
+        f"columns allow ({record['neighbours']}).",
         "privacy_parameters": {**stated, "rho": float(record["cost"]["readable"]["rho"])},
         "privacy_parameters_description": "Of this release alone; rho is its zCDP cost. The caps that bound all "
         "releases together stand in release.json.",

@@ -75,7 +75,7 @@ def page(
         lede=f"A Bayesian linear regression among the {release['population']} of {release['period']}, from "
         "differentially private statistics alone.",
         alarm=words.alarm(posterior),
-        facts=(words.status(posterior), price_fact(release), words.rows(made), noise_fact(made)),
+        facts=(words.status(posterior), price_fact(release), words.rows(made), noise_fact(made, posterior)),
         reading=words.reading(schema.response.name, posterior),
         precision="Each estimate is rounded to two digits of its posterior standard deviation.",
         has_naive=bool(naive),
@@ -87,7 +87,7 @@ def page(
         spent=price_words(release),
         caps=cap_lines(release),
         cap_note=cap_note(release["caps"]),
-        noise_words=noise_words(made),
+        noise_words=noise_words(made, posterior),
         noise=noise_pairs(release, made),
         diagnosis=words.diagnosis(posterior),
         gate=words.gate(posterior),

@@ -124,35 +124,49 @@ def _share(cap: CapSpec, total: Total) -> float:
     return min(shares)
 
 
-def noise_share(release: Release) -> float | None:
-    """The noise's deviation in units of the largest sampling deviation that a sum of n products in [-1, 1] can have."""
-    if release.rows < 1:
-        return None
-    return SPREAD[release.mechanism.name] * float(release.mechanism.scales.max()) / math.sqrt(release.rows)
+def widening(posterior: Record) -> tuple[float, float] | None:
+    """The least and the largest ratio of a coefficient's sd to that of taking the noisy statistics for exact."""
+    naive = {line["name"]: line["sd"] for line in posterior["naive"] or ()}
+    ratios = [line["sd"] / naive[line["name"]] for line in posterior["coefficients"] if naive.get(line["name"])]
+    return (min(ratios), max(ratios)) if ratios else None
 
 
-def noise_fact(release: Release) -> Fact:
-    """The noise as a key figure."""
-    share = noise_share(release)
-    value = "–" if share is None else f"{short(100 * share, 2)}%"
-    return Fact("Privacy noise", value, "of the largest sampling error")
+def noise_fact(release: Release, posterior: Record) -> Fact:
+    """What the noise does to the intervals, as a key figure; where that is not known, the noise on a mean."""
+    if found := widening(posterior):
+        return Fact("Interval width", _times(found), "roughly, of that with exact statistics")
+    return Fact("Noise on a mean", f"± {short(_on_mean(release), 2)}", "columns mapped to −1 … 1")
 
 
-def noise_words(release: Release) -> tuple[str, ...]:
+def noise_words(release: Release, posterior: Record) -> tuple[str, ...]:
     """What the noise in one released number means."""
-    share, n = noise_share(release), release.rows
-    if share is None:
+    n, found = release.rows, widening(posterior)
+    if n < 1:
         return ("The table held no rows, so what was released is noise alone.",)
-    deviation = SPREAD[release.mechanism.name] * float(release.mechanism.scales.max())
-    verdict = "small beside" if share < 0.1 else "smaller than" if share < 1 else "larger than"
-    return (
+    said = (
         f"What was released are {len(release.values)} sums over n = {n:,} rows of products of columns, each column "
         "mapped to the interval from −1 to 1 by its declared bounds.",
-        f"Every sum carries noise with a standard deviation of up to {short(deviation)}, which is "
-        f"{short(deviation / n)} on the mean. Who happens to be in the table moves such a sum too: by a standard "
-        f"deviation of at most √n = {short(math.sqrt(n))}. The noise is {verdict} that, {short(share, 3)} times as "
-        "large.",
+        f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
+        f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = {short(math.sqrt(n))} "
+        "(one standard deviation). But coefficients hang on small differences between sums, so noise can matter more "
+        "to them than that comparison suggests.",
     )
+    if found is None:
+        return said
+    return (*said, f"Here it makes the intervals roughly {_times(found)} as wide as if the statistics had been exact.")
+
+
+def _times(found: tuple[float, float]) -> str:
+    low, high = (f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}" for ratio in found)
+    return f"{low}×" if low == high else f"{low} to {high}×"
+
+
+def _deviation(release: Release) -> float:
+    return SPREAD[release.mechanism.name] * float(release.mechanism.scales.max())
+
+
+def _on_mean(release: Release) -> float:
+    return _deviation(release) / max(release.rows, 1)
 
 
 def noise_pairs(record: Record, release: Release) -> tuple[Pair, ...]:

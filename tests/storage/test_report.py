@@ -120,6 +120,14 @@ def test_a_laplace_release_is_priced_in_pure_epsilon(tmp_path: Path) -> None:
     assert "Laplace noise" in page
 
 
+def test_the_price_in_precision_is_the_ratio_to_the_naive_spread(entry: dict[str, Any]) -> None:
+    draws = posterior_draws()
+    naive = {name: values.mean() + (values - values.mean()) / 3 for name, values in draws.items()}
+    naive["age"] = draws["age"].mean() + (draws["age"] - draws["age"].mean()) / 12
+    assert "intervals roughly 3.0 to 12× as wide" in words(report(entry, draws, naive=naive))
+    assert "Noise on a mean" in words(report(entry, draws))
+
+
 def test_an_empty_table_still_has_a_report(tmp_path: Path) -> None:
     entry = small_entry(tmp_path)
     statistics = json.loads(entry["release"])
