@@ -1,0 +1,34 @@
+"""The one way to compile a kernel, with a disk cache that notices changes in the kernels it calls."""
+
+import hashlib
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+_digests: dict[int, str] = {}
+
+
+def compiled(function: Kernel) -> Kernel:
+    """Compile on first use; releases the interpreter lock, so that a worker stays alive; divides like numpy."""
+    kernel: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
+    digest = _digest(cast(FunctionType, function))
+    _digests[id(kernel)] = digest
+    # numba looks at the kernel's own file only: an upgrade that changes a called kernel would run the old machine code
+    kernel._cache._cache_file._version += digest
+    return cast(Kernel, kernel)
+
+
+def _digest(function: FunctionType) -> str:
+    """sha256 of a kernel's bytecode and of everything global it uses: constants, tuple types, other kernels."""
+    code = function.__code__
+    parts: list[object] = [code.co_code, code.co_consts, code.co_names]
+    for name in code.co_names:
+        used = function.__globals__.get(name)
+        parts.append(
+            _digests.get(id(used)) or getattr(used, "_fields", used if isinstance(used, int | float) else None)
+        )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()

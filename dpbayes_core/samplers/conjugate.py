@@ -1,0 +1,32 @@
+"""An exact draw of (theta, sigma2) from the normal-inverse-gamma posterior given the statistic."""
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.linear_algebra import cholesky, solve_upper
+
+Floats = NDArray[np.float64]
+
+
+@compiled
+def draw_parameters(generator: np.random.Generator, root: Floats, rows: float, shape: float, draw: Floats) -> None:
+    """Fill `draw` with theta (constant first) and sigma; `root` is the Cholesky factor of (M0 + R) / rows."""
+    size = root.shape[0] - 1
+    variance = 0.5 * rows * root[size, size] ** 2 / generator.standard_gamma(shape)
+    spread = sqrt(variance / rows)
+    for k in range(size):
+        draw[k] = root[size, k] + spread * generator.standard_normal()
+    solve_upper(root, draw, size)
+    draw[size] = sqrt(variance)
+
+
+@compiled
+def draw_many(generator: np.random.Generator, moments: Floats, rows: float, shape: float, draws: Floats) -> None:
+    """Independent draws into the rows of `draws`; `moments` is (M0 + R) / rows."""
+    root = np.zeros_like(moments)
+    cholesky(moments, root, root.shape[0])
+    for i in range(draws.shape[0]):
+        draw_parameters(generator, root, rows, shape, draws[i])

@@ -1,0 +1,219 @@
+"""Unconstrained coordinates of the statistic R = n C C', levels included, with log Jacobian and reverse pass.
+
+Rows of C: the constant (row e_0), the variables of each factor, then continuous covariates, then the response.
+A factor's rows follow from the logits of its level shares and free cross products U with the factors before it:
+L_f = H M^-1 [U, I], H H' the known scatter within the factor, M M' = I + U U'. A continuous row is
+C_i = sum_k Q_ik T_k, T_i free with T_ii = exp(l_i); for a factor row or the constant T_k is C_k itself.
+"""
+
+from math import exp, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.flat import (
+    BAR,
+    FACTOR,
+    FIRST,
+    FLATTEN,
+    FREE,
+    FREE_BAR,
+    INVERSE,
+    MIXING,
+    MIXING_BAR,
+    REFERENCE,
+    ROTATED,
+    ROTATED_BAR,
+    SHARE,
+    SHARES,
+    SIZE,
+    SLOPES,
+    STEP,
+    WITHIN,
+    WITHIN_BAR,
+    Target,
+)
+from dpbayes_core.samplers.levels import (
+    flattening,
+    flattening_reverse,
+    level_shares,
+    within_factor,
+    within_factor_reverse,
+)
+
+Floats = NDArray[np.float64]
+
+
+@compiled
+def mix(cross: Floats, first: int, size: int, work: Floats) -> float:
+    """M and M^-1 [U, I] of one factor, U row by row at the head of `cross`; returns the log Jacobian of M^-1 U."""
+    earlier, end, value = first - 1, first + size, 0.0
+    for i in range(first, end):
+        u = (i - first) * earlier
+        for j in range(first, i + 1):
+            total = 1.0 if i == j else 0.0
+            for c in range(earlier):
+                total += cross[u + c] * cross[(j - first) * earlier + c]
+            for k in range(first, j):
+                total -= work[MIXING, i, k] * work[MIXING, j, k]
+            work[MIXING, i, j] = sqrt(total) if i == j else total / work[MIXING, j, j]
+        pivot = work[MIXING, i, i]
+        value -= (earlier + 2 * (end - i)) * log(pivot)
+        for c in range(1, end):
+            work[ROTATED, i, c] = cross[u + c - 1] if c <= earlier else 0.0
+        work[ROTATED, i, i] = 1.0
+        for j in range(first, i):
+            for c in range(1, j + 1):
+                work[ROTATED, i, c] -= work[MIXING, i, j] * work[ROTATED, j, c]
+        for c in range(1, i + 1):
+            work[ROTATED, i, c] /= pivot
+    return value
+
+
+@compiled
+def place_factor(position: Floats, target: Target, block: int, work: Floats) -> float:
+    """Rows of one factor in C, from its logits and cross products; returns its own part of the log density."""
+    first, size = int(target.blocks[block, FIRST]), int(target.blocks[block, SIZE])
+    step = target.blocks[block, STEP]
+    value = target.blocks[block, SHARE] * level_shares(position, first, size, work)
+    value += target.blocks[block, FLATTEN] * flattening(first, size, step, target.numbers, work)
+    within_factor(first, size, step, work)
+    value += mix(position[size:], first, size, work)
+    for i in range(first, first + size):
+        for c in range(1, i + 1):
+            work[FACTOR, i, c] = 0.0
+        for j in range(first, i + 1):
+            for c in range(1, j + 1):
+                work[FACTOR, i, c] += work[WITHIN, i, j] * work[ROTATED, j, c]
+        work[FACTOR, i, 0] = step * work[SHARES, 0, i] + 1.0 - step
+        for c in range(i + 1):
+            work[FREE, i, c] = work[FACTOR, i, c]
+    return value
+
+
+@compiled
+def place(position: Floats, target: Target, work: Floats) -> float:
+    """Fill C from the coordinates; returns the part of the log density that is not a function of C alone."""
+    work[FACTOR, 0, 0] = 1.0
+    work[FREE, 0, 0] = 1.0
+    value, offset, row = 0.0, 0, 1
+    for block in range(target.blocks.shape[0]):
+        value += place_factor(position[offset:], target, block, work)
+        offset += row * int(target.blocks[block, SIZE])
+        row += int(target.blocks[block, SIZE])
+    for i in range(row, work.shape[1]):
+        for j in range(i):
+            work[FREE, i, j] = position[offset + j]
+            work[FACTOR, i, j] = 0.0
+        work[FREE, i, i] = exp(position[offset + i])
+        work[FACTOR, i, i] = 0.0
+        offset += i + 1
+        for k in range(i + 1):
+            weight = target.matrices[REFERENCE, i, k]
+            for j in range(k + 1):
+                work[FACTOR, i, j] += weight * work[FREE, k, j]
+    return value
+
+
+@compiled
+def mixing_reverse(first: int, size: int, work: Floats) -> None:
+    """INVERSE = twice the derivatives in M M', given the rotated ones: the reverse of a Cholesky factorisation."""
+    end = first + size
+    for i in range(first, end):
+        for j in range(first, i + 1):
+            total = 0.0
+            for c in range(1, j + 1):
+                total -= work[ROTATED_BAR, i, c] * work[ROTATED, j, c]
+            work[MIXING_BAR, i, j] = total
+        work[MIXING_BAR, i, i] -= (first - 1 + 2 * (end - i)) / work[MIXING, i, i]
+    for i in range(first, end):
+        for j in range(first, i + 1):
+            total = 0.0
+            for k in range(i, end):
+                total += work[MIXING, k, i] * work[MIXING_BAR, k, j]
+            work[INVERSE, i, j] = total
+            work[INVERSE, j, i] = total
+    for _ in range(2):  # S <- (M^-T S)', twice, is M^-T S M^-1
+        for i in range(end - 1, first - 1, -1):
+            for c in range(first, end):
+                work[INVERSE, i, c] /= work[MIXING, i, i]
+                for j in range(first, i):
+                    work[INVERSE, j, c] -= work[MIXING, i, j] * work[INVERSE, i, c]
+        for i in range(first, end):
+            for j in range(first, i):
+                upper = work[INVERSE, j, i]
+                work[INVERSE, j, i] = work[INVERSE, i, j]
+                work[INVERSE, i, j] = upper
+
+
+@compiled
+def mix_reverse(cross: Floats, first: int, size: int, work: Floats, gradient: Floats) -> None:
+    """Derivatives in the cross products, given those in the rotated rows (overwritten)."""
+    earlier, end = first - 1, first + size
+    for i in range(end - 1, first - 1, -1):
+        for c in range(1, end):
+            work[ROTATED_BAR, i, c] /= work[MIXING, i, i]
+        for j in range(first, i):
+            for c in range(1, end):
+                work[ROTATED_BAR, j, c] -= work[MIXING, i, j] * work[ROTATED_BAR, i, c]
+    mixing_reverse(first, size, work)
+    for i in range(first, end):
+        u = (i - first) * earlier
+        for c in range(earlier):
+            gradient[u + c] = work[ROTATED_BAR, i, 1 + c]
+        for j in range(first, end):
+            weight = work[INVERSE, i, j]
+            for c in range(earlier):
+                gradient[u + c] += weight * cross[(j - first) * earlier + c]
+
+
+@compiled
+def pull_factor(position: Floats, target: Target, block: int, work: Floats, gradient: Floats) -> None:
+    """Derivatives in one factor's logits and cross products, given those in its rows of C."""
+    first, size = int(target.blocks[block, FIRST]), int(target.blocks[block, SIZE])
+    step, share, end = target.blocks[block, STEP], target.blocks[block, SHARE], first + size
+    for j in range(first, end):
+        for c in range(1, end):
+            work[ROTATED_BAR, j, c] = 0.0
+        for i in range(j, end):
+            total = 0.0
+            for c in range(1, j + 1):
+                total += work[FREE_BAR, i, c] * work[ROTATED, j, c]
+                work[ROTATED_BAR, j, c] += work[WITHIN, i, j] * work[FREE_BAR, i, c]
+            work[WITHIN_BAR, i, j] = total
+    mix_reverse(position[size:], first, size, work, gradient[size:])
+    weight = target.blocks[block, FLATTEN]
+    total = weight * flattening_reverse(first, size, step, target.numbers, work) + share
+    for i in range(first, end):
+        chain = step * work[SHARES, 0, i] * work[FREE_BAR, i, 0]
+        work[SLOPES, 0, i] = weight * work[SLOPES, 0, i] + share + chain
+    total += within_factor_reverse(first, size, work)
+    for i in range(first, end):
+        total += work[SLOPES, 0, i]
+    for i in range(first, end):
+        gradient[i - first] = work[SLOPES, 0, i] - work[SHARES, 0, i] * total
+
+
+@compiled
+def pull(position: Floats, target: Target, work: Floats, gradient: Floats) -> None:
+    """Reverse of `place`: derivatives in the coordinates, given those in C (BAR, lower triangle)."""
+    size, row = work.shape[1], 1
+    for block in range(target.blocks.shape[0]):
+        row += int(target.blocks[block, SIZE])
+    for k in range(1, size):
+        for j in range(k + 1):
+            work[FREE_BAR, k, j] = work[BAR, k, j] if k < row else 0.0
+        for i in range(max(k, row), size):
+            weight = target.matrices[REFERENCE, i, k]
+            for j in range(k + 1):
+                work[FREE_BAR, k, j] += weight * work[BAR, i, j]
+    offset = 0
+    for block in range(target.blocks.shape[0]):
+        pull_factor(position[offset:], target, block, work, gradient[offset:])
+        offset += int(target.blocks[block, SIZE] * target.blocks[block, FIRST])
+    for i in range(row, size):
+        for j in range(i):
+            gradient[offset + j] = work[FREE_BAR, i, j]
+        gradient[offset + i] = work[FREE_BAR, i, i] * work[FREE, i, i]
+        offset += i + 1

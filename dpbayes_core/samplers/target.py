@@ -1,0 +1,143 @@
+"""A release and a prior as the flat arrays of the collapsed density, variables in the order of its coordinates."""
+
+from dataclasses import dataclass
+from itertools import groupby
+from math import lgamma, log, pi
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.priors import Prior
+from dpbayes_core.release import Release
+from dpbayes_core.samplers.flat import (
+    CONSTANT,
+    DEGREES,
+    GAUSSIAN,
+    LAPLACE,
+    MEAN_WEIGHT,
+    NOISE,
+    NOISY,
+    NORMAL_PRIOR,
+    POWERS,
+    REFERENCE,
+    RESPONSE_PRIOR,
+    ROWS,
+    SCALES,
+    SCATTER,
+    SHAPE,
+    Target,
+)
+from dpbayes_core.schema import RegressionSchema
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+NOISE_KINDS = {"gaussian": GAUSSIAN, "laplace": LAPLACE}
+STANDARD_DEVIATION = {GAUSSIAN: 1.0, LAPLACE: 2.0**0.5}  # of noise of scale 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each variable stands in the coordinates: factors first, then continuous covariates, the response last."""
+
+    order: Integers  # order[position] = index in the release's matrix, the constant at 0
+    first: Integers  # first position of each factor
+    size: Integers
+    step: Floats
+
+    @classmethod
+    def of(cls, schema: RegressionSchema) -> "Layout":
+        """The layout of a schema's variables."""
+        factors = [
+            [index for index, _ in group]
+            for kind, group in groupby(
+                enumerate(schema.variables, start=1), key=lambda pair: (pair[1].kind, pair[1].column)
+            )
+            if kind[0] != "continuous"
+        ]
+        inside = [index for factor in factors for index in factor]
+        others = [index for index in range(schema.m + 1) if index not in inside and index > 0]
+        sizes = np.array([len(factor) for factor in factors], dtype=np.int64)
+        steps = [2.0 if schema.variables[factor[0] - 1].kind == "two-level" else 1.0 for factor in factors]
+        return cls(
+            order=np.array([0, *inside, *others], dtype=np.int64),
+            first=1 + np.cumsum(sizes) - sizes,
+            size=sizes,
+            step=np.array(steps),
+        )
+
+    @property
+    def factor_rows(self) -> int:
+        """Number of variables that belong to factors."""
+        return int(self.size.sum())
+
+    def places(self, schema: RegressionSchema) -> tuple[Integers, Integers]:
+        """Row and column (row >= column) in the layout's order of each released entry."""
+        position = np.argsort(self.order)
+        pairs = np.sort(position[np.array(schema.entries)], axis=1)
+        return pairs[:, 1], pairs[:, 0]
+
+
+def build_target(release: Release, prior: Prior, layout: Layout) -> Target:
+    """The density that the collapsed sampler draws from, with the identity for the coordinates' reference."""
+    schema, n, m = release.schema, float(release.rows), release.schema.m
+    noise = NOISE_KINDS[release.mechanism.name]
+    constant = _constant(prior, n, layout, m) + _noise_constant(noise, release.mechanism.scales)
+    matrices = np.zeros((6, m + 1, m + 1))
+    matrices[REFERENCE] = np.eye(m + 1)
+    matrices[NOISY] = release.matrix()[np.ix_(layout.order, layout.order)]
+    matrices[SCALES][layout.places(schema)] = release.mechanism.scales
+    matrices[NORMAL_PRIOR, :m, :m] = prior.normal_matrix(m - 1) / n
+    matrices[RESPONSE_PRIOR] = prior.response_matrix(m - 1) / n
+    matrices[POWERS, 0] = _powers(layout, n, m)
+    numbers = np.zeros(7)
+    numbers[[ROWS, MEAN_WEIGHT, SCATTER, NOISE, CONSTANT]] = n, prior.mean_weight, prior.scatter, noise, constant
+    numbers[[DEGREES, SHAPE]] = prior.degrees(m - 1) + n, prior.noise_shape + n / 2
+    return Target(numbers, matrices, _blocks(layout, prior, n, m - 1))
+
+
+def _blocks(layout: Layout, prior: Prior, n: float, d: int) -> Floats:
+    """First row, size and step of each factor; weights of its log shares and of its flattening determinant."""
+    share = 1 + (layout.first - 1) / 2 - (n - layout.size - 2) / 2
+    flatten = (prior.degrees(d) - (d - layout.size) + n) / 2
+    columns: list[Floats] = [layout.first.astype(float), layout.size.astype(float), layout.step, share, flatten]
+    return np.column_stack(columns)
+
+
+def _powers(layout: Layout, n: float, m: int) -> Floats:
+    """Weight of log C_kk: (n-m-2) from the scatter, the rest from the Jacobian of the coordinates."""
+    powers = np.full(m + 1, n - m - 2)
+    powers[0] = 0
+    for first, size in zip(layout.first, layout.size, strict=True):
+        powers[1:first] += size
+    start = 1 + layout.factor_rows
+    for i in range(start, m + 1):
+        powers[1:i] += 1
+        powers[i] += 2
+    return powers
+
+
+def _constant(prior: Prior, n: float, layout: Layout, m: int) -> float:
+    """Normalises the density of (mean, scatter) in the coordinates; with levels, up to a constant."""
+    d = m - 1
+    degrees = prior.degrees(d)
+    k0, kn, a0, an = prior.mean_weight, prior.mean_weight + n, prior.noise_shape, prior.noise_shape + n / 2
+    law = m / 2 * log(n) + (n - 1) * m / 2 * log(pi) - _multivariate_lgamma((n - 1) / 2, m)
+    law += -n * d / 2 * log(pi) + d / 2 * log(k0 / kn) + degrees / 2 * d * log(prior.scatter)
+    law += (degrees + n) / 2 * log(kn)
+    law += _multivariate_lgamma((degrees + n) / 2, d) - _multivariate_lgamma(degrees / 2, d)
+    law += -n / 2 * log(2 * pi) - log(prior.intercept_sd) - d * log(prior.coefficient_sd)
+    law += a0 * log(prior.noise_scale) + lgamma(an) - lgamma(a0) + an * log(2)
+    # the density works with R / n: every log determinant gives back its powers of n
+    powers = (n - m - 2) / 2 * m - (degrees + n) / 2 * m - m / 2 - an
+    rows = range(1 + layout.factor_rows, m + 1)
+    return law + (powers + sum(rows)) * log(n) + len(rows) * log(2)
+
+
+def _noise_constant(noise: int, scales: Floats) -> float:
+    each = log(2) if noise == LAPLACE else log(2 * pi) / 2
+    return float(-np.sum(np.log(scales) + each))
+
+
+def _multivariate_lgamma(x: float, size: int) -> float:
+    return size * (size - 1) / 4 * log(pi) + sum(lgamma(x - j / 2) for j in range(size))
