@@ -124,6 +124,8 @@ def _cap(debit: Mapping[str, Any], cost: Total) -> dict[str, Any]:
     cap, after = CapSpec.from_record(debit["cap"]), Total.from_record(debit["total"])
     epsilon = None if after.epsilon is None or cost.epsilon is None else after.epsilon - cost.epsilon
     before = Total(epsilon, after.rho - cost.rho)
+    if "before" in debit:  # charges to one holder do not simply add up
+        before = Total.from_record(debit["before"])
     return {
         **cap.to_record(),
         "after": after.to_record(),

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from dpbayes_core.accounting import Cost
 from dpbayes_core.mechanisms import Mechanism
 from storage.ledger.accounts import CapState
-from storage.ledger.caps import Debit, Scope, Total, debits
+from storage.ledger.caps import Debit, Scope, Tally, debits
 from storage.ledger.refusal import PRICES, Quote, delta_of, largest_fitting, quotes
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.position import Position
@@ -87,10 +87,10 @@ def period_to_plan(study: Study, position: Position, now: datetime) -> Period:
 class _Ahead:
     """The ledger's totals as charges that nobody makes would leave them, in its own integers."""
 
-    def __init__(self, account: AccountSpec, standing: Callable[[Scope], Total]) -> None:
+    def __init__(self, account: AccountSpec, standing: Callable[[Scope], Tally]) -> None:
         self._account = account
         self._standing = standing
-        self._moved: dict[Scope, Total] = {}
+        self._moved: dict[Scope, Tally] = {}
 
     def debits(self, period: Period, cost: Cost) -> tuple[Debit, ...]:
         """What a charge would do to every scope."""
@@ -134,7 +134,7 @@ class _Outlook:
     """Everything read once: what stands now, and whose turn comes when."""
 
     account: AccountSpec
-    standing: Callable[[Scope], Total]
+    standing: Callable[[Scope], Tally]
     turns: tuple[_Turn, ...]
 
     @classmethod

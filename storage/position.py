@@ -8,7 +8,7 @@ from dpbayes_core.errors import LedgerMissing
 from storage.anchors import Anchors
 from storage.home import Home
 from storage.ledger.accounts import admit, total_of
-from storage.ledger.caps import NOTHING, Scope, Total
+from storage.ledger.caps import NOTHING, Scope, Tally
 from storage.ledger.charging import closing_key, matching
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
@@ -45,7 +45,7 @@ class Position:
         """The ledger's last entry."""
         return None if self._page is None else self._page.head()
 
-    def total(self, scope: Scope) -> Total:
+    def total(self, scope: Scope) -> Tally:
         """Everything charged in a scope."""
         return NOTHING if self._page is None else total_of(self._page, scope)
 

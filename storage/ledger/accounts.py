@@ -7,7 +7,19 @@ from typing import Any
 
 from dpbayes_core.accounting import epsilon_of, from_units
 from dpbayes_core.errors import StudyInvalid
-from storage.ledger.caps import NOTHING, Room, Scope, Total, admits, capacity, remaining, scopes, total_in, with_limits
+from storage.ledger.caps import (
+    NOTHING,
+    Room,
+    Scope,
+    Tally,
+    Total,
+    admits,
+    capacity,
+    remaining,
+    scopes,
+    total_in,
+    with_limits,
+)
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.ledger.store import Page
@@ -26,7 +38,7 @@ class CapState:
 
     cap: CapSpec
     period: str | None
-    spent: Total
+    spent: Total | Tally
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for people and programs; the ledger's own integers are in its entries."""
@@ -47,12 +59,15 @@ class CapState:
         """The smallest epsilon that the charges so far guarantee at the cap's delta, if it states one."""
         if self.cap.delta is None:
             return None
-        bounds = [epsilon_of(from_units(self.spent.rho), self.cap.delta)]
-        if self.spent.epsilon is not None:
-            bounds.append(float(from_units(self.spent.epsilon)))
-        if admits(self.cap, self.spent):
-            bounds.append(float(self.cap.limit))  # the conversion rounds up, past a cap that is exactly full
-        return min(bounds)
+        found: list[float] = []
+        for total in self.spent.exposures:
+            bounds = [epsilon_of(from_units(total.rho), self.cap.delta)]
+            if total.epsilon is not None:
+                bounds.append(float(from_units(total.epsilon)))
+            if admits(self.cap, total):
+                bounds.append(float(self.cap.limit))  # the conversion rounds up, past a cap that is exactly full
+            found.append(min(bounds))
+        return max(found)
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,7 @@ class AccountState:
         }
 
 
-def _numbers(amount: Room | Total) -> dict[str, float | None]:
+def _numbers(amount: Room | Total | Tally) -> dict[str, float | None]:
     pairs = (("epsilon", amount.epsilon), ("rho", amount.rho))
     return {name: None if units is None else float(from_units(units)) for name, units in pairs}
 
@@ -121,6 +136,8 @@ def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpe
     for name in sorted(asked.keys() | opened_caps.keys()):
         if asked.get(name) not in (opened_caps.get(name), current.get(name)):
             named.append(f"{name} cap")
+    if stated.holders is not None and not _same_split(stated, known):
+        named.append("split over holders")
     if len(asked) != len(stated.caps):
         named.append("list of caps, without any twice")
     if named:
@@ -130,12 +147,19 @@ def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpe
         )
 
 
+def _same_split(stated: AccountSpec, known: AccountSpec) -> bool:
+    """A second split of the same people would count a person in two places as if they were two people."""
+    return stated.holders == known.holders or stated.membership == known.membership == "undeclared"
+
+
 def _refuse_impossible(spec: AccountSpec) -> None:
     faults: list[str] = []
     if not spec.caps:
         faults.append("it has no cap")
     if len({cap.window for cap in spec.caps}) != len(spec.caps):
         faults.append("it has two caps of one window")
+    if spec.holders is not None and not (0 < len(spec.holders.names) == len(set(spec.holders.names))):
+        faults.append("its holders are none, or one is named twice")
     for cap in spec.caps:
         if not (cap.limit.is_finite() and cap.limit > 0):
             faults.append(f"the {cap.name} cap is not positive")
@@ -169,7 +193,7 @@ def _programme_cap(spec: AccountSpec) -> CapSpec:
     return next(cap for cap in spec.caps if cap.programme)
 
 
-def total_of(page: Page, scope: Scope) -> Total:
+def total_of(page: Page, scope: Scope) -> Tally:
     """Everything charged in a scope: what its last charge says."""
     last = page.last_charge(scope)
     return NOTHING if last is None else total_in(last.payload, scope)

@@ -7,38 +7,16 @@ from functools import cache
 from typing import Any
 
 from dpbayes_core.accounting import Cost, cap_rho_units, limit_units
-from storage.ledger.request import AccountSpec, CapSpec, Window
+from storage.ledger.request import AccountSpec, CapSpec, Membership, Window
+from storage.ledger.tally import NOTHING, Tally, Total
+
+__all__ = ["CONVERSION", "NOTHING", "Debit", "Room", "Scope", "Tally", "Total", "admits", "capacity", "debits"]
+__all__ += ["remaining", "scopes", "total_in", "with_limits"]
 
 CONVERSION = (
     "pure epsilon and zCDP rho are both totalled; a cap of (epsilon, delta) admits what keeps the pure total within "
     "epsilon or the rho total within the largest rho whose conversion by Canonne, Kamath and Steinke 2020 gives epsilon"
 )
-
-
-@dataclass(frozen=True)
-class Total:
-    """Everything charged in one scope, in units of 2^-64; `epsilon` is None once a charge had no pure epsilon."""
-
-    epsilon: int | None
-    rho: int
-
-    def plus(self, cost: Cost) -> "Total":
-        """The total after one more charge."""
-        pure = None if self.epsilon is None or cost.epsilon is None else self.epsilon + cost.epsilon
-        return Total(pure, self.rho + cost.rho)
-
-    def to_record(self) -> dict[str, str | None]:
-        """Plain data for canonical JSON; integers as text, for they pass 2^53."""
-        return {"epsilon": None if self.epsilon is None else str(self.epsilon), "rho": str(self.rho)}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Total":
-        """The inverse of `to_record`."""
-        epsilon = record["epsilon"]
-        return cls(None if epsilon is None else int(epsilon), int(record["rho"]))
-
-
-NOTHING = Total(0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +41,8 @@ class Scope:
 def scopes(spec: AccountSpec, period: str) -> tuple[Scope, ...]:
     """Every scope that a charge of this period counts in, capped or not.
 
-    The lifetime total is the sum over periods and holders also where people are declared disjoint: a bound for
-    every person that needs no trust in the declaration.
+    The lifetime total is the sum over periods also where people are declared disjoint: a bound for every person that
+    needs no trust in the declaration.
     """
     lifetime = Scope(window="lifetime", account=spec.population)
     per_period = Scope(window="per-period", account=spec.population, period=period)
@@ -90,29 +68,53 @@ def capacity(cap: CapSpec) -> Room:
     return Room(pure, None if cap.delta is None else cap_rho_units(cap.limit, cap.delta))
 
 
-def remaining(cap: CapSpec, spent: Total) -> Room:
+def remaining(cap: CapSpec, spent: Total | Tally) -> Room:
     """What can still be charged by each route; never below nothing, since the other route may have been used."""
     full = capacity(cap)
-    pure = None if full.epsilon is None or spent.epsilon is None else max(0, full.epsilon - spent.epsilon)
-    return Room(pure, None if full.rho is None else max(0, full.rho - spent.rho))
+    rooms: list[Room] = []
+    for total in spent.exposures:
+        pure = None if full.epsilon is None or total.epsilon is None else max(0, full.epsilon - total.epsilon)
+        rooms.append(Room(pure, None if full.rho is None else max(0, full.rho - total.rho)))
+    return Room(_least([room.epsilon for room in rooms]), _least([room.rho for room in rooms]))
 
 
-def admits(cap: CapSpec, total: Total) -> bool:
-    """Whether the cap still holds at this total: either route suffices."""
+def _least(rooms: list[int | None]) -> int | None:
+    known = [room for room in rooms if room is not None]
+    return min(known) if len(known) == len(rooms) else None
+
+
+def admits(cap: CapSpec, spent: Total | Tally) -> bool:
+    """Whether the cap still holds for everybody: for each group of people either route suffices."""
     full = capacity(cap)
-    by_epsilon = full.epsilon is not None and total.epsilon is not None and total.epsilon <= full.epsilon
-    by_rho = full.rho is not None and total.rho <= full.rho
-    return by_epsilon or by_rho
+    for total in spent.exposures:
+        by_epsilon = full.epsilon is not None and total.epsilon is not None and total.epsilon <= full.epsilon
+        if not (by_epsilon or (full.rho is not None and total.rho <= full.rho)):
+            return False
+    return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Debit:
     """What one charge does to one scope, and the cap that guards it, if any."""
 
     scope: Scope
     cap: CapSpec | None
-    before: Total
-    after: Total
+    before: Tally
+    cost: Cost
+    holder: str | None = None
+    membership: Membership = "undeclared"
+    source: "Debit | None" = None  # the scope by whose growth this one grows, where it does not count charges itself
+
+    @property
+    def after(self) -> Tally:
+        """The scope once the charge is made."""
+        return self.after_of(self.cost)
+
+    def after_of(self, cost: Cost) -> Tally:
+        """The scope if the charge had another cost."""
+        if self.source is not None:
+            return self.before.plus(self.source.after_of(cost).most.since(self.source.before.most))
+        return self.before.plus(cost, holder=self.holder, membership=self.membership)
 
     @property
     def fits(self) -> bool:
@@ -121,25 +123,40 @@ class Debit:
 
     def to_record(self) -> dict[str, Any]:
         """What the charge's entry keeps: the scope, the cap as it stood, and the total after the charge."""
-        cap = None if self.cap is None else self.cap.to_record()
-        return {"cap": cap, "scope": self.scope.to_record(), "total": self.after.to_record()}
+        cap, after = None if self.cap is None else self.cap.to_record(), self.after
+        record = {"cap": cap, "scope": self.scope.to_record(), **after.to_record()}
+        if self.holder is None or self.membership == "undeclared":
+            return record
+        return record | {"before": self.before.most.to_record()}  # not always what remains without the cost
 
 
-def debits(spec: AccountSpec, period: str, cost: Cost, total_of: Callable[[Scope], Total]) -> tuple[Debit, ...]:
+def debits(
+    spec: AccountSpec, period: str, cost: Cost, total_of: Callable[[Scope], Tally], *, holder: str | None = None
+) -> tuple[Debit, ...]:
     """What a charge would do to every scope it counts in; `spec` carries the caps as they stand now."""
-    caps = {cap.window: cap for cap in spec.caps}
-    found: list[Debit] = []
-    for scope in scopes(spec, period):
-        before = total_of(scope)
-        found.append(Debit(scope, caps.get(scope.window), before, before.plus(cost)))
-    return tuple(found)
+    caps, membership = {cap.window: cap for cap in spec.caps}, spec.membership
+    lifetime, per_period, *programme = scopes(spec, period)
+
+    def debit(scope: Scope, source: Debit | None = None) -> Debit:
+        return Debit(
+            scope=scope,
+            cap=caps.get(scope.window),
+            before=total_of(scope),
+            cost=cost,
+            holder=holder,
+            membership=membership,
+            source=source,
+        )
+
+    of_period = debit(per_period)
+    of_life = debit(lifetime, of_period if membership == "movable" else None)
+    return of_life, of_period, *(debit(scope, of_life) for scope in programme)
 
 
-def total_in(payload: Mapping[str, Any], scope: Scope) -> Total:
+def total_in(payload: Mapping[str, Any], scope: Scope) -> Tally:
     """The total that a charge's payload states for one of its scopes."""
     wanted = scope.to_record()
-    stated = next(debit["total"] for debit in payload["debits"] if debit["scope"] == wanted)
-    return Total.from_record(stated)
+    return Tally.from_record(next(debit for debit in payload["debits"] if debit["scope"] == wanted))
 
 
 def with_limits(spec: AccountSpec, limits: Mapping[str, Decimal]) -> AccountSpec:

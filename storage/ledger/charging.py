@@ -9,8 +9,9 @@ from storage.ledger.accounts import admit, standing, total_of
 from storage.ledger.caps import CONVERSION, Debit, Total, debits
 from storage.ledger.entries import Entry, Stamp, act_key
 from storage.ledger.refusal import PeriodClosed, refusal, up
-from storage.ledger.request import Request
+from storage.ledger.request import Membership, Request, priced_under
 from storage.ledger.store import Page
+from storage.ledger.tally import COUNTING
 from storage.study.periods import Period
 
 
@@ -18,7 +19,7 @@ def matching(known: Entry, request: Request) -> Entry:
     """The stored answer, if it answers the same question."""
     if (known.payload["request"], known.payload["account"]) != (request.hash, request.account.population):
         raise RequestChanged(
-            f"cannot release {request.release} of {request.period} again: what is stored under revision "
+            f"cannot release {request.name} again: what is stored under revision "
             f"{request.revision} was defined otherwise. Restore the study, or give the next --revision and --reason."
         )
     return known
@@ -32,7 +33,13 @@ def closing_key(population: str, period: str) -> str:
 def debits_of(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
     """What the charge would do to every scope; the caps as they stand, or as an unopened account states them."""
     account = admit(page, request.account) or standing(page, request.account)
-    return debits(account, request.period, mechanism.cost(), lambda scope: total_of(page, scope))
+    known = account.holders
+    if known is not None and request.holder is not None and request.holder not in known.names:
+        raise StudyInvalid(
+            f"cannot charge {request.name}: {account.population} was opened with other holders. They are "
+            f"{', '.join(known.names)}."
+        )
+    return debits(account, request.period, mechanism.cost(), lambda scope: total_of(page, scope), holder=request.holder)
 
 
 def refuse(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
@@ -41,8 +48,8 @@ def refuse(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, .
     _refuse_shape(page, request)
     if page.find(closing_key(request.account.population, request.period)):
         raise PeriodClosed(
-            f"cannot charge {request.release} of {request.period} to {request.account.population}: the period was "
-            "closed. Release another period."
+            f"cannot charge {request.name} to {request.account.population}: the period was closed. "
+            "Release another period."
         )
     if exceeded := refusal(request, mechanism, found):
         raise exceeded
@@ -51,13 +58,18 @@ def refuse(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, .
 
 def _refuse_shape(page: Page, request: Request) -> None:
     Period.parse(request.period, request.account.grain)
-    name = f"cannot charge {request.release} of {request.period}, revision {request.revision}"
+    name = f"cannot charge {request.name}, revision {request.revision}"
     if request.revision < 1:
         raise StudyInvalid(f"{name}: revisions are counted from 1. Ask for a later one.")
     if request.supersedes is not None and not (request.reason or "").strip():
         raise StudyInvalid(f"{name}: a revision needs its reason on the record. Give --reason.")
     if request.supersedes is not None and page.find(request.supersedes) is None:
         raise StudyInvalid(f"{name}: there is no revision before it to supersede. Ask for that one first.")
+
+
+def counting(membership: Membership, holder: str | None) -> dict[str, str]:
+    """The rule by which charges to holders add up, where it says more than that they do."""
+    return {"counting": COUNTING[membership]} if holder is not None or membership != "undeclared" else {}
 
 
 def readable_cost(cost: Cost) -> dict[str, Any]:
@@ -70,7 +82,7 @@ def charge_payload(
     request: Request, mechanism: Mechanism, found: tuple[Debit, ...], *, digest: str, noise: str, stamp: Stamp
 ) -> dict[str, Any]:
     """The public record of one charge; `digest` names the noisy payload, `noise` what made the noise."""
-    account = request.account
+    account, membership = request.account, found[0].membership
     return {
         "account": account.population,
         "conversion": CONVERSION,
@@ -81,7 +93,7 @@ def charge_payload(
         "holder": request.holder,
         "max_rows_per_unit": account.max_rows_per_unit,
         "mechanism": mechanism.to_record(),
-        "neighbours": account.neighbours,
+        "neighbours": priced_under(account.neighbours, membership, request.holder),
         "noise": noise,
         "period": request.period,
         "programme": account.programme,
@@ -92,4 +104,6 @@ def charge_payload(
         "study": request.study,
         "supersedes": request.supersedes,
         "unit": account.unit,
-    } | stamp.to_record()
+        **counting(membership, request.holder),
+        **stamp.to_record(),
+    }

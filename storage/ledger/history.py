@@ -11,7 +11,7 @@ from dpbayes_core.accounting import Cost
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.mechanisms import mechanism_from_record
-from storage.ledger.caps import NOTHING, Debit, Scope, Total, debits, with_limits
+from storage.ledger.caps import NOTHING, Debit, Scope, Tally, debits, with_limits
 from storage.ledger.entries import Entry
 from storage.ledger.request import AccountSpec, CapSpec
 
@@ -40,7 +40,7 @@ class History:
         self.charges: set[str] = set()
         self.accounts: dict[str, AccountSpec] = {}
         self._raised: dict[str, dict[str, Decimal]] = {}
-        self._totals: dict[Scope, Total] = {}
+        self._totals: dict[Scope, Tally] = {}
 
     def add(self, entry: Entry) -> None:
         """Take in one more entry; what cannot be read is left out, the checks have named it."""
@@ -49,7 +49,7 @@ class History:
         self.seq_of.setdefault(entry.key, entry.seq)
         self.last, self.length = entry, self.length + 1
 
-    def total(self, scope: Scope) -> Total:
+    def total(self, scope: Scope) -> Tally:
         """Everything charged in a scope."""
         return self._totals.get(scope, NOTHING)
 
@@ -68,7 +68,8 @@ class History:
     def due(self, payload: Mapping[str, Any]) -> tuple[Debit, ...]:
         """What a charge has to debit."""
         cost = price(canonical_json(payload["mechanism"]))
-        return debits(self.standing(payload["account"]), payload["period"], cost, self.total)
+        account = self.standing(payload["account"])
+        return debits(account, payload["period"], cost, self.total, holder=payload["holder"])
 
     def agrees(self, spec: AccountSpec) -> bool:
         """Whether a new account states its programme's cap and neighbours as the programme's other accounts do."""

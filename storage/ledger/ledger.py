@@ -18,7 +18,7 @@ from storage.ledger.accounts import AccountState, account_key, admit, opened, st
 from storage.ledger.charging import charge_payload, closing_key, debits_of, matching, refuse
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
 from storage.ledger.refusal import Quote, quotes
-from storage.ledger.request import AccountSpec, Request, decimal_text
+from storage.ledger.request import AccountSpec, Request, decimal_text, priced_under
 from storage.ledger.store import Page, Store
 from storage.study.periods import Period
 
@@ -35,23 +35,21 @@ class Ledger:
     @classmethod
     def create(cls, url: str, stamp: Stamp, *, public_key: str | None = None) -> "Ledger":
         """Make the table with its first entry; refused where a ledger stands already."""
-        ledger = cls(Store(url, create=True))
-        payload = {"public_key": public_key, "schema_version": SCHEMA_VERSION} | stamp.to_record()
-        with ledger._store.founding() as page:
-            page.append("genesis", GENESIS, payload)
-        return ledger
+        store, payload = Store(url, create=True), {"public_key": public_key, "schema_version": SCHEMA_VERSION}
+        with store.disposed_on_failure():
+            with store.founding() as page:
+                page.append("genesis", GENESIS, payload | stamp.to_record())
+            return cls(store)
 
     @classmethod
     def open(cls, url: str) -> "Ledger":
         """Open a ledger that exists."""
-        ledger = cls(Store(url, create=False))
-        ledger._store.require_table()
-        first = ledger.find(GENESIS)
-        if first is None:
-            raise IntegrityFailure("cannot open the ledger: its first entry is missing. Run `dpbayes ledger recover`.")
-        if first.payload["schema_version"] > SCHEMA_VERSION:
-            raise DpbayesError("cannot open the ledger: a later dpbayes wrote it. Update dpbayes.")
-        return ledger
+        store = Store(url, create=False)
+        with store.disposed_on_failure():
+            store.require_table()
+            ledger = cls(store)
+            _require_version(ledger.find(GENESIS))
+            return ledger
 
     def dispose(self) -> None:
         """Let go of the database."""
@@ -163,6 +161,8 @@ class Ledger:
             payload = charge_payload(
                 request, mechanism, found, digest=release.digest, noise=noise.identity, stamp=stamp
             )
+            # the account may know of moving people where the study does not
+            _refuse_count(request, payload["neighbours"])
             return page.append("charge", request.key, payload, canonical_json(release.to_record()))
 
     def raise_cap(self, population: str, cap: str, limit: Decimal, *, reason: str, stamp: Stamp) -> Entry:
@@ -218,6 +218,13 @@ class Ledger:
             return page.find(key) or page.append("key", key, _act({"public_key": public_key}, reason, stamp))
 
 
+def _require_version(first: Entry | None) -> None:
+    if first is None:
+        raise IntegrityFailure("cannot open the ledger: its first entry is missing. Run `dpbayes ledger recover`.")
+    if first.payload["schema_version"] > SCHEMA_VERSION:
+        raise DpbayesError("cannot open the ledger: a later dpbayes wrote it. Update dpbayes.")
+
+
 def _open_account(page: Page, spec: AccountSpec, stamp: Stamp) -> Entry:
     key = account_key(spec.population)
     if admit(page, spec) is None:
@@ -246,8 +253,12 @@ def _refuse_noise(request: Request, noise: NoiseSource) -> None:
         raise DpbayesError(
             f"cannot charge {request.release}: its noise source is for tests and protects nobody. Use OpenDP's noise."
         )
-    if request.account.neighbours != "replace-one":
+    _refuse_count(request, priced_under(request.account.neighbours, request.account.membership, request.holder))
+
+
+def _refuse_count(request: Request, neighbours: str) -> None:
+    if neighbours != "replace-one":
         raise StudyInvalid(
             f"cannot charge {request.release}: a regression's row count is public under replace-one only. State "
-            "replace-one neighbours."
+            "replace-one neighbours, and holders whose people do not move."
         )

@@ -51,7 +51,7 @@ def refusal(request: Request, mechanism: Mechanism, found: Sequence[Debit]) -> B
     binding = min((quote for quote in asked if not quote.debit.fits), key=lambda quote: quote.largest_epsilon)
     delta = delta_of(mechanism, [quote.cap for quote in asked])
     return BudgetExceeded(
-        f"{request.release} of {request.period}",
+        request.name,
         _cap_text(binding),
         _asked_text(binding.cap, mechanism, delta),
         _remaining_text(binding, mechanism, delta),
@@ -82,7 +82,7 @@ def _step(index: int) -> Decimal:
 
 def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> Decimal:
     price = PRICES[mechanism.name]
-    found = largest_fitting(lambda epsilon: admits(cap, debit.before.plus(price(mechanism, epsilon, delta))))
+    found = largest_fitting(lambda epsilon: admits(cap, debit.after_of(price(mechanism, epsilon, delta))))
     return found if found > 0 and price(mechanism, found, delta).rho > 0 else Decimal(0)
 
 
@@ -155,7 +155,7 @@ def _stated(mechanism: Mechanism, delta: Decimal) -> str:
 
 
 def _remaining_text(quote: Quote, mechanism: Mechanism, delta: Decimal) -> str:
-    left = remaining(quote.cap, quote.debit.before)
+    left = remaining(quote.cap, quote.debit.before.seen_by(quote.debit.holder))
     if max(left.epsilon or 0, left.rho or 0) < WORTH_NAMING:
         return "nothing"
     pure = None if left.epsilon is None else f"epsilon {down(left.epsilon)}"

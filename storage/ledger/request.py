@@ -10,6 +10,8 @@ from dpbayes_core.canonical import canonical_json, digest
 Window = Literal["lifetime", "per-period", "programme"]
 Measure = Literal["epsilon-delta", "rho", "pure-epsilon"]
 Grain = Literal["month", "quarter", "year", "day"]
+Neighbours = Literal["replace-one", "add-remove"]
+Membership = Literal["fixed", "movable", "undeclared"]
 
 
 def decimal_text(value: Decimal) -> str:
@@ -56,16 +58,45 @@ class CapSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HolderSpec:
+    """How the people of an account are split over holders: one public split, the same for every study."""
+
+    by: str  # the column's name, or what tells the holders apart
+    names: tuple[str, ...]
+    membership: Membership
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {"by": self.by, "membership": self.membership, "names": list(self.names)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "HolderSpec":
+        """The inverse of `to_record`."""
+        return cls(by=record["by"], names=tuple(record["names"]), membership=record["membership"])
+
+
+def priced_under(neighbours: Neighbours, membership: Membership, holder: str | None) -> Neighbours:
+    """The neighbours that a release is priced under: where people may move, a holder's own count is not public."""
+    return "add-remove" if holder is not None and membership == "movable" else neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
 class AccountSpec:
     """The people whose privacy is spent: population, unit of privacy and neighbour relation, with their caps."""
 
     population: str
     unit: str  # the unit column's name, or "row"
     max_rows_per_unit: int
-    neighbours: Literal["replace-one", "add-remove"]
+    neighbours: Neighbours
     grain: Grain
     people: Literal["same", "disjoint"]
     caps: tuple[CapSpec, ...]
+    holders: HolderSpec | None = None  # None: whoever holds people, their charges add up
+
+    @property
+    def membership(self) -> Membership:
+        """What is known of who is with which holder."""
+        return "undeclared" if self.holders is None else self.holders.membership
 
     @property
     def programme(self) -> str | None:
@@ -82,13 +113,15 @@ class AccountSpec:
             "people": self.people,
             "population": self.population,
             "unit": self.unit,
-        }
+        } | ({} if self.holders is None else {"holders": self.holders.to_record()})
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "AccountSpec":
         """The inverse of `to_record`."""
         fields: dict[str, Any] = dict(record)
         fields["caps"] = tuple(CapSpec.from_record(cap) for cap in record["caps"])
+        if "holders" in record:
+            fields["holders"] = HolderSpec.from_record(record["holders"])
         return cls(**fields)
 
 
@@ -104,6 +137,11 @@ class Request:
     account: AccountSpec
     definition: Mapping[str, Any]
     reason: str | None = None  # why a revision supersedes the one before
+
+    @property
+    def name(self) -> str:
+        """How people call this release."""
+        return f"{self.release} of {self.period}" + ("" if self.holder is None else f" at {self.holder}")
 
     @property
     def key(self) -> str:

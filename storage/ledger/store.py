@@ -95,6 +95,15 @@ class Store:
                 self._dialect.prepare(self.engine)
 
     @contextmanager
+    def disposed_on_failure(self) -> Generator[None]:
+        """Let go of the database where opening it does not come to a good end."""
+        try:
+            yield
+        except BaseException:
+            self.engine.dispose()
+            raise
+
+    @contextmanager
     def exclusive(self) -> Generator[Page]:
         """The one lock: what is read under it is true until the commit at its end."""
         with plain_failures(), self._dialect.exclusive(self.engine) as connection:

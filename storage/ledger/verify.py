@@ -9,12 +9,12 @@ from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.release import Release
 from storage.ledger.caps import CONVERSION
-from storage.ledger.charging import closing_key, readable_cost
+from storage.ledger.charging import closing_key, counting, readable_cost
 from storage.ledger.check import Check
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.refusal import limit_text
-from storage.ledger.request import AccountSpec
+from storage.ledger.request import AccountSpec, priced_under
 
 Problem = str | None
 
@@ -118,8 +118,11 @@ def _requests(history: History, entry: Entry) -> Problem:
     stated, account = entry.payload, history.accounts[entry.payload["account"]]
     if digest(stated["definition"]) != stated["request"]:
         return "its request hash is not that of its definition"
-    if (stated["neighbours"], stated["unit"]) != (account.neighbours, account.unit):
+    neighbours = priced_under(account.neighbours, account.membership, stated["holder"])
+    if (stated["neighbours"], stated["unit"]) != (neighbours, account.unit):
         return "its neighbours or its unit are not those of its account"
+    if stated["holder"] is not None and account.holders and stated["holder"] not in account.holders.names:
+        return "its holder is none of its account's"
     if closing_key(stated["account"], stated["period"]) in history.seq_of:
         return "its period was closed before"
     return _revision(history, stated)
@@ -149,6 +152,9 @@ def _totals(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None
     due, stated = history.due(entry.payload), entry.payload
+    rule = counting(history.accounts[stated["account"]].membership, stated["holder"])
+    if stated.get("counting") != rule.get("counting"):
+        return "it counts holders by another rule than its account"
     if stated["programme"] != history.accounts[stated["account"]].programme:
         return "its programme is not its account's"
     if len(due) != len(stated["debits"]):

@@ -1,0 +1,126 @@
+"""How charges add up to what one person may have been exposed to, also where people are split over holders."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpbayes_core.accounting import Cost
+from storage.ledger.request import Membership
+
+COUNTING: Mapping[Membership, str] = {
+    "undeclared": "a person may be with several holders: the charges of all holders add up",
+    "fixed": (
+        "a person is with one holder for good: every cap holds for the people of each holder by itself, and an "
+        "account's total is the maximum over its holders"
+    ),
+    "movable": (
+        "a replaced person leaves one holder and enters another, or the same one again: each period counts twice the "
+        "maximum over holders in epsilon, four times in rho (two steps, group privacy), and periods add up"
+    ),
+}
+"""The rule that every charge of an account with holders states."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """A sum of charges, in units of 2^-64; `epsilon` is None once a charge had no pure epsilon."""
+
+    epsilon: int | None
+    rho: int
+
+    @property
+    def exposures(self) -> "tuple[Total, ...]":
+        """What the people may have been exposed to: here all of them to the same."""
+        return (self,)
+
+    def plus(self, more: "Cost | Total") -> "Total":
+        """The sum with more charges."""
+        pure = None if self.epsilon is None or more.epsilon is None else self.epsilon + more.epsilon
+        return Total(pure, self.rho + more.rho)
+
+    def since(self, before: "Total") -> "Total":
+        """What came on top of an earlier state of the same sum."""
+        pure = None if self.epsilon is None or before.epsilon is None else self.epsilon - before.epsilon
+        return Total(pure, self.rho - before.rho)
+
+    def to_record(self) -> dict[str, str | None]:
+        """Plain data for canonical JSON; integers as text, for they pass 2^53."""
+        return {"epsilon": None if self.epsilon is None else str(self.epsilon), "rho": str(self.rho)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Total":
+        """The inverse of `to_record`."""
+        epsilon = record["epsilon"]
+        return cls(None if epsilon is None else int(epsilon), int(record["rho"]))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Everything charged in one scope, kept apart by holder where that says more about a person."""
+
+    everyone: Total = Total(0, 0)
+    membership: Membership = "undeclared"
+    holders: Mapping[str, Total] = field(default_factory=dict[str, Total])  # beyond what everyone was charged
+
+    def plus(self, more: Cost | Total, *, holder: str | None = None, membership: Membership = "undeclared") -> "Tally":
+        """The tally with more charges, to one holder's people or to everyone's."""
+        if holder is None or membership == "undeclared":
+            return Tally(self.everyone.plus(more), self.membership, self.holders)
+        own = self.holders.get(holder, Total(0, 0)).plus(more)
+        return Tally(self.everyone, membership, {**self.holders, holder: own})
+
+    @property
+    def exposures(self) -> tuple[Total, ...]:
+        """What people may have been exposed to, group by group; a cap has to hold for each."""
+        if self.membership == "movable":
+            own = _most(tuple(self.holders.values()))
+            pure = None if own.epsilon is None else 2 * own.epsilon
+            return (self.everyone.plus(Total(pure, 4 * own.rho)),)
+        return (self.everyone, *(self.everyone.plus(self.holders[name]) for name in sorted(self.holders)))
+
+    def seen_by(self, holder: str | None) -> "Total | Tally":
+        """What a charge to a holder comes on top of: under fixed membership, only that holder's people feel it."""
+        if holder is None or self.membership != "fixed":
+            return self
+        return self.everyone.plus(self.holders.get(holder, Total(0, 0)))
+
+    @property
+    def most(self) -> Total:
+        """The larger of the exposures, in each measure by itself."""
+        return _most(self.exposures)
+
+    @property
+    def epsilon(self) -> int | None:
+        """Pure epsilon of the most exposed."""
+        return self.most.epsilon
+
+    @property
+    def rho(self) -> int:
+        """zCDP of the most exposed."""
+        return self.most.rho
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON: the total, and what it is made of where holders count apart."""
+        if not self.holders:
+            return {"total": self.everyone.to_record()}
+        apart = {name: total.to_record() for name, total in self.holders.items()}
+        kept = {"everyone": self.everyone.to_record(), "holders": apart, "membership": self.membership}
+        return {"tally": kept, "total": self.most.to_record()}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Tally":
+        """The inverse of `to_record`."""
+        if "tally" not in record:
+            return cls(Total.from_record(record["total"]))
+        kept = record["tally"]
+        apart = {name: Total.from_record(total) for name, total in kept["holders"].items()}
+        return cls(Total.from_record(kept["everyone"]), kept["membership"], apart)
+
+
+NOTHING = Tally()
+
+
+def _most(totals: tuple[Total, ...]) -> Total:
+    pure = [total.epsilon for total in totals]
+    known = [epsilon for epsilon in pure if epsilon is not None]
+    return Total(max(known, default=0) if len(known) == len(pure) else None, max((t.rho for t in totals), default=0))
