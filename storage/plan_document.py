@@ -1,12 +1,13 @@
 """A plan as programs read it: each cap in the one measure it is stated in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.accounting import analytic_gaussian_scale, from_units, gaussian_cost
+from dpbayes_core.canonical import canonical_json
 from storage.budget import cap_document
 from storage.ledger.accounts import CapState
 from storage.ledger.refusal import Quote
@@ -34,7 +35,7 @@ def plan_document(study: Study, position: Position, plan: Plan) -> dict[str, Any
         "schedule": None if study.schedule is None else study.schedule.model_dump(),
         "fits": plan.year[0].status in ("fits", "charged"),
         "releases": [_release(study, plan, release) for release in plan.releases],
-        "year": [_period(one) for one in plan.year],
+        "year": _year(plan),
         "verdict": verdict(plan),
     }
 
@@ -151,7 +152,20 @@ def _cap(quote: Quote, stored: bool) -> dict[str, Any]:
     }
 
 
-def _period(one: ComingPeriod) -> dict[str, Any]:
+def _year(plan: Plan) -> list[dict[str, Any]]:
+    known: dict[tuple[CapSpec, bytes], Document] = {}
+
+    def stands(state: CapState) -> Document:
+        """A year of days comes by the same few totals again and again."""
+        key = state.cap, canonical_json(state.spent.to_record())
+        if key not in known:
+            known[key] = cap_document(state)
+        return known[key]
+
+    return [_period(one, stands) for one in plan.year]
+
+
+def _period(one: ComingPeriod, stands: Callable[[CapState], Document]) -> dict[str, Any]:
     names = [cap.name for cap in one.refused_by]
     return {
         "period": one.period.name,
@@ -159,19 +173,20 @@ def _period(one: ComingPeriod) -> dict[str, Any]:
         "fits": one.status in ("fits", "charged"),
         "refused_by": " and ".join(names) or ("closed period" if one.status == "closed" else None),
         "release": one.release,
-        "caps": [_stands(after, asked, names) for after, asked in zip(one.after, one.asked, strict=True)],
+        "caps": [
+            _year_cap(stands(after), stands(asked), names) for after, asked in zip(one.after, one.asked, strict=True)
+        ],
     }
 
 
-def _stands(after: CapState, asked: CapState, refusing: list[str]) -> dict[str, Any]:
-    stands = cap_document(after)
+def _year_cap(after: Document, asked: Document, refusing: list[str]) -> dict[str, Any]:
     return {
-        "cap": stands["cap"],
-        "window": stands["window"],
-        "measure": stands["measure"],
-        "delta": stands["delta"],
-        "limit": stands["limit"],
-        "after": stands["spent"],
-        "asked": cap_document(asked)["spent"],
-        "fits": stands["cap"] not in refusing,
+        "cap": after["cap"],
+        "window": after["window"],
+        "measure": after["measure"],
+        "delta": after["delta"],
+        "limit": after["limit"],
+        "after": after["spent"],
+        "asked": asked["spent"],
+        "fits": after["cap"] not in refusing,
     }

@@ -11,6 +11,7 @@ PLOT = 132  # height of the picture above its axis, in px
 AXIS = 22  # height of the period names
 HEADROOM = 1.16  # the limit's label stands above its line
 MOST_NAMES = 5  # period names that fit on a telephone
+MOST_LONG_NAMES = 4  # days
 MOST_GAPS = 60  # more bars than this stand without gaps and outlines
 
 
@@ -88,11 +89,12 @@ def _bar(runway: Runway, bar: Bar, left: float, step: float) -> Markup:
 
 
 def _names(bars: Sequence[Bar], step: float) -> list[Markup]:
-    every = -(-len(bars) // MOST_NAMES)
+    long = max(len(bar.period) for bar in bars) > len("2026-01")
+    every = -(-len(bars) // (MOST_LONG_NAMES if long else MOST_NAMES))
     names: list[Markup] = []
     for place in range(0, len(bars), every):
         centre = step * (place + 0.5)
-        anchor = "start" if centre < 8 else "end" if centre > 92 else "middle"
+        anchor = "start" if long or centre < 8 else "end" if centre > 92 else "middle"
         x = {"start": step * place, "middle": centre, "end": step * (place + 1)}[anchor]
         names.append(_text(x, PLOT + 16, bars[place].period, "tick", anchor))
     return names
