@@ -1,0 +1,94 @@
+"""What a steward sees of `dpbayes plan`, before anything is spent."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.command import ROOT
+from tests.support.desk import PERIOD, Desk
+
+HEAVY = ("prefect", "distributed", "great_expectations", "pandas", "pyarrow", "numba", "opendp", "scipy.stats")
+
+
+def test_the_plan_document_keeps_its_contract(shared_desk: Desk) -> None:
+    document = shared_desk.document("plan", shared_desk.study, "--period", PERIOD)
+    assert document.keys() >= {"study", "period", "releases", "year", "verdict"}
+    assert (document["study"], document["period"]) == ("pay", PERIOD)
+    assert len(document["year"]) == 13
+    for cap in document["releases"][0]["caps"]:
+        assert cap.keys() >= {"cap", "window", "limit", "spent", "after", "largest_epsilon", "fits"}
+
+
+def test_people_read_the_costs_the_year_and_at_last_the_verdict(shared_desk: Desk) -> None:
+    shown = shared_desk.run("plan", shared_desk.study, "--period", PERIOD).stdout
+    verdict = shared_desk.document("plan", shared_desk.study, "--period", PERIOD)["verdict"]
+    assert shown.splitlines()[-1] == verdict
+    for word in ("pay-regression", "gaussian", "lifetime", "per-period", "largest epsilon", "sensitivity", "2026-12"):
+        assert word in shown
+
+
+def test_a_plan_needs_no_table_no_home_and_no_ledger(desk: Desk) -> None:
+    with_ledger = desk.document("plan", desk.study, "--period", PERIOD)
+    shutil.rmtree(desk.folder / "data")
+    assert desk.document("plan", desk.study, "--period", PERIOD) == with_ledger
+    shutil.rmtree(desk.home)
+    without = desk.document("plan", desk.study, "--period", PERIOD)
+    assert without == with_ledger | {"account": "as stated", "ledger": None}
+    assert not desk.home.exists()
+
+
+def test_the_month_that_the_plan_says_is_refused_is_refused(desk: Desk) -> None:
+    shutil.rmtree(desk.home)
+    desk.edit_study("lifetime: {epsilon: 8}", "lifetime: {epsilon: 1.2}")
+    assert desk.run("ledger", "create", desk.study).exit_code == 0
+    planned = desk.document("plan", desk.study, "--period", PERIOD)
+    assert planned["fits"]
+    assert planned["verdict"] == "2026-02 would be refused by lifetime (epsilon 1.2 at delta 1e-06)."
+    released = desk.release()["releases"][0]
+    assert released["cost"] == planned["releases"][0]["cost"]
+    after = {cap["cap"]: cap["after"] for cap in planned["releases"][0]["caps"]}
+    assert {cap["cap"]: cap["spent"] for cap in released["caps"]} == after
+    refused = desk.document("release", desk.study, "--period", "2026-02", exit_code=3)["error"]["message"]
+    now = desk.document("plan", desk.study)
+    assert (now["period"], now["fits"], now["year"][0]["refused_by"]) == ("2026-02", False, "lifetime")
+    assert f"Ask for epsilon {now['releases'][0]['largest_epsilon']:g} or less" in refused
+    assert desk.document("plan", desk.study, "--period", PERIOD)["year"][0]["status"] == "charged"
+
+
+def test_a_plan_writes_one_page_that_says_the_same(desk: Desk) -> None:
+    page = desk.folder / "plan.html"
+    document = desk.document("plan", desk.study, "--period", PERIOD, "--html", page)
+    assert document["page"] == str(page)
+    assert document["verdict"] in page.read_text()
+
+
+@pytest.mark.parametrize("name", ["study.yaml", "plan"])
+def test_a_page_never_replaces_a_file_that_is_no_page(desk: Desk, name: str) -> None:
+    before = desk.study.read_text()
+    refused = desk.document("plan", desk.study, "--period", PERIOD, "--html", desk.folder / name, exit_code=2)
+    assert ".html" in refused["error"]["message"]
+    assert desk.study.read_text() == before
+
+
+def test_a_page_that_cannot_be_written_is_said_in_one_sentence(shared_desk: Desk) -> None:
+    nowhere = shared_desk.folder / "no-such-folder" / "plan.html"
+    refused = shared_desk.document("plan", shared_desk.study, "--html", nowhere, exit_code=1)["error"]
+    assert refused["message"].startswith("cannot write the plan to ")
+
+
+@pytest.mark.parametrize("period", ["2026-1", "2026-13", "2026-Q1", "2026-01..2026-03"])
+def test_a_period_of_another_name_is_a_wrong_argument(shared_desk: Desk, period: str) -> None:
+    refused = shared_desk.document("plan", shared_desk.study, "--period", period, exit_code=2)["error"]
+    assert refused["kind"] == "study-invalid"
+
+
+def test_planning_imports_neither_the_orchestrator_nor_anything_that_opens_a_table(shared_desk: Desk) -> None:
+    program = (
+        "import sys; from typer.testing import CliRunner; from flows.cli import app; "
+        f"done = CliRunner().invoke(app, ['plan', {str(shared_desk.study)!r}, '--json']); assert done.exit_code == 0; "
+        f"print(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == []
