@@ -124,7 +124,7 @@ def posterior_record(
         "diagnostics": _diagnostics(posterior),
         "key": analysis_key(stated["digest"], request),
         "kind": "posterior",
-        "naive": None if naive is None else _summary(naive.summary()),
+        "naive": None if naive is None or naive.sampler == posterior.sampler else _summary(naive.summary()),
         "period": request.period,
         "release": release_link(entry),
         "request": request.to_record(),

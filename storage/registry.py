@@ -13,6 +13,8 @@ FLAVOURS: Mapping[str, tuple[str, str]] = {
     "laplace": ("Pure DP", "Max divergence, bounded by epsilon"),
 }
 
+UNPROTECTED: Mapping[str, str] = {"replace-one": "The number of rows, which neighbouring tables share."}
+
 HEADER = """\
 # In the form of the Differential Privacy Deployments Registry. Facts of the release are filled in;
 # what only the publishing agency can say (curators, contact, intended use, region, authors) is left empty.
@@ -46,7 +48,7 @@ def registry_record(record: Mapping[str, Any], release: Release) -> dict[str, An
                 "output_measure": measure,
                 "bound_on_output_distance": record["cost"]["readable"]["rho" if flavour != "Pure DP" else "epsilon"],
                 "data_domain": "; ".join(_declared(c) for c in (*release.schema.covariates, release.schema.response)),
-                "unprotected_quantities": "The number of rows, which neighbouring tables share.",
+                "unprotected_quantities": UNPROTECTED.get(record["neighbours"], "None."),
             },
             "privacy_loss": _privacy_loss(record),
             "model": {

@@ -81,7 +81,7 @@ def _pictures(rows: Sequence[ForestRow], *, shared: bool, zero: bool, start: int
 
 def _row(line: Line, other: Line | None) -> ForestRow:
     decimals = decimals_for(line["sd"])
-    words = f"Noise-aware {_said(line, decimals)}."
+    words = f"Posterior {_said(line, decimals)}."
     if other is not None:
         words += f" Naive {_said(other, decimals)}."
     return ForestRow(line["name"], _interval(line), None if other is None else _interval(other), words)

@@ -124,6 +124,7 @@ class Page:
     precision: str
     has_naive: bool
     naive_words: str
+    series: str
     forest: tuple[ForestGroup, ...]
     coefficients: tuple[CoefficientLine, ...]
     asked: tuple[Pair, ...]

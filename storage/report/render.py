@@ -72,14 +72,14 @@ def page(
         period=release["period"],
         analysis=posterior["analysis"],
         title=words.title(schema.response.name, names),
-        lede=f"A Bayesian linear regression among the {release['population']} of {release['period']}, from "
-        "differentially private statistics alone.",
+        lede=words.lede(release),
         alarm=words.alarm(posterior),
         facts=(words.status(posterior), price_fact(release), words.rows(made), noise_fact(made, posterior)),
         reading=words.reading(schema.response.name, posterior),
         precision="Each estimate is rounded to two digits of its posterior standard deviation.",
         has_naive=bool(naive),
         naive_words=words.NAIVE if naive else "",
+        series=words.series(posterior),
         forest=forest(schema, aware, naive),
         coefficients=tuple(coefficient_lines(schema, aware, naive)),
         asked=words.asked(release, posterior, names),
@@ -97,6 +97,5 @@ def page(
         caveats=words.caveats(release, posterior),
         commands=words.commands(posterior, fingerprint),
         verify=words.verify(release, posterior, fingerprint, software),
-        footer=f"Made by dpbayes {software.get('dpbayes', '')} from ledger entry {release['ledger']['seq']} of "
-        f"{release['date']}. This page loads nothing and runs no script.",
+        footer=words.footer(release, software),
     )

@@ -26,6 +26,27 @@ def title(response: str, names: Sequence[str]) -> str:
     return f"{response} by {listed(names if more < 2 else [*names[:MOST_NAMED], f'{more} more'])}"
 
 
+def lede(release: Record) -> str:
+    """What this is."""
+    return (
+        f"A Bayesian linear regression among the {release['population']} of {release['period']}, from differentially "
+        "private statistics alone."
+    )
+
+
+def series(posterior: Record) -> str:
+    """How the posterior is called beside the naive one."""
+    return "noise-aware" if posterior["sampler"]["calibrated"] else posterior["sampler"]["name"]
+
+
+def footer(release: Record, software: Mapping[str, str]) -> str:
+    """What made this page."""
+    return (
+        f"Made by dpbayes {software.get('dpbayes', '')} from ledger entry {release['ledger']['seq']} of "
+        f"{release['date']}. This page loads nothing and runs no script."
+    )
+
+
 def alarm(posterior: Record) -> str:
     """What to say above everything else; empty where the chains converged."""
     if posterior["status"] == "converged":

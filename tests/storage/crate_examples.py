@@ -132,7 +132,7 @@ def posterior_crate(release_crate: dict[str, bytes], signer: Signer, **others: A
     release = json.loads(release_crate["release.json"])["digest"]
     given: dict[str, Any] = {
         "posterior": drawn(posterior_draws(), release),
-        "naive": drawn(posterior_draws(2), release),
+        "naive": drawn(posterior_draws(2), release, sampler="naive", latent={}),
         **others,
     }
     return build_posterior_crate(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpbayes_core.canonical import canonical_json
@@ -65,15 +66,16 @@ def test_an_untouched_archive_passes(published: Published) -> None:
 
 
 def test_one_flipped_byte_in_any_file_is_named(published: Published) -> None:
+    generator = np.random.default_rng(20261118)
     assert len(published.files) > 30
     for place in published.files:
         data = place.read_bytes()
-        for position in (len(data) // 3, len(data) - 1):
-            with changed(place, flipped(data, position)):
-                report = run(published)
-            assert not report.ok, (place, position)
-            assert place.name in failures(report), (place, position, failures(report))
-            assert folder_of(place, published) in failures(report), (place, position)
+        position = int(generator.integers(len(data)))
+        with changed(place, flipped(data, position)):
+            report = run(published)
+        assert not report.ok, (place, position)
+        assert place.name in failures(report), (place, position, failures(report))
+        assert folder_of(place, published) in failures(report), (place, position)
 
 
 def folder_of(place: Path, published: Published) -> str:

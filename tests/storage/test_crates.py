@@ -186,6 +186,11 @@ def test_a_posterior_that_did_not_converge_says_why(crate: dict[str, bytes], sig
     assert re.match(r"R-hat of .* is 1\.\d+, above 1\.01", record["why"])
 
 
+def test_the_naive_posterior_is_not_shown_beside_itself(entry: Json) -> None:
+    naive = drawn(posterior_draws(), entry["payload"]["digest"], sampler="naive")
+    assert posterior_record(analysis(), naive, naive, entry)["naive"] is None
+
+
 def test_a_diagnostic_that_does_not_exist_is_null(entry: Json) -> None:
     class Silent(Posterior):
         def summary(self) -> list[Any]:

@@ -28,7 +28,7 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def report(entry: dict[str, Any], draws: Draws | None = None, *, naive: Draws | None = None, **others: Any) -> str:
     release = entry["payload"]["digest"]
     posterior = drawn(draws or posterior_draws(), release, **others)
-    beside = None if naive is None else drawn(naive, release)
+    beside = None if naive is None else drawn(naive, release, sampler="naive", latent={})
     record = posterior_record(analysis(), posterior, beside, entry)
     return render(release_record(entry), record, posterior.draws, fingerprint=FINGERPRINT, software=STAMP.software)
 
@@ -102,6 +102,7 @@ def test_a_sampler_that_is_not_calibrated_does_not_promise_honest_intervals(entr
     page = words(report(entry, sampler="naive", calibrated=False))
     assert "not calibrated" in page
     assert "account for the privacy noise as well" not in page
+    assert "noise-aware" not in page
 
 
 def test_without_a_naive_posterior_there_is_one_series(entry: dict[str, Any]) -> None:

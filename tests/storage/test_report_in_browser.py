@@ -49,7 +49,7 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def write(entry: dict[str, Any], folder: Path, draws: dict[str, Floats] | None = None, **others: Any) -> Path:
     posterior = drawn(draws or posterior_draws(), entry["payload"]["digest"], **others)
-    naive = replace(posterior, draws={name: values * 0.9 for name, values in posterior.draws.items()})
+    naive = replace(posterior, sampler="naive", draws={name: values * 0.9 for name, values in posterior.draws.items()})
     record = posterior_record(analysis(), posterior, naive, entry)
     fingerprint = "SHA256:" + "0a" * 32
     page = render(release_record(entry), record, posterior.draws, fingerprint=fingerprint, software=STAMP.software)
