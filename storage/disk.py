@@ -63,6 +63,20 @@ def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o666) ->
     sync_folder(path.parent)
 
 
+def replace_file(path: Path, data: bytes, scratch: Path, *, mode: int = 0o600) -> None:
+    """Write a file durably over the one that may stand there: a kill leaves the old or the new one, whole."""
+    handle, part = _open_part(scratch, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def _open_part(scratch: Path, mode: int) -> tuple[int, Path]:
     """A new locked file in the scratch folder; the lock says that its writer lives."""
     while True:

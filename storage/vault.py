@@ -1,13 +1,12 @@
 """The vault: a folder for the steward's eyes, where what was learnt about the table itself is kept."""
 
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from dpbayes_core.errors import DpbayesError
+from storage.disk import replace_file
 from storage.disk import sync_folder
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -44,7 +43,8 @@ class Vault:
     def _replace(self, parts: list[str], text: str) -> str | None:
         try:
             self._make_folders(parts[:-1])
-            _write_durably(self.folder.joinpath(*parts), text.encode())
+            path = self.folder.joinpath(*parts)
+            replace_file(path, text.encode(), path.parent)
         except OSError as error:
             return error.strerror or type(error).__name__
         return None
@@ -57,17 +57,3 @@ class Vault:
             folder = folder / part
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=".writing-")  # created 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)

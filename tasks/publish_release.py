@@ -1,5 +1,6 @@
 """Write the crate of a release from the bytes the ledger keeps; again, it changes nothing."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,6 +63,7 @@ def store_crate(books: Books, entry: Entry, study: Study) -> str:
 def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
     stated = entry.payload
     mechanism = stated["mechanism"]
+    noisy = json.loads(entry.release or b"")["noisy"]
     return {
         "release": stated["release"],
         "revision": stated["revision"],
@@ -74,5 +76,7 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
         },
         "mechanism": mechanism["name"],
         "neighbours": stated["neighbours"],
+        "numbers": len(noisy["values"]),
+        "rows": noisy["rows"],
         "crate": place,
     }

@@ -1,0 +1,21 @@
+"""Analyse: chains on Dask, diagnostics, an archived posterior and its report. Spends nothing."""
+
+from typing import Any
+
+from prefect import flow
+
+from storage.study.load import load_study
+from tasks.archive_posterior import archive_posterior, stored_posterior
+from tasks.sample_chains import sample_chains
+
+
+@flow(name="analyse", flow_run_name="analyse", persist_result=False)
+def analyse_study(study: str, period: str) -> dict[str, Any]:
+    """Run every analysis of the study for one period, or answer what is archived already."""
+    declared = load_study(study)
+    analysed = []
+    for name in declared.analyses:
+        order = {"study": study, "analysis": name, "period": period}
+        known = stored_posterior(order)
+        analysed.append(known or archive_posterior(order, sample_chains(order)))
+    return {"study": declared.study, "period": period, "analyses": analysed}

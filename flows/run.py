@@ -1,0 +1,27 @@
+"""Run: release, then analyse. This is what a schedule deploys."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from prefect import flow, runtime
+
+from flows.analyse import analyse_study
+from flows.release import release_study
+from storage.study.load import load_study
+from storage.study.periods import Period
+
+
+@flow(name="run", flow_run_name="run", persist_result=False)
+def run_study(study: str, period: str = "previous", actor: str = "scheduler") -> dict[str, Any]:
+    """Release once, sample as often as you like, archive what mixed."""
+    named = _last_completed(study) if period == "previous" else period
+    released = release_study(study, named, actor=actor)
+    return released | analyse_study(study, named)
+
+
+def _last_completed(study: str) -> str:
+    """The last period that was over, in the schedule's own timezone, when this run was due."""
+    declared = load_study(study)
+    timezone = declared.schedule.timezone if declared.schedule else "UTC"
+    due = runtime.flow_run.scheduled_start_time.astimezone(ZoneInfo(timezone))
+    return Period.previous(due, declared.period.grain).name

@@ -1,0 +1,79 @@
+"""The main job on the embedded defaults, told in plain words; `make demo` runs it."""
+
+import json
+import subprocess
+import sys
+from decimal import ROUND_DOWN, Context, Decimal
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path("demo/wages")
+PERIOD = "2026-01"
+DPBAYES = (sys.executable, "-m", "flows")
+
+
+def main() -> int:
+    """Scaffold once, run one period, say what came of it."""
+    if not FOLDER.exists():
+        print("Making the wages study with synthetic data for 50,000 people ...", flush=True)
+        subprocess.run([*DPBAYES, "init", str(FOLDER)], check=True, stdout=subprocess.DEVNULL)
+    study = str(FOLDER / "study.yaml")
+    print(f"dpbayes run {study} --period {PERIOD}", flush=True)
+    done = subprocess.run([*DPBAYES, "run", study, "--period", PERIOD, "--json"], stdout=subprocess.PIPE, text=True)
+    if done.returncode not in (0, 6):
+        print(done.stdout)
+        return done.returncode
+    tell(json.loads(done.stdout), json.loads((FOLDER / "data" / "truth.json").read_text()))
+    return done.returncode
+
+
+def tell(result: dict[str, Any], truth: dict[str, float]) -> None:
+    """Released, cost, remaining, posterior beside the truth, report."""
+    print()
+    for release in result["releases"]:
+        _tell_release(release, result["period"])
+    for analysis in result["analyses"]:
+        _tell_analysis(analysis, truth)
+
+
+def _tell_release(release: dict[str, Any], period: str) -> None:
+    if release["status"] == "released":
+        cost = release["cost"]
+        numbers, people = release["numbers"], release["rows"]
+        print(f"Released: {release['release']} for {period}, {numbers} noisy statistics of {people:,} people.")
+        print(
+            f"Cost: epsilon {cost['epsilon']} at delta {cost['delta']} (rho {cost['rho']:.6f}), charged once. "
+            "The budget stands at:"
+        )
+    else:
+        print(f"Already released: {release['release']} for {period}. This run spent nothing; the budget stands at:")
+    for cap in release["caps"]:
+        window = f"{cap['cap']} {cap['period'] or ''}".strip()
+        numbers = f"epsilon {cap['limit']:<4g} spent {cap['spent']:<6g} one more release of up to {_down(cap['remaining'])}"
+        print(f"  {window:<28} {numbers}")
+    print(f"Crate of the release: {release['crate']}")
+
+
+def _tell_analysis(analysis: dict[str, Any], truth: dict[str, float]) -> None:
+    print()
+    if analysis["status"] == "converged":
+        print(
+            f"Posterior (sampler {analysis['sampler']}, the chains converged): what the noisy statistics say, "
+            "beside the truth behind the synthetic data:"
+        )
+    else:
+        print(f"NOT CONVERGED: {analysis['why']} Do not use these numbers.")
+    print(f"  {'coefficient':<20}{'mean':>10}{'95% interval':>24}{'true':>10}")
+    for row in analysis["coefficients"]:
+        interval = f"{row['q025']:.4f} to {row['q975']:.4f}"
+        print(f"  {row['name']:<20}{row['mean']:>10.4f}{interval:>24}{truth[row['name']]:>10.4f}")
+    print(f"Report: {analysis['report']}")
+
+
+def _down(value: float) -> str:
+    """Four digits that promise no more than there is."""
+    return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(Decimal(value)).normalize():f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

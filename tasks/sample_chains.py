@@ -1,0 +1,120 @@
+"""Run chains on Dask, block by block with a checkpoint after each, until the gate is passed or the cap reached."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from distributed import Client, LocalCluster, as_completed
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from dpbayes_core.posterior import Posterior
+from dpbayes_core.samplers.driver import begin, choose, combine
+from dpbayes_core.samplers.interface import Block, ChainState
+from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round
+from storage.analysis import Analysis, prepare_analysis
+from storage.books import Books
+from storage.checkpoints import Checkpoints
+from storage.home import Home
+from storage.study.load import load_study
+from tasks.progress import report
+from tasks.software import software_versions
+
+
+@task(
+    name="sample-chains",
+    task_run_name="sample-chains",
+    retries=2,
+    retry_delay_seconds=2,
+    persist_result=False,
+    cache_policy=NO_CACHE,
+)
+def sample_chains(order: Mapping[str, str]) -> tuple[Posterior, float]:
+    """The posterior of a stored release, and the seconds that its chains took."""
+    study = load_study(order["study"])
+    with Books.open(study.path) as books:
+        analysis = prepare_analysis(study, order["analysis"], order["period"], books)
+        checkpoints = Checkpoints(books.home.work, analysis.key, software_versions())
+        home = books.home
+    begun = time.monotonic()
+    with _cluster(home) as client:
+        return _run(analysis, client, checkpoints), time.monotonic() - begun
+
+
+def _run(analysis: Analysis, client: Client, checkpoints: Checkpoints) -> Posterior:
+    """The same decisions as in one process; only where a block runs differs."""
+    request = analysis.request
+    choice = choose(analysis.release, request.sampler)
+    problem = choice.sampler.prepare(analysis.release, analysis.prior)
+    shared = client.scatter(problem, broadcast=True, hash=False)
+    current: Round | None = checkpoints.round() or first_round(request.draws)
+    while True:
+        checkpoints.begin(current)
+        fresh = begin(choice.sampler, problem, current, chains=request.chains, seed=request.seed)
+        chains = [checkpoints.chain(place, current) or chain for place, chain in enumerate(fresh)]
+        chains = _finish_round(client, shared, request.sampler, chains, current, checkpoints)
+        posterior = combine(analysis.release, choice, chains, seed=request.seed)
+        current = next_round(current, posterior, request.draws)
+        if current is None:
+            return posterior
+
+
+def _finish_round(
+    client: Client, problem: Any, sampler: str, chains: list[ChainDraws], current: Round, checkpoints: Checkpoints
+) -> list[ChainDraws]:
+    """Bring every chain to the end of the round; a dead worker costs the block it was in, which is run again."""
+    end = SAMPLERS[sampler].warmup(current.attempt) + current.draws
+    running = as_completed()
+    places: dict[str, int] = {}
+
+    def submit(place: int) -> None:
+        state = chains[place].state
+        if state.iteration < end:
+            length = min(BLOCK, end - state.iteration)
+            future = client.submit(run_block, sampler, problem, state, length, pure=False)
+            places[future.key] = place
+            running.add(future)
+
+    for place in range(len(chains)):
+        submit(place)
+    for future in running:
+        place = places.pop(future.key)
+        chains[place] = _extended(chains[place], *future.result())
+        checkpoints.keep(place, chains[place])
+        report("sampling", sum(chain.state.iteration for chain in chains) / (end * len(chains)))
+        submit(place)
+    return chains
+
+
+def run_block(sampler: str, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+    """What a worker does: pure, so that running it again after a death gives the same draws bit for bit."""
+    return SAMPLERS[sampler].run_block(problem, state, iterations)
+
+
+def _extended(chain: ChainDraws, state: ChainState, made: Block) -> ChainDraws:
+    return ChainDraws(state=state, made=made if chain.made is None else chain.made.followed_by(made))
+
+
+@contextmanager
+def _cluster(home: Home) -> Iterator[Client]:
+    """The cluster that DPBAYES_DASK names, else one process for each core of this machine, on loopback."""
+    if home.dask is not None:
+        with Client(home.dask) as client:
+            yield client
+        return
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its own option quiets one handler of many
+    with (
+        LocalCluster(
+            processes=True,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+            local_directory=str(home.work),
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client

@@ -1,0 +1,109 @@
+"""What an analyst sees of `dpbayes analyse`: a posterior that may be believed, or one that says it may not."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpbayes_core.samplers.driver import sample
+from storage.analysis import prepare_analysis
+from storage.books import Books
+from storage.codecs import read_draws
+from storage.study.load import load_study
+from tests.support.desk import PERIOD, Desk
+
+
+@pytest.fixture(scope="module")
+def released(shared_desk: Desk) -> Desk:
+    shared_desk.release()
+    return shared_desk
+
+
+def analyse(desk: Desk, exit_code: int = 0) -> dict[str, object]:
+    return desk.document("analyse", desk.study, "--period", PERIOD, exit_code=exit_code)
+
+
+def test_a_posterior_is_archived_with_its_report_and_spends_nothing(released: Desk) -> None:
+    before = released.document("ledger", "show", released.study)
+    document = analyse(released)
+    analysis = document["analyses"][0]
+    assert document.keys() >= {"study", "period", "analyses"}
+    assert analysis.keys() >= {"analysis", "status", "calibrated", "caveat", "sampler", "coefficients", "seconds", "crate"}
+    assert analysis["status"] == "converged"
+    assert analysis["sampler"] == "collapsed"
+    names = [row["name"] for row in analysis["coefficients"]]
+    assert names == ["(intercept)", "age", "female[yes]", "region[south]", "region[east]", "sigma"]
+    assert analysis["coefficients"][0].keys() >= {"name", "mean", "sd", "q025", "q975", "rhat", "ess_bulk", "ess_tail"}
+    assert Path(analysis["report"]).read_text().startswith("<!doctype html>")
+    assert released.document("ledger", "show", released.study) == before
+
+
+def test_the_same_analysis_again_is_the_stored_one(released: Desk) -> None:
+    first, second = analyse(released)["analyses"][0], analyse(released)["analyses"][0]
+    assert second["crate"] == first["crate"]
+    assert second["coefficients"] == first["coefficients"]
+    assert second["seconds"]["sampling"] == 0
+
+
+def test_chains_on_dask_draw_what_one_process_draws(released: Desk) -> None:
+    crate = Path(analyse(released)["analyses"][0]["crate"])
+    stored = read_draws((crate / "draws.parquet").read_bytes())
+    study = load_study(released.study)
+    with Books.open(study.path) as books:
+        analysis = prepare_analysis(study, "pay-posterior", PERIOD, books)
+    request = analysis.request
+    here = sample(
+        analysis.release, analysis.prior, chains=request.chains, draws=request.draws, seed=request.seed, block=333
+    )
+    assert stored.keys() == here.draws.keys()
+    for name, draws in here.draws.items():
+        np.testing.assert_array_equal(stored[name], draws)
+
+
+def test_another_prior_is_another_analysis_of_the_same_release(released: Desk) -> None:
+    first = analyse(released)["analyses"][0]["crate"]
+    text = released.study.read_text()
+    released.edit_study("chains: 2", "prior: {coefficients: {sd: 1}}\n    chains: 2")
+    second = analyse(released)["analyses"][0]["crate"]
+    released.study.write_text(text)
+    assert second != first
+    release = [json.loads((Path(crate) / "posterior.json").read_text())["release"] for crate in (first, second)]
+    assert release[0] == release[1]
+
+
+def test_chains_that_have_not_mixed_are_archived_and_say_so(released: Desk) -> None:
+    text = released.study.read_text()
+    released.edit_study("draws: 500", "draws: 10")
+    analysis = analyse(released, exit_code=6)["analyses"][0]
+    shown = released.run("analyse", released.study, "--period", PERIOD)
+    released.study.write_text(text)
+    assert analysis["status"] == "not-converged"
+    assert analysis["why"]
+    assert shown.exit_code == 6
+    assert shown.output.splitlines()[0].startswith("pay-posterior for 2026-01: NOT CONVERGED.")
+    assert "not converged" in Path(analysis["report"]).read_text().lower()
+
+
+def test_nothing_released_is_nothing_to_analyse(desk: Desk) -> None:
+    error = analyse(desk, exit_code=2)["error"]
+    assert "Run `dpbayes release` first" in error["message"]
+
+
+def test_a_run_is_a_release_and_its_analyses(desk: Desk) -> None:
+    document = desk.document("run", desk.study, "--period", PERIOD)
+    assert document.keys() >= {"study", "period", "releases", "analyses"}
+    assert document["analyses"][0]["status"] == "converged"
+
+
+def test_what_was_run_passes_its_audit_until_a_byte_changes(released: Desk) -> None:
+    crate = Path(analyse(released)["analyses"][0]["crate"])
+    audit = released.document("audit", released.study)
+    assert audit["ok"]
+    assert audit["checks"][0].keys() >= {"check", "ok", "detail"}
+    path = crate / "report.html"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"noise-aware", b"noise-awars", 1))
+    failed = released.document("audit", released.study, exit_code=5)
+    path.write_bytes(whole)
+    assert any("report.html" in check["detail"] for check in failed["checks"] if not check["ok"])
