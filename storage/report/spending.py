@@ -144,8 +144,8 @@ def noise_words(release: Release, posterior: Record) -> tuple[str, ...]:
     if n < 1:
         return ("The table held no rows, so what was released is noise alone.",)
     said = (
-        f"What was released are {len(release.values)} sums over n = {n:,} rows of products of columns, each column "
-        "mapped to the interval from −1 to 1 by its declared bounds.",
+        f"What was released are {len(release.values)} sums over n = {n:,} rows of columns and their products, each "
+        "column mapped to the interval from −1 to 1 by its declared bounds.",
         f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
         f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = {short(math.sqrt(n))} "
         "(one standard deviation). But coefficients hang on small differences between sums, so noise can matter more "

@@ -14,7 +14,7 @@ from storage.report.plots import MOST_CHAINS
 Record = Mapping[str, Any]
 
 NAIVE = (
-    "The naive method leaves the privacy noise out of its intervals and is biased by it. It is shown for comparison "
+    "The naive method leaves the privacy noise out of its intervals and can be biased by it. It is shown for comparison "
     "only."
 )
 MOST_NAMED = 6  # covariates in a title
