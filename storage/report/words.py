@@ -14,8 +14,8 @@ from storage.report.plots import MOST_CHAINS
 Record = Mapping[str, Any]
 
 NAIVE = (
-    "The naive method leaves the privacy noise out of its intervals and can be biased by it. It is shown for comparison "
-    "only."
+    "The naive method leaves the privacy noise out of its intervals and can be biased by it. It is shown for "
+    "comparison only."
 )
 MOST_NAMED = 6  # covariates in a title
 
