@@ -93,5 +93,5 @@ def new_ledger(folder: Path) -> Ledger:
     return Ledger.open(url(folder))
 
 
-def commit(ledger: Ledger, asked: Request, mechanism: Any) -> Entry:
-    return ledger.commit(asked, mechanism, VALUES, OpenDPNoise(), schema=SCHEMA, rows=ROWS, stamp=STAMP)
+def commit(ledger: Ledger, asked: Request, mechanism: Any, stamp: Stamp = STAMP) -> Entry:
+    return ledger.commit(asked, mechanism, VALUES, OpenDPNoise(), schema=SCHEMA, rows=ROWS, stamp=stamp)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,14 +22,13 @@ from tests.storage.ledger_cases import (
     gaussian,
     gaussian_of_rho,
     laplace,
-    new_ledger,
     request,
 )
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with new_ledger(tmp_path) as made:
+def ledger(ledger_url: str) -> Iterator[Ledger]:
+    with Ledger.open(ledger_url) as made:
         yield made
 
 

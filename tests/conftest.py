@@ -1,0 +1,60 @@
+"""Real databases for every test that asks for one."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.parts import missing
+from tests.support.postgres import Server, binaries, new_folder
+
+DATABASES = ("sqlite", "postgresql")
+
+
+def _server() -> Iterator[Server]:
+    programs = binaries()
+    if programs is None:
+        missing("PostgreSQL server", "install it with `apt-get install postgresql`")
+    folder = new_folder()
+    try:
+        server = Server(folder, programs)
+        server.start()
+        yield server
+        server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A server that all tests share; each asks it for a database of its own."""
+    yield from _server()
+
+
+@pytest.fixture
+def mortal_postgresql() -> Iterator[Server]:
+    """A server of the test's own, to be killed."""
+    yield from _server()
+
+
+@pytest.fixture(params=DATABASES)
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Makes the address of a place that holds nothing, on each database in turn."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgresql").new_schema
+    return lambda: f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture(params=DATABASES)
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a ledger with nothing but its first entry, on each database in turn."""
+    from storage.ledger.ledger import Ledger
+    from tests.storage.ledger_cases import STAMP, empty_ledger, url
+
+    if request.param == "postgresql":
+        place = request.getfixturevalue("postgresql").new_schema()
+        Ledger.create(place, STAMP).dispose()
+        return place
+    (tmp_path / "ledger.db").write_bytes(empty_ledger())
+    return url(tmp_path)
