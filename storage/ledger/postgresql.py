@@ -5,10 +5,12 @@ from contextlib import contextmanager
 
 from sqlalchemy import URL, Connection, Engine, create_engine
 
-from dpbayes_core.errors import DpbayesError
+from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.ledger.entries import BEFORE_GENESIS
 
 LOCK = 0x6470_6261_7965_73  # "dpbayes": one per database
+PATIENCE = 60.0  # seconds to wait for another writer; one that falls silent for half of it loses its turn
+NEEDED = {"server_encoding": "UTF8", "fsync": "on"}
 
 TRIGGERS: tuple[str, ...] = (
     """CREATE OR REPLACE FUNCTION entry_refuses() RETURNS trigger LANGUAGE plpgsql AS
@@ -31,6 +33,7 @@ def make_engine(url: URL, *, create: bool) -> Engine:
         return create_engine(
             url.set(drivername="postgresql+psycopg"),
             hide_parameters=True,
+            connect_args={"client_encoding": "utf8"},
             isolation_level="READ COMMITTED",
             pool_pre_ping=True,
         )
@@ -40,15 +43,28 @@ def make_engine(url: URL, *, create: bool) -> Engine:
 
 
 def prepare(engine: Engine) -> None:
-    """Nothing: PostgreSQL needs no setting of its own."""
+    """Refuse a server that cannot keep what a ledger promises."""
+    with engine.connect() as connection:
+        for setting, needed in NEEDED.items():
+            found = connection.exec_driver_sql(f"SHOW {setting}").scalar()
+            if found != needed:
+                raise StudyInvalid(
+                    f"cannot create the ledger: its database has {setting} {found}, not {needed}. Change the setting, "
+                    "or name another database."
+                )
 
 
 @contextmanager
 def exclusive(engine: Engine) -> Generator[Connection]:
     """A transaction that no other writer overlaps, from before its first read to its commit."""
     with engine.begin() as connection:
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
-        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+        # in one round trip; a writer whose machine vanished must not keep the lock for ever
+        connection.exec_driver_sql(
+            "SELECT set_config('synchronous_commit', 'on', true), "
+            f"set_config('lock_timeout', '{PATIENCE}s', true), "
+            f"set_config('idle_in_transaction_session_timeout', '{PATIENCE / 2}s', true), "
+            f"pg_advisory_xact_lock({LOCK})"
+        )
         yield connection
 
 

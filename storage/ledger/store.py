@@ -1,6 +1,7 @@
 """The table and its transactions: whole entries in and out, on SQLite or PostgreSQL."""
 
 import json
+import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
@@ -92,7 +93,8 @@ class Store:
         with plain_failures():
             self.engine = self._dialect.make_engine(parsed, create=create)
             if create:
-                self._dialect.prepare(self.engine)
+                with self.disposed_on_failure():
+                    self._dialect.prepare(self.engine)
 
     @contextmanager
     def disposed_on_failure(self) -> Generator[None]:
@@ -200,7 +202,7 @@ def plain_failures() -> Generator[None]:
     try:
         yield
     except (SQLAlchemyError, UnicodeDecodeError) as error:
-        failure = _plain(str(getattr(error, "orig", None) or ""))
+        failure = _plain(getattr(error, "orig", None))
     if failure is not None:
         try:
             raise failure
@@ -208,19 +210,28 @@ def plain_failures() -> Generator[None]:
             failure.__context__ = None  # set by the raise itself
 
 
+RECOVER, AGAIN = "Run `dpbayes ledger recover`.", "run again."
 SYMPTOMS: tuple[tuple[str, type[DpbayesError], str], ...] = (
-    ("locked", DpbayesError, "cannot write the ledger: another process keeps it locked. Run again when it is done."),
-    ("disk is full", DpbayesError, "cannot write the ledger: the disk is full. Free some space and run again."),
-    ("readonly", DpbayesError, "cannot write the ledger: it is read-only. Make it writable and run again."),
-    ("malformed", IntegrityFailure, "cannot read the ledger: the file is damaged. Run `dpbayes ledger recover`."),
-    ("not a database", IntegrityFailure, "cannot read the ledger: the file is damaged. Run `dpbayes ledger recover`."),
-    ("decode", IntegrityFailure, "cannot read the ledger: a text in it is damaged. Run `dpbayes ledger recover`."),
+    ("locked|55P03", DpbayesError, f"cannot write the ledger: another process keeps it locked. Wait and {AGAIN}"),
+    ("25P03", DpbayesError, f"cannot write the ledger: this process was silent for too long. Please {AGAIN}"),
+    ("disk is full|53100", DpbayesError, f"cannot write the ledger: the disk is full. Free some space and {AGAIN}"),
+    ("readonly|25006|42501", DpbayesError, f"cannot write the ledger: it is read-only. Make it writable and {AGAIN}"),
+    ("malformed|not a database", IntegrityFailure, f"cannot read the ledger: the file is damaged. {RECOVER}"),
+    ("decode", IntegrityFailure, f"cannot read the ledger: a text in it is damaged. {RECOVER}"),
     ("never", IntegrityFailure, "cannot write the ledger: it only grows, entry by entry. Run `dpbayes audit`."),
+    (
+        "database .* does not exist",
+        LedgerMissing,
+        "cannot open the ledger: there is no such database. Create it, or correct DPBAYES_LEDGER_URL.",
+    ),
+    ("connection", DpbayesError, f"cannot reach the ledger: its database does not answer. Start it and {AGAIN}"),
 )
+"""What a driver says, or the SQLSTATE it gives, since messages are translated and codes are not."""
 
 
-def _plain(driver_says: str) -> DpbayesError:
+def _plain(error: BaseException | None) -> DpbayesError:
+    driver_says = f"{getattr(error, 'sqlstate', None) or ''} {error or ''}"
     for symptom, kind, words in SYMPTOMS:
-        if symptom in driver_says:
+        if re.search(symptom, driver_says):
             return kind(words)
     return DpbayesError("cannot use the ledger: its database failed. Check that it is there and run again.")
