@@ -57,6 +57,11 @@ def number(value: float | str | None, digits: int = 4) -> str:
     return value if isinstance(value, str) else f"{value:.{digits}g}"
 
 
+def fixed(value: float | None, places: int) -> str:
+    """A number with so many decimals; nothing where there is none."""
+    return "-" if value is None else f"{value:.{places}f}"
+
+
 def init(document: Document) -> None:
     """What `init` made and what to do next."""
     line(
@@ -174,9 +179,9 @@ def coefficients(rows: Sequence[Document]) -> None:
             (
                 row["name"],
                 *(number(row[key]) for key in ("mean", "sd", "q025", "q975")),
-                f"{row['rhat']:.3f}",
-                f"{row['ess_bulk']:.0f}",
-                f"{row['ess_tail']:.0f}",
+                fixed(row["rhat"], 3),
+                fixed(row["ess_bulk"], 0),
+                fixed(row["ess_tail"], 0),
             )
             for row in rows
         ],
