@@ -4,9 +4,10 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from distributed import Client, LocalCluster, as_completed
+from distributed import Client, Future, LocalCluster, as_completed
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
@@ -55,38 +56,48 @@ def _run(analysis: Analysis, client: Client, checkpoints: Checkpoints) -> Poster
         checkpoints.begin(current)
         fresh = begin(choice.sampler, problem, current, chains=request.chains, seed=request.seed)
         chains = [checkpoints.chain(place, current) or chain for place, chain in enumerate(fresh)]
-        chains = _finish_round(client, shared, request.sampler, chains, current, checkpoints)
+        cluster = _Chains(client, request.sampler, shared, checkpoints)
+        chains = cluster.finish(chains, current)
         posterior = combine(analysis.release, choice, chains, seed=request.seed)
         current = next_round(current, posterior, request.draws)
         if current is None:
             return posterior
 
 
-def _finish_round(
-    client: Client, problem: Any, sampler: str, chains: list[ChainDraws], current: Round, checkpoints: Checkpoints
-) -> list[ChainDraws]:
-    """Bring every chain to the end of the round; a dead worker costs the block it was in, which is run again."""
-    end = SAMPLERS[sampler].warmup(current.attempt) + current.draws
-    running = as_completed()
-    places: dict[str, int] = {}
+@dataclass(frozen=True)
+class _Chains:
+    """Chains of one problem on a cluster; every block comes back here, so that only the one under way can be lost."""
 
-    def submit(place: int) -> None:
-        state = chains[place].state
-        if state.iteration < end:
-            length = min(BLOCK, end - state.iteration)
-            future = client.submit(run_block, sampler, problem, state, length, pure=False)
-            places[future.key] = place
-            running.add(future)
+    client: Client
+    sampler: str
+    problem: Any
+    checkpoints: Checkpoints
 
-    for place in range(len(chains)):
-        submit(place)
-    for future in running:
-        place = places.pop(future.key)
-        chains[place] = _extended(chains[place], *future.result())
-        checkpoints.keep(place, chains[place])
-        report("sampling", sum(chain.state.iteration for chain in chains) / (end * len(chains)))
-        submit(place)
-    return chains
+    def finish(self, chains: list[ChainDraws], current: Round) -> list[ChainDraws]:
+        """Bring every chain to the end of the round."""
+        end = SAMPLERS[self.sampler].warmup(current.attempt) + current.draws
+        running = as_completed()
+        places: dict[str, int] = {}
+
+        def submit(place: int) -> None:
+            left = end - chains[place].state.iteration
+            if left > 0:
+                future = self._submit(chains[place].state, min(BLOCK, left))
+                places[future.key] = place
+                running.add(future)
+
+        for place in range(len(chains)):
+            submit(place)
+        for future in running:
+            place = places.pop(future.key)
+            chains[place] = _extended(chains[place], *future.result())
+            self.checkpoints.keep(place, chains[place])
+            report("sampling", sum(chain.state.iteration for chain in chains) / (end * len(chains)))
+            submit(place)
+        return chains
+
+    def _submit(self, state: ChainState, iterations: int) -> Future:
+        return self.client.submit(run_block, self.sampler, self.problem, state, iterations, pure=False)
 
 
 def run_block(sampler: str, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:

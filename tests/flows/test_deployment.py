@@ -30,7 +30,13 @@ def running(*command: str, environment: dict[str, str], log: Path) -> Iterator[N
     """A process in a session of its own, ended with all it started."""
     with log.open("w") as sink:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, start_new_session=True
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=sink,
+            stderr=sink,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             yield
@@ -66,8 +72,14 @@ def test_a_deployed_study_runs_when_it_is_triggered(desk: Desk, tmp_path: Path) 
     def prefect(*arguments: str) -> str:
         done = subprocess.run(
             [PREFECT, "--no-prompt", *arguments],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
