@@ -7,7 +7,7 @@ from pathlib import Path
 from dpbayes_core.errors import LedgerMissing
 from storage.anchors import Anchors
 from storage.home import Home
-from storage.ledger.accounts import admit, total_of
+from storage.ledger.accounts import admit, standing, total_of
 from storage.ledger.caps import NOTHING, Scope, Tally
 from storage.ledger.charging import closing_key, matching
 from storage.ledger.entries import Entry
@@ -23,7 +23,7 @@ class Position:
         self._page = page
         known = None if page is None else admit(page, stated)
         self.opened = known is not None
-        self.account = known or stated
+        self.account = known or (stated if page is None else standing(page, stated))  # its programme may be raised
 
     @classmethod
     @contextmanager

@@ -172,6 +172,20 @@ def test_a_programme_that_another_population_used_counts(tmp_path: Path) -> None
     assert caps["lifetime"]["spent"] == 0
 
 
+def test_a_programme_that_another_population_raised_is_planned_with_as_it_stands(tmp_path: Path) -> None:
+    budget = "{lifetime: {epsilon: 90}, programme: {name: all, rho: 0.01}}"
+    bureau = Bureau.of(tmp_path, budget, regression("epsilon: 0.5"))
+    bureau.edited("study: pay", "study: other").edited("population: staff", "population: pupils").run("2026-01")
+    with bureau.ledger() as ledger:
+        ledger.raise_cap("pupils", "programme all", Decimal("0.02"), reason="more studies", stamp=STAMP)
+    document = bureau.document("2026-01")
+    assert document["account"] == "as stated"
+    assert document["releases"][0]["caps"][1]["limit"] == 0.02
+    foreseen = [one["status"] for one in document["year"][:3]]
+    assert foreseen == ["fits", "fits", "refused"]
+    assert bureau.run("2026-01", "2026-02", "2026-03") == [None, None, "r1"]
+
+
 def test_a_charged_period_is_shown_as_such_and_costs_nothing_again(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
     bureau.run("2026-01", "2026-03")
