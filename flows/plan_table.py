@@ -5,7 +5,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from flows.tables import cost, grid, line, measured, number, shortened
-from storage.plan_document import run_name, run_verdict, runs
+from storage.plan_document import run_ends, run_verdict, runs
 
 Document = Mapping[str, Any]
 
@@ -86,7 +86,10 @@ def _year(year: Sequence[Document]) -> None:
     grid(
         "If every release of every period is charged in turn: what is spent after each",
         ("period", "verdict", *(f"{cap['cap']} ({_limit(cap)})" for cap in year[0]["caps"])),
-        [(run_name(run), run_verdict(run), *(number(cap["after"]) for cap in run[-1]["caps"])) for run in runs(year)],
+        [
+            (" to ".join(run_ends(run)), run_verdict(run), *(number(cap["after"]) for cap in run[-1]["caps"]))
+            for run in runs(year)
+        ],
     )
 
 

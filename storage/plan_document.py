@@ -76,10 +76,10 @@ def runs(year: Sequence[Document]) -> list[list[Document]]:
     return found
 
 
-def run_name(run: Sequence[Document]) -> str:
-    """The period, or the first and the last."""
+def run_ends(run: Sequence[Document]) -> tuple[str, ...]:
+    """The one period of a run, or its first and its last."""
     first, last = run[0]["period"], run[-1]["period"]
-    return first if first == last else f"{first} to {last}"
+    return (first,) if first == last else (first, last)
 
 
 def run_verdict(run: Sequence[Document]) -> str:

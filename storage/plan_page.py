@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from storage.plan_document import run_name, run_verdict, runs
+from storage.plan_document import run_ends, run_verdict, runs
 from storage.plan_plot import Bar, Runway, picture
 from storage.report.numbers import listed, short
 from storage.report.page import Fact, Pair
@@ -58,7 +58,7 @@ class ReleasePart:
 class YearLine:
     """One coming period, or several in a row with one verdict."""
 
-    period: str
+    periods: tuple[str, ...]  # one, or the first and the last
     verdict: str
     refused: bool
     after: tuple[str, ...]
@@ -187,7 +187,7 @@ def _year(year: Sequence[Document]) -> list[YearLine]:
     for run in runs(year):
         last = run[-1]
         after = tuple(short(cap["after"]) for cap in last["caps"])
-        lines.append(YearLine(run_name(run), run_verdict(run), last["status"] == "refused", after))
+        lines.append(YearLine(run_ends(run), run_verdict(run), last["status"] == "refused", after))
     return lines
 
 
