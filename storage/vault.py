@@ -7,7 +7,6 @@ from typing import Any
 
 from dpbayes_core.errors import DpbayesError
 from storage.disk import replace_file
-from storage.disk import replace_file
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -49,8 +49,8 @@ def _tell_release(release: dict[str, Any], period: str) -> None:
         print(f"Already released: {release['release']} for {period}. This run spent nothing; the budget stands at:")
     for cap in release["caps"]:
         window = f"{cap['cap']} {cap['period'] or ''}".strip()
-        numbers = f"epsilon {cap['limit']:<4g} spent {cap['spent']:<6g} one more release of up to {_down(cap['remaining'])}"
-        print(f"  {window:<28} {numbers}")
+        more = f"room for one more release of up to {_down(cap['remaining'])}"
+        print(f"  {window:<28} epsilon {cap['limit']:<4g} spent {cap['spent']:<6g} {more}")
     print(f"Crate of the release: {release['crate']}")
 
 

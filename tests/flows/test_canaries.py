@@ -1,4 +1,4 @@
-"""Values planted in the table appear nowhere but in the table itself: not decoded, not with --debug, not in a failure."""
+"""Values planted in the table appear nowhere else: not decoded, not with --debug, not in a failure."""
 
 import base64
 import pickle

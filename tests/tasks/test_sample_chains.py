@@ -1,0 +1,102 @@
+"""Chains on a real cluster whose workers die, and in a process that dies: the same draws, bit for bit."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from dpbayes_core.posterior import Posterior
+from dpbayes_core.samplers.driver import sample
+from storage.analysis import prepare_analysis
+from storage.books import Books
+from storage.study.load import load_study
+from tasks import progress
+from tasks.release_statistics import ReleaseOrder, release_once
+from tasks.sample_chains import sample_chains
+from tests.support.desk import PERIOD, Desk
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    from dpbayes_core.noise import OpenDPNoise
+
+    desk = Desk.set_up(tmp_path_factory.mktemp("desk"))
+    desk.edit_study("draws: 500", "draws: 3000")
+    release_once(ReleaseOrder(study=str(desk.study), release="pay-regression", period=PERIOD), OpenDPNoise())
+    return desk
+
+
+@pytest.fixture(scope="module")
+def undisturbed(desk: Desk) -> Posterior:
+    study = load_study(desk.study)
+    with Books.open(study.path) as books:
+        analysis = prepare_analysis(study, "pay-posterior", PERIOD, books)
+    request = analysis.request
+    return sample(
+        analysis.release, analysis.prior, chains=request.chains, draws=request.draws, seed=request.seed, block=1000
+    )
+
+
+@pytest.fixture
+def heard(desk: Desk) -> Iterator[list[float]]:
+    """Nothing is checkpointed yet; what the test listens to is silenced afterwards, whatever happens."""
+    for folder in (desk.home / "work").iterdir():
+        shutil.rmtree(folder)
+    yield []
+    progress.silence()
+
+
+def order(desk: Desk) -> dict[str, str]:
+    return {"study": str(desk.study), "analysis": "pay-posterior", "period": PERIOD}
+
+
+def assert_same(one: Posterior, other: Posterior) -> None:
+    assert one.draws.keys() == other.draws.keys()
+    for name, draws in one.draws.items():
+        np.testing.assert_array_equal(draws, other.draws[name])
+
+
+def test_a_worker_killed_between_blocks_changes_no_draw(
+    desk: Desk, undisturbed: Posterior, heard: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster:
+        monkeypatch.setenv("DPBAYES_DASK", cluster.scheduler_address)
+        with Client(cluster) as client:
+            pids = list(client.run(os.getpid).values())
+
+        def kill_one(step: str, share: float) -> None:
+            heard.append(share)
+            if len(heard) == 2:
+                os.kill(pids[0], signal.SIGKILL)
+
+        progress.listen(kill_one)
+        posterior, _ = sample_chains.fn(order(desk))
+    assert len(heard) > 2
+    assert_same(posterior, undisturbed)
+
+
+class Interrupted(Exception):
+    """The process that drives the chains is gone."""
+
+
+def test_an_interrupted_analysis_goes_on_from_its_checkpoints(
+    desk: Desk, undisturbed: Posterior, heard: list[float]
+) -> None:
+    def interrupt(step: str, share: float) -> None:
+        heard.append(share)
+        if len(heard) == 4:
+            raise Interrupted
+
+    progress.listen(interrupt)
+    with pytest.raises(Interrupted):
+        sample_chains.fn(order(desk))
+    reached = heard[-1]
+    heard.clear()
+    progress.listen(lambda step, share: heard.append(share))
+    posterior, _ = sample_chains.fn(order(desk))
+    assert heard[0] > reached / 2  # it did not begin again
+    assert_same(posterior, undisturbed)
