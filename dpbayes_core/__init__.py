@@ -1,1 +1,66 @@
 """Mathematics of differentially private Bayesian analyses: no clock, disk, environment or network."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpbayes_core import accounting, sensitivity
+    from dpbayes_core.bounds import Bounds
+    from dpbayes_core.mechanisms import MECHANISMS, GaussianMechanism, LaplaceMechanism
+    from dpbayes_core.noise import NoiseSource, OpenDPNoise, SeededNoise
+    from dpbayes_core.posterior import Posterior
+    from dpbayes_core.priors import Prior
+    from dpbayes_core.release import Release
+    from dpbayes_core.samplers.driver import sample
+    from dpbayes_core.samplers.registry import SAMPLERS
+    from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+    from dpbayes_core.statistics import regression_statistics
+
+__all__ = [
+    "MECHANISMS",
+    "SAMPLERS",
+    "Bounds",
+    "Continuous",
+    "Factor",
+    "GaussianMechanism",
+    "LaplaceMechanism",
+    "NoiseSource",
+    "OpenDPNoise",
+    "Posterior",
+    "Prior",
+    "RegressionSchema",
+    "Release",
+    "SeededNoise",
+    "accounting",
+    "regression_statistics",
+    "sample",
+    "sensitivity",
+]
+
+_HOMES = {
+    "MECHANISMS": "mechanisms",
+    "SAMPLERS": "samplers.registry",
+    "Bounds": "bounds",
+    "Continuous": "schema",
+    "Factor": "schema",
+    "GaussianMechanism": "mechanisms",
+    "LaplaceMechanism": "mechanisms",
+    "NoiseSource": "noise",
+    "OpenDPNoise": "noise",
+    "Posterior": "posterior",
+    "Prior": "priors",
+    "RegressionSchema": "schema",
+    "Release": "release",
+    "SeededNoise": "noise",
+    "regression_statistics": "statistics",
+    "sample": "samplers.driver",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are loaded when they are used, so that a command that needs none of them starts at once."""
+    if name in ("accounting", "sensitivity"):
+        return import_module(f"dpbayes_core.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dpbayes_core' has no attribute {name!r}")
+    return getattr(import_module(f"dpbayes_core.{_HOMES[name]}"), name)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_core.api_reference import api_reference
 from tests.support.command import ROOT, clean_environment
 
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
@@ -45,6 +47,17 @@ def test_the_commands_of_a_document_do_what_it_says(document: Path, tmp_path: Pa
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.name)
+def test_the_python_of_a_document_runs(document: Path) -> None:
+    for example in PYTHON.findall(document.read_text()):
+        exec(compile(example, str(document), "exec"), {})
+
+
+def test_the_python_reference_is_that_of_the_code() -> None:
+    stored = (ROOT / "docs" / "api.md").read_text()
+    assert stored == api_reference(), "run: python -m dpbayes_core.api_reference > docs/api.md"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.name)
