@@ -1,0 +1,210 @@
+"""The collapsed sampler against posteriors computed without it: quadrature, importance sampling, no noise at all."""
+
+from dataclasses import replace
+from math import lgamma
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpbayes_core.posterior import Posterior
+from dpbayes_core.priors import Prior
+from dpbayes_core.release import Release
+from dpbayes_core.samplers import sample
+from dpbayes_core.schema import RegressionSchema
+from tests.support.regressions import (
+    JOB,
+    SEX,
+    encoded,
+    entries_of,
+    example,
+    mechanism,
+    moments_of,
+    regression_draws,
+    released,
+    schema_of,
+)
+
+Floats = NDArray[np.float64]
+
+PRIOR = Prior(
+    mean_weight=0.5,
+    scatter=0.3,
+    extra_degrees=3.0,
+    intercept_sd=1.5,
+    coefficient_sd=1.5,
+    noise_shape=3.0,
+    noise_scale=0.3,
+)
+
+
+def regressed(known: Floats, theta: Floats, sigma: Floats, rows: int, generator: np.random.Generator) -> Floats:
+    """Second moments of known variables and one more that is regressed on them: exact for any law of the known."""
+    size = known.shape[-1]
+    root = np.linalg.cholesky(known)
+    cross = (known @ theta[..., None])[..., 0]
+    cross += sigma[:, None] * (root @ generator.standard_normal((len(sigma), size, 1)))[..., 0]
+    squares = np.einsum("ti,ti->t", cross, np.linalg.solve(known, cross[..., None])[..., 0])
+    squares += sigma**2 * generator.chisquare(rows - size, len(sigma))
+    full = np.zeros((len(sigma), size + 1, size + 1))
+    full[:, :size, :size], full[:, size, :size], full[:, :size, size], full[:, size, size] = (
+        known,
+        cross,
+        cross,
+        squares,
+    )
+    return full
+
+
+def predictive(
+    schema: RegressionSchema, rows: int, count: int, generator: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Parameters (theta, sigma) and statistics from the prior: shares flat, then each variable given the former."""
+    levels = schema.m - 1 - sum(v.kind == "continuous" for v in schema.variables[:-1])
+    shares = generator.dirichlet(np.ones(levels + 1), count)[:, 1:]
+    known = np.zeros((count, levels + 1, levels + 1))
+    known[:, 0, 0] = 1
+    two_level = levels == 1
+    known[:, 0, 1:] = known[:, 1:, 0] = 2 * shares - 1 if two_level else shares
+    known[:, range(1, levels + 1), range(1, levels + 1)] = 1 if two_level else shares
+    known *= rows
+    for size in range(levels + 1, schema.m):
+        sigma = np.sqrt(PRIOR.scatter / 2 / generator.gamma(PRIOR.degrees(schema.d) / 2, size=count))
+        widths = np.array([PRIOR.mean_weight**-0.5, *[PRIOR.scatter**-0.5] * (size - 1)])
+        beta = sigma[:, None] * widths * generator.standard_normal((count, size))
+        known = regressed(known, beta, sigma, rows, generator)
+    theta, sigma = regression_draws(PRIOR, schema.d, count, generator)
+    return np.column_stack([theta, sigma]), regressed(known, theta, sigma, rows, generator)
+
+
+def by_importance(release: Release, count: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """Mean, sd and the Monte Carlo error of the mean of every parameter, in the user's units."""
+    schema = release.schema
+    parameters, statistics = predictive(schema, release.rows, count, generator)
+    rows, columns = np.array(schema.entries).T
+    logs = release.mechanism.log_density(np.array(release.values) - statistics[:, rows, columns]).sum(axis=1)
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    theta, sigma = schema.to_user_units(parameters[:, :-1], parameters[:, -1])
+    values = np.column_stack([theta, sigma])
+    mean = weights @ values
+    sd = np.sqrt(weights @ (values - mean) ** 2)
+    return mean, sd, np.sqrt((weights**2) @ (values - mean) ** 2)
+
+
+def agrees(posterior: Posterior, mean: Floats, sd: Floats, error: Floats) -> None:
+    for line, m, s, e in zip(posterior.summary(), mean, sd, error, strict=True):
+        both = np.hypot(e, line.sd / np.sqrt(line.ess_bulk))
+        assert e < 0.05 * s, "the comparison is too coarse to mean anything"
+        assert abs(line.mean - m) < 4.5 * both, line.name
+        assert abs(line.sd - s) < 4.5 * 2 * both, line.name  # heavier tails than a normal's: twice its error
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+@pytest.mark.parametrize("covariates", [("x",), (SEX,), (JOB,), (SEX, "x")], ids=["x", "two levels", "factor", "both"])
+def test_posteriors_agree_with_importance_sampling_from_the_prior(covariates: tuple[str], name: str) -> None:
+    schema = schema_of(*covariates)
+    release = example(schema, 30, name=name, scale=8.0, seed=5)
+    mean, sd, error = by_importance(release, 400_000, np.random.default_rng(6))
+    agrees(sample(release, PRIOR, draws=1500, seed=7), mean, sd, error)
+
+
+def test_the_comparison_with_importance_sampling_can_fail() -> None:
+    release = example(schema_of("x"), 30, name="laplace", scale=8.0, seed=5)
+    mean, sd, error = by_importance(release, 400_000, np.random.default_rng(6))
+    wrong = replace(release, mechanism=mechanism("laplace", 12.0, len(release.values)))
+    with pytest.raises(AssertionError):
+        agrees(sample(wrong, PRIOR, draws=1500, seed=7), mean, sd, error)
+
+
+def by_quadrature(release: Release, posterior: Posterior) -> tuple[Floats, Floats]:
+    """Mean and sd of theta by the trapezoid rule over all five moments; the draws only place the grid."""
+    n, prior, m = release.rows, PRIOR, 2
+    draws = np.stack([values.ravel() for values in posterior.latent.values()], axis=1) / n
+    centre, spread = rotated(draws).mean(axis=0), np.linalg.cholesky(np.cov(rotated(draws).T))
+    steps = np.linspace(-6.0, 6.0, 17)
+    grid = np.stack(np.meshgrid(*[steps] * 5, indexing="ij"), axis=-1).reshape(-1, 5)
+    grid = grid[(grid**2).sum(axis=1) < 50]
+    moments, jacobian = unrotated(centre + grid @ spread.T)
+    residual = np.array(release.values) - n * moments[:, *np.array(release.schema.entries).T]
+    full = n * moments
+    k_zero, m_zero = prior.normal_matrix(1), prior.response_matrix(1)
+    scatter = full[:, 1:, 1:] - full[:, 1:, :1] * full[:, :1, 1:] / n
+    logs = jacobian + release.mechanism.log_density(residual).sum(axis=1)
+    logs += (n - m - 2) / 2 * np.linalg.slogdet(scatter)[1]
+    logs -= (prior.degrees(1) + n) / 2 * np.linalg.slogdet(k_zero + full[:, :2, :2])[1]
+    shape = prior.noise_shape + n / 2
+    precision = m_zero[:2, :2] + full[:, :2, :2]
+    logs += (shape - 0.5) * np.linalg.slogdet(precision)[1] - shape * np.linalg.slogdet(m_zero + full)[1]
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    theta = np.linalg.solve(precision, full[:, :2, 2:])[..., 0]
+    scale = (np.linalg.det(m_zero + full) / np.linalg.det(precision)) / 2
+    inside = scale[:, None] / (shape - 1) * np.diagonal(np.linalg.inv(precision), axis1=1, axis2=2)
+    sigma = np.sqrt(scale) * np.exp(lgamma(shape - 0.5) - lgamma(shape))
+    mean = weights @ np.column_stack([theta, sigma])
+    second = weights @ np.column_stack([inside + theta**2, scale / (shape - 1)])
+    return mean, np.sqrt(second - mean**2)
+
+
+def rotated(entries: Floats) -> Floats:
+    """Means, log sds and slope of moments / n given as x, y, xx, xy, yy."""
+    x, y, xx, xy, yy = entries.T
+    slope = (xy - x * y) / (xx - x * x)
+    rest = yy - y * y - slope * (xy - x * y)
+    return np.column_stack([x, y, np.log(xx - x * x) / 2, slope, np.log(rest) / 2])
+
+
+def unrotated(points: Floats) -> tuple[Floats, Floats]:
+    """The inverse of `rotated`, with the log Jacobian of the centred moments."""
+    x, y, first, slope, second = points.T
+    xx, rest = np.exp(2 * first), np.exp(2 * second)
+    full = np.ones((len(points), 3, 3))
+    full[:, 0, 1] = full[:, 1, 0] = x
+    full[:, 0, 2] = full[:, 2, 0] = y
+    full[:, 1, 1] = xx + x * x
+    full[:, 1, 2] = full[:, 2, 1] = slope * xx + x * y
+    full[:, 2, 2] = slope**2 * xx + rest + y * y
+    return full, 4 * first + 2 * second
+
+
+def test_the_posterior_agrees_with_quadrature() -> None:
+    release = example(schema_of("x"), 150, scale=4.0, seed=2)
+    posterior = sample(release, PRIOR, draws=4000, seed=3)
+    mean, sd = by_quadrature(release, posterior)
+    for line, m, s in zip(posterior.summary(), mean, sd, strict=True):
+        error = s / np.sqrt(line.ess_bulk)
+        assert abs(line.mean - m) < 4 * error, line.name
+        assert abs(line.sd - s) < 6 * error, line.name
+
+
+def test_the_quadrature_check_can_fail() -> None:
+    release = example(schema_of("x"), 150, scale=4.0, seed=2)
+    posterior = sample(replace(release, mechanism=mechanism("gaussian", 6.0, 5)), PRIOR, draws=4000, seed=3)
+    mean, sd = by_quadrature(release, posterior)
+    lines = posterior.summary()
+    assert any(abs(line.sd - s) > 6 * s / np.sqrt(line.ess_bulk) for line, s in zip(lines, sd, strict=True)), mean
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+def test_without_noise_the_posterior_is_the_conjugate_one(name: str) -> None:
+    schema = schema_of("x", SEX, "z", JOB)
+    generator = np.random.default_rng(8)
+    covariates = encoded(schema, 400, generator)
+    moments = moments_of(covariates, 0.3 * generator.standard_normal(schema.m), 0.25, generator)
+    release = released(schema, moments, mechanism(name, 1e-4, len(schema.entries)), generator)
+    full = PRIOR.response_matrix(schema.d) + moments
+    theta = np.linalg.solve(full[:-1, :-1], full[:-1, -1])
+    shape, scale = PRIOR.noise_shape + 200, (full[-1, -1] - full[-1, :-1] @ theta) / 2
+    sd = np.sqrt(scale / (shape - 1) * np.diag(np.linalg.inv(full[:-1, :-1])))
+    draws = sample(release, PRIOR, draws=2500, seed=9, sampler="collapsed")
+    user, sigma = schema.to_user_units(theta, np.sqrt(scale) * np.exp(lgamma(shape - 0.5) - lgamma(shape)))
+    assert draws.converged
+    for line, expected in zip(draws.summary(), [*user, sigma], strict=True):
+        assert abs(line.mean - expected) < 4.5 * line.sd / np.sqrt(line.ess_bulk), line.name
+    slopes = [line for line in draws.summary() if line.name in ("x", "z")]
+    for line, expected in zip(slopes, sd[[1, 3]], strict=True):
+        assert line.sd == pytest.approx(expected, rel=0.05)
+    exact = entries_of(schema, moments)
+    for place, values in enumerate(draws.latent.values()):
+        assert abs(values.mean() - exact[place]) < 0.01

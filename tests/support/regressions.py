@@ -1,0 +1,113 @@
+"""Made-up regressions: exact statistics of simulated rows, and releases of them with seeded noise of a chosen scale."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
+from dpbayes_core.priors import Prior
+from dpbayes_core.release import Release
+from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
+
+Floats = NDArray[np.float64]
+
+UNIT = Bounds(-1.0, 1.0)
+SEX = Factor("sex", ("f", "m"))
+REGION = Factor("region", ("n", "s", "e", "w"))
+JOB = Factor("job", ("a", "b", "c"))
+
+
+def schema_of(*covariates: Covariate | str) -> RegressionSchema:
+    """A regression of y, every continuous column already in [-1, 1]."""
+    return RegressionSchema(
+        Continuous("y", UNIT), tuple(Continuous(c, UNIT) if isinstance(c, str) else c for c in covariates)
+    )
+
+
+def mechanism(name: str, scale: float, entries: int) -> Mechanism:
+    """A real mechanism whose noise has this scale."""
+    if name == "laplace":
+        return LaplaceMechanism(epsilon=1.0, sensitivity=scale, sensitivity_l2=scale, grid=30, entries=entries)
+    return GaussianMechanism(rho=0.5, sensitivity=scale, weights=(1.0,) * entries, grid=30)
+
+
+def entries_of(schema: RegressionSchema, moments: Floats) -> Floats:
+    """The released entries of full second moments."""
+    rows, columns = np.array(schema.entries).T
+    return moments[rows, columns]
+
+
+def released(
+    schema: RegressionSchema, moments: Floats, told: Mechanism, generator: np.random.Generator, *, wrong: float = 1.0
+) -> Release:
+    """Exact moments with seeded noise, `wrong` times the scale that the release tells."""
+    exact, rows = entries_of(schema, moments), round(moments[0, 0])
+    draw = generator.laplace if told.name == "laplace" else generator.normal
+    noisy = exact + wrong * told.scales * draw(size=exact.size)
+    return Release(
+        schema=schema, neighbours="replace-one", rows=rows, mechanism=told, values=tuple(float(v) for v in noisy)
+    )
+
+
+def encoded(schema: RegressionSchema, rows: int, generator: np.random.Generator) -> Floats:
+    """Rows of (1, x): normal covariates, uneven levels."""
+    columns: list[Any] = [np.ones(rows)]
+    for covariate in schema.covariates:
+        if isinstance(covariate, Continuous):
+            columns.append(generator.normal(0.1, 0.35, rows))
+            continue
+        size = len(covariate.levels)
+        codes = generator.choice(size, rows, p=np.arange(size, 0, -1) / (size * (size + 1) / 2))
+        columns += [2.0 * codes - 1] if size == 2 else [(codes == level) * 1.0 for level in range(1, size)]
+    return np.stack(columns, axis=1)
+
+
+def moments_of(
+    covariates: Floats, theta: Sequence[float] | Floats, sigma: float, generator: np.random.Generator
+) -> Floats:
+    """Second moments of (1, x, y), y drawn from the regression."""
+    response = covariates @ np.asarray(theta) + sigma * generator.standard_normal(len(covariates))
+    rows = np.column_stack([covariates, response])
+    return rows.T @ rows
+
+
+def example(
+    schema: RegressionSchema, rows: int, *, name: str = "gaussian", scale: float = 10.0, seed: int = 1
+) -> Release:
+    """A release of simulated rows with modest coefficients."""
+    generator = np.random.default_rng(seed)
+    covariates = encoded(schema, rows, generator)
+    theta = 0.2 * generator.standard_normal(covariates.shape[1])
+    moments = moments_of(covariates, theta, 0.25, generator)
+    return released(schema, moments, mechanism(name, scale, len(schema.entries)), generator)
+
+
+@dataclass(frozen=True)
+class Truths:
+    """Parameters drawn from the prior, one a row: the regression, then mean and Cholesky factor of the covariates."""
+
+    theta: Floats
+    sigma: Floats
+    mean: Floats
+    root: Floats
+
+
+def prior_draws(prior: Prior, d: int, count: int, generator: np.random.Generator) -> Truths:
+    """Exact draws of everything the model has."""
+    bartlett = np.tril(generator.standard_normal((count, d, d)), -1)
+    bartlett[:, range(d), range(d)] = np.sqrt(generator.chisquare(prior.degrees(d) - np.arange(d), (count, d)))
+    root = np.linalg.cholesky(np.linalg.inv(bartlett @ bartlett.transpose(0, 2, 1) / prior.scatter))
+    mean = (root @ generator.standard_normal((count, d, 1)))[..., 0] / np.sqrt(prior.mean_weight)
+    theta, sigma = regression_draws(prior, d, count, generator)
+    return Truths(theta, sigma, mean, root)
+
+
+def regression_draws(prior: Prior, d: int, count: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
+    """Exact draws of (theta, sigma)."""
+    sigma = np.sqrt(prior.noise_scale / generator.gamma(prior.noise_shape, size=count))
+    widths = np.array([prior.intercept_sd, *[prior.coefficient_sd] * d])
+    return sigma[:, None] * widths * generator.standard_normal((count, d + 1)), sigma
