@@ -1,13 +1,17 @@
-"""Real databases for every test that asks for one."""
+"""Quiet orchestration, and real databases for every test that asks for one."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from flows.environment import ALWAYS
 from tests.support.parts import missing
 from tests.support.postgres import Server, binaries, new_folder
+
+os.environ.update(ALWAYS, PREFECT_LOGGING_LEVEL="CRITICAL")  # read when Prefect is imported
 
 DATABASES = ("sqlite", "postgresql")
 

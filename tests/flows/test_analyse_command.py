@@ -29,7 +29,16 @@ def test_a_posterior_is_archived_with_its_report_and_spends_nothing(released: De
     document = analyse(released)
     analysis = document["analyses"][0]
     assert document.keys() >= {"study", "period", "analyses"}
-    assert analysis.keys() >= {"analysis", "status", "calibrated", "caveat", "sampler", "coefficients", "seconds", "crate"}
+    assert analysis.keys() >= {
+        "analysis",
+        "status",
+        "calibrated",
+        "caveat",
+        "sampler",
+        "coefficients",
+        "seconds",
+        "crate",
+    }
     assert analysis["status"] == "converged"
     assert analysis["sampler"] == "collapsed"
     names = [row["name"] for row in analysis["coefficients"]]

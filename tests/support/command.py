@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-DPBAYES = [sys.executable, "-m", "flows"]
+DPBAYES = [str(Path(sys.executable).parent / "dpbayes")]
 ROOT = Path(__file__).parent.parent.parent
 
 
