@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.console import Console, guarded
+from flows.ledger_cli import ledger_app
 
 app = typer.Typer(
     name="dpbayes",
@@ -17,7 +18,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 2 study or arguments wrong, 3 refused by the budget, 4 table's shape differs, "
     "5 integrity failure, 6 archived but not converged, 1 anything else.",
 )
-ledger_app = typer.Typer(no_args_is_help=True, help="The privacy budget: open it, look at it.")
 app.add_typer(ledger_app, name="ledger")
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
@@ -116,33 +116,18 @@ def run(study: StudyFile, period: PeriodName, json: AsJson = False, debug: Debug
 def audit(
     near: Near = Path(),
     crate: Annotated[Path | None, typer.Option(help="Audit one crate alone, without ledger or home.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Audit an exported ledger, or the anchors of an archive, without the home.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="The fingerprint of the public key you trust.")] = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Recompute everything offline: chain, totals against caps, anchors, release bytes, signatures, crates."""
     with guarded(Console(json), debug) as console:
-        from flows.audit import run_audit
+        from flows.audit import audit_ledger, run_audit
 
-        console.show_audit(run_audit(near, crate, key))
-
-
-@ledger_app.command("create")
-def ledger_create(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None:
-    """Make a home beside the study file, with keys and an empty ledger, and open the study's account."""
-    with guarded(Console(json), debug) as console:
-        from flows.scaffold import create_ledger
-
-        console.show_ledger(create_ledger(study))
-
-
-@ledger_app.command("show")
-def ledger_show(near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
-    """Accounts, caps, what was spent and what remains."""
-    with guarded(Console(json), debug) as console:
-        from flows.check import show_ledger
-
-        console.show_ledger(show_ledger(near))
+        console.show_audit(run_audit(near, crate, key) if ledger is None else audit_ledger(near, ledger, key))
 
 
 def main() -> None:

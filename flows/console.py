@@ -62,9 +62,6 @@ class Console:
     def show_release(self, document: Mapping[str, Any]) -> None:
         self.show(document, tables.release)
 
-    def show_ledger(self, document: Mapping[str, Any]) -> None:
-        self.show(document, tables.ledger)
-
     def show_analyse(self, document: Mapping[str, Any]) -> None:
         self.show(document, tables.analyse)
         _exit_unless_converged(document["analyses"])

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
 from storage.archive import Archive
-from storage.signatures import Signer, public_key_name, read_public_key, verify_stored
+from storage.signatures import Signer, public_key_name, read_public_key, signers_of, verify_stored
 
 ANCHOR_TYPE = "application/vnd.dpbayes.ledger-entry+json"
 """The payload type of an anchor: the ledger entry's record as canonical JSON."""
@@ -47,12 +47,14 @@ class Anchors:
         self._archive = archive
         self._signer = signer
 
-    def write(self, record: Record) -> None:
+    def write(self, record: Record, *, cosigner: Signer | None = None) -> None:
         """Sign and store an entry's record; the same record again changes nothing, another one is refused."""
         if self._signer is None:
             raise DpbayesError("cannot write an anchor: these anchors were opened without a key. Open the home's own.")
         seq: int = record["seq"]
         envelope = self._signer.sign(ANCHOR_TYPE, canonical_json(record))
+        if cosigner is not None:
+            envelope["signatures"] += cosigner.sign(ANCHOR_TYPE, canonical_json(record))["signatures"]
         try:
             self._archive.write_once(anchor_name(seq), canonical_json(envelope))
         except IntegrityFailure:
@@ -68,7 +70,7 @@ class Anchors:
 
     def newest(self) -> int:
         """The highest anchored number, by name alone; 0 where nothing is anchored."""
-        return max(self._numbers(), default=0)
+        return max(self.numbers(), default=0)
 
     def check_newest(self, entry_at: Callable[[int], Recorded | None]) -> None:
         """Refuse a ledger that is not the one last anchored; the chain ties every earlier entry to that one."""
@@ -92,29 +94,42 @@ class Anchors:
             raise IntegrityFailure(f"cannot trust {name}: it is the anchor of another entry. Restore it from a copy.")
         return record
 
+    def signatures(self, seq: int) -> list[dict[str, str]]:
+        """The signatures on one anchor, as they stand."""
+        return list(self._envelope(seq)["signatures"])
+
+    def signers(self, seq: int, keys: Mapping[str, bytes]) -> frozenset[str]:
+        """Which of the keys signed one anchor."""
+        return signers_of(self._envelope(seq), keys, ANCHOR_TYPE)
+
+    def _envelope(self, seq: int) -> dict[str, Any]:
+        return json.loads(self._archive.read(anchor_name(seq)))
+
     def read_all(self, trusted: Mapping[str, bytes]) -> list[dict[str, Any]]:
         """Every verified record, in the ledger's order."""
-        return [self.read(seq, trusted) for seq in self._numbers()]
+        return [self.read(seq, trusted) for seq in self.numbers()]
 
     def missing(self, entries: Sequence[Record]) -> list[Record]:
         """Entries without an anchor: a run was killed after its commit, and the caller writes them now."""
-        anchored = set(self._numbers())
+        anchored = set(self.numbers())
         return [entry for entry in entries if entry["seq"] not in anchored]
 
     def unanchored(self, head: int) -> list[int]:
         """The numbers up to a ledger's last that have no anchor: of killed runs, not always the newest ones."""
-        anchored = set(self._numbers())
+        anchored = set(self.numbers())
         return [seq for seq in range(1, head + 1) if seq not in anchored]
 
     def check(self, entries: Sequence[Record], trusted: Mapping[str, bytes]) -> list[Check]:
         """What an audit asks: anchors are genuine, the ledger holds every anchored entry, none was left out."""
         records: dict[int, dict[str, Any]] = {}
         forged: list[str] = []
-        for seq in self._numbers():
+        retired = retirements(entries)
+        for seq in self.numbers():
+            in_force = {name: key for name, key in trusted.items() if seq <= retired.get(name, seq)}
             try:
-                records[seq] = self.read(seq, trusted)
+                records[seq] = self.read(seq, in_force)
             except IntegrityFailure as failure:
-                forged.append(str(failure))
+                forged.append(str(failure) if in_force == trusted else f"{failure} A retired key does not count here.")
         return [_genuine(forged, records), _held(records, entries), _complete(self.missing(entries), entries)]
 
     def publish_key(self) -> None:
@@ -128,9 +143,20 @@ class Anchors:
         """Fingerprint to public key of every published key: trust only those whose fingerprint you know."""
         return dict(read_public_key(self._archive.read(name)) for name in self._archive.list(_KEYS))
 
-    def _numbers(self) -> list[int]:
+    def numbers(self) -> list[int]:
+        """What is anchored, by name alone."""
         found = (re.fullmatch(r"anchors/(\d{9,})\.json", name) for name in self._archive.list("anchors"))
         return sorted(int(match[1]) for match in found if match)
+
+
+def retirements(entries: Sequence[Record]) -> dict[str, int]:
+    """The last entry that each retired key may have signed: the one that retired it."""
+    found: dict[str, int] = {}
+    for entry in entries:
+        retired = entry["payload"].get("retires") if entry["kind"] == "key" else None
+        if isinstance(retired, str):
+            found.setdefault(retired, entry["seq"])
+    return found
 
 
 _KEYS = "keys"

@@ -1,16 +1,18 @@
 """The ledger and its anchors, opened together: neither may be believed, or written, without the other."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpbayes_core.errors import LedgerMissing
+from dpbayes_core.errors import IntegrityFailure, LedgerMissing
 from storage.anchors import Anchors
 from storage.archive import Archive
 from storage.home import Home
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
+from storage.rotation import next_signer, pending_key, take_over
+from storage.signatures import Signer
 
 
 @dataclass(frozen=True)
@@ -19,54 +21,94 @@ class Books:
 
     home: Home
     ledger: Ledger
-    anchors: Anchors
     archive: Archive
 
     @classmethod
     @contextmanager
-    def open(cls, near: str | Path) -> Iterator["Books"]:
+    def open(cls, near: str | Path) -> Generator["Books"]:
         """The books of the home near a study; a ledger that lacks an anchored entry is refused."""
         home = Home.find(Path(near))
-        with Ledger.open(home.ledger_url) as ledger:
-            books = cls._over(home, ledger)
+        with open_ledger(home) as ledger:
+            books = cls(home, ledger, home.archive())
             books.settle()
             yield books
 
     @classmethod
     @contextmanager
-    def create(cls, home: Home, stamp: Stamp) -> Iterator["Books"]:
+    def create(cls, home: Home, stamp: Stamp) -> Generator["Books"]:
         """New books, or those that stand in the home already."""
         if _stands(home):
             with cls.open(home.folder) as books:
                 yield books
             return
         with Ledger.create(home.ledger_url, stamp, public_key=home.signer().fingerprint) as ledger:
-            books = cls._over(home, ledger)
+            books = cls(home, ledger, home.archive())
             books.anchors.publish_key()
             books.settle()
             yield books
 
-    @classmethod
-    def _over(cls, home: Home, ledger: Ledger) -> "Books":
-        archive = home.archive()
-        return cls(home, ledger, Anchors(archive, home.signer()), archive)
+    @property
+    def anchors(self) -> Anchors:
+        """The anchors with the present key, read anew: another process may have changed it meanwhile."""
+        return Anchors(self.archive, self.home.signer())
 
     def settle(self) -> None:
-        """Check the newest anchor against the ledger, then write the anchors that killed runs left out."""
-        self.anchors.check_newest(self.ledger.entry_at)
-        for seq in self.anchors.unanchored(self.ledger.head.seq):
+        """Check the newest anchor against the ledger, then finish what killed runs left: anchors, a change of key."""
+        anchors = self.anchors
+        anchors.check_newest(self.ledger.entry_at)
+        for seq in anchors.unanchored(self.ledger.head.seq):
             entry = self.ledger.entry_at(seq)
             if entry is not None:
                 self.anchor(entry)
+        if (pending := pending_key(self.home.keys)) and self.ledger.key_entry(pending):
+            self._install(pending)
 
     def anchor(self, entry: Entry) -> None:
         """Sign `entry` and keep it outside the database; again, it changes nothing."""
-        self.anchors.write(entry.to_record())
+        anchors = Anchors(self.archive, self._signer_of(entry))
+        changes = entry.kind == "key" and entry.payload["public_key"] == pending_key(self.home.keys)
+        # the new key signs beside the old one: it proves that it is there, and leads an auditor back to the old one
+        anchors.write(entry.to_record(), cosigner=next_signer(self.home.keys) if changes else None)
+
+    def rotate_key(self, *, reason: str, stamp: Stamp) -> Entry:
+        """Sign with a new key from here on; the entry that says so is the last one that the old key anchors."""
+        retires = self.home.signer().fingerprint
+        entry = self.ledger.rotate_key(
+            next_signer(self.home.keys).fingerprint, retires=retires, reason=reason, stamp=stamp
+        )
+        self.settle()
+        return entry
+
+    def _signer_of(self, entry: Entry) -> Signer:
+        """The key in force when the entry was written."""
+        signer = self.home.signer()
+        retired = self.ledger.retirement(signer.fingerprint)
+        if retired is None or entry.seq <= retired.seq:
+            return signer
+        return self._install(retired.payload["public_key"])
+
+    def _install(self, fingerprint: str) -> Signer:
+        """Publish the key that the ledger names and let it sign."""
+        if pending_key(self.home.keys) == fingerprint:
+            Anchors(self.archive, next_signer(self.home.keys)).publish_key()
+        return take_over(self.home.keys, fingerprint)
+
+
+def open_ledger(home: Home) -> Ledger:
+    """The home's ledger; one that is gone while its anchors stand is no new beginning."""
+    try:
+        return Ledger.open(home.ledger_url)
+    except LedgerMissing:
+        if not Anchors(home.archive(), None).newest():
+            raise
+    raise IntegrityFailure(
+        "cannot open the ledger: its database is gone and its anchors stand. Run `dpbayes ledger recover`."
+    )
 
 
 def _stands(home: Home) -> bool:
     try:
-        Ledger.open(home.ledger_url).dispose()
+        open_ledger(home).dispose()
     except LedgerMissing:
         return False
     return True

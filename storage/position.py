@@ -6,12 +6,12 @@ from pathlib import Path
 
 from dpbayes_core.errors import LedgerMissing
 from storage.anchors import Anchors
+from storage.books import open_ledger
 from storage.home import Home
 from storage.ledger.accounts import admit, standing, total_of
 from storage.ledger.caps import NOTHING, Scope, Tally
 from storage.ledger.charging import closing_key, matching
 from storage.ledger.entries import Entry
-from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page, Store
 
@@ -72,7 +72,7 @@ def _ledger_near(study: Path) -> str | None:
     """The address of a ledger that is the one last anchored; None where there is none."""
     try:
         home = Home.find(study)
-        with Ledger.open(home.ledger_url) as ledger:
+        with open_ledger(home) as ledger:
             # not `Books.open`: it would write the anchors that a killed run left out
             Anchors(home.archive(), home.signer()).check_newest(ledger.entry_at)
         return home.ledger_url

@@ -39,6 +39,13 @@ def read_public_key(pem: bytes) -> tuple[str, bytes]:
     return fingerprint_of(raw), raw
 
 
+def encode_public_key(raw: bytes) -> bytes:
+    """The PEM form of 32 raw bytes."""
+    return Ed25519PublicKey.from_public_bytes(raw).public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
 def trusted_keys(folder: Path) -> dict[str, bytes]:
     """Fingerprint to public key, for every present and past key of a keys folder."""
     return dict(read_public_key(path.read_bytes()) for path in sorted((folder / PUBLIC_KEYS).glob("*.pem")))
@@ -67,20 +74,25 @@ class Signer:
         sweep(folder)
         if trusted_keys(folder) and not (folder / PRIVATE_KEY).exists():
             raise IntegrityFailure(f"cannot make a new key: {folder} lost its private key. Restore it from a copy.")
+        return cls.make(folder, PRIVATE_KEY)
+
+    @classmethod
+    def make(cls, folder: Path, name: str) -> "Signer":
+        """A new private key of that name, its public key trusted from now on; a key that stands there is kept."""
         private = Ed25519PrivateKey.generate().private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        _keep(folder / PRIVATE_KEY, private, scratch=folder)
-        signer = cls.load(folder)
+        _keep(folder / name, private, scratch=folder)
+        signer = cls.load(folder, name)
         make_folder(folder / PUBLIC_KEYS, mode=0o700)
         place = folder / PUBLIC_KEYS / public_key_name(signer.fingerprint)
         _keep(place, signer.export_public_key(), scratch=folder)
         return signer
 
     @classmethod
-    def load(cls, folder: Path) -> "Signer":
+    def load(cls, folder: Path, name: str = PRIVATE_KEY) -> "Signer":
         """Open the present key of a keys folder, which must be closed to other users."""
-        path = folder / PRIVATE_KEY
+        path = folder / name
         if not path.is_file():
             raise IntegrityFailure(f"cannot sign: {path} is missing. Restore the keys folder from a copy.")
         require_private(folder)
@@ -95,23 +107,24 @@ class Signer:
 
     def export_public_key(self) -> bytes:
         """The public key in PEM form, for auditors."""
-        return self._private.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        return encode_public_key(self.public_key)
 
     def sign(self, payload_type: str, payload: bytes) -> dict[str, Any]:
         """A DSSE v1 envelope around the payload."""
         signature = self._private.sign(pre_authentication(payload_type, payload))
-        return {
-            "payload": base64.b64encode(payload).decode(),
-            "payloadType": payload_type,
-            "signatures": [{"keyid": self.fingerprint, "sig": base64.b64encode(signature).decode()}],
-        }
+        signed = {"keyid": self.fingerprint, "sig": base64.b64encode(signature).decode()}
+        return enveloped(payload_type, payload, [signed])
 
 
 def public_key_name(fingerprint: str) -> str:
     """The file name of a public key."""
     return f"{fingerprint.removeprefix('SHA256:')}.pem"
+
+
+def enveloped(payload_type: str, payload: bytes, signatures: Sequence[Any]) -> dict[str, Any]:
+    """A DSSE v1 envelope with the signatures that somebody made."""
+    encoded = base64.b64encode(payload).decode()
+    return {"payload": encoded, "payloadType": payload_type, "signatures": list(signatures)}
 
 
 def pre_authentication(payload_type: str, payload: bytes) -> bytes:
@@ -147,17 +160,34 @@ def verify(
     return payload
 
 
+def signers_of(envelope: Mapping[str, Any], keys: Mapping[str, bytes], payload_type: str) -> frozenset[str]:
+    """The keys whose signature on the envelope holds."""
+    found: set[str] = set()
+    for name, key in keys.items():
+        try:
+            verify(envelope, {name: key}, payload_type=payload_type)
+        except IntegrityFailure:
+            continue
+        found.add(name)
+    return frozenset(found)
+
+
 def verify_stored(data: bytes, trusted: Mapping[str, bytes], *, payload_type: str, thing: str) -> bytes:
-    """`verify` for a stored file, which must also be canonical JSON of exactly the DSSE fields: no byte is free."""
+    """`verify` for a stored file: canonical JSON of exactly the DSSE fields, all signatures good. No byte is free."""
+    fields: list[set[str]] = []
     try:
         envelope: Any = json.loads(data)
-        fields = [set(envelope), *(set(each) for each in envelope["signatures"])]
-        sound = canonical_json(envelope) == data and fields == [_FIELDS, _SIGNATURE_FIELDS]
+        fields = [set(each) for each in envelope["signatures"]]
+        sound = canonical_json(envelope) == data and set(envelope) == _FIELDS
+        sound = sound and bool(fields) and all(each == _SIGNATURE_FIELDS for each in fields)
     except (ValueError, TypeError, KeyError, RecursionError):
         sound, envelope = False, {}
     if not sound:
         raise IntegrityFailure(f"cannot trust {thing}: it is not the file that was written. Restore it from a copy.")
-    return verify(envelope, trusted, payload_type=payload_type, thing=thing)
+    payload = verify(envelope, trusted, payload_type=payload_type, thing=thing)
+    if len(signers_of(envelope, trusted, payload_type)) != len(fields):
+        raise IntegrityFailure(f"cannot trust {thing}: one of its signatures does not match. Restore it from a copy.")
+    return payload
 
 
 def statement(subjects: Sequence[Mapping[str, str]], predicate_type: str, predicate: Mapping[str, Any]) -> bytes:

@@ -101,6 +101,19 @@ class Ledger:
         """The entry that withdrew a release, if one did."""
         return self.find(act_key("withdraw", key))
 
+    def key_entry(self, public_key: str) -> Entry | None:
+        """The entry that made a key sign, if one did."""
+        return self.find(act_key("key", public_key))
+
+    def retirement(self, public_key: str) -> Entry | None:
+        """The entry that retired a signing key, if one did."""
+        return next((each for each in self.key_entries() if each.payload.get("retires") == public_key), None)
+
+    def key_entries(self) -> list[Entry]:
+        """Every change of the signing key."""
+        with self._store.snapshot() as page:
+            return page.of_kind("key")
+
     def count(self, kind: str) -> int:
         """How many entries of a kind there are, such as charges."""
         with self._store.snapshot() as page:
@@ -211,11 +224,12 @@ class Ledger:
             key = act_key("note", str(1 if last is None else last.seq + 1))
             return page.append("note", key, _act({}, text, stamp))
 
-    def rotate_key(self, public_key: str, *, reason: str, stamp: Stamp) -> Entry:
-        """Record the public key that signs from here on."""
+    def rotate_key(self, public_key: str, *, retires: str, reason: str, stamp: Stamp) -> Entry:
+        """Record the public key that signs from here on, and the one that signs nothing after this entry."""
         with self._store.exclusive() as page:
             key = act_key("key", public_key)
-            return page.find(key) or page.append("key", key, _act({"public_key": public_key}, reason, stamp))
+            about = {"public_key": public_key, "retires": retires}
+            return page.find(key) or page.append("key", key, _act(about, reason, stamp))
 
 
 def _require_version(first: Entry | None) -> None:

@@ -159,4 +159,9 @@ class Request:
         return digest(self.definition)
 
     def _key(self, revision: int) -> str:
-        return canonical_json([self.study, self.release, self.period, self.holder, revision]).decode()
+        return release_key(self.study, self.release, self.period, self.holder, revision)
+
+
+def release_key(study: str, release: str, period: str, holder: str | None, revision: int) -> str:
+    """The unique name of a release in the ledger."""
+    return canonical_json([study, release, period, holder, revision]).decode()

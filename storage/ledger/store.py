@@ -67,16 +67,21 @@ class Page:
         wanted = (ENTRY.c.kind == "charge", ENTRY.c.account == account)
         return list(self._connection.scalars(select(ENTRY.c.period).where(*wanted).distinct().order_by(ENTRY.c.period)))
 
-    def count(self, kind: str) -> int:
-        """How many entries of a kind there are."""
-        return self._connection.scalar(select(func.count()).select_from(ENTRY).where(ENTRY.c.kind == kind)) or 0
+    def count(self, kind: str | None = None) -> int:
+        """How many entries there are, of a kind or at all."""
+        wanted = () if kind is None else (ENTRY.c.kind == kind,)
+        return self._connection.scalar(select(func.count()).select_from(ENTRY).where(*wanted)) or 0
 
     def append(self, kind: str, key: str, payload: Mapping[str, Any], release: bytes | None = None) -> Entry:
         """Write the next entry; only in an exclusive transaction."""
         entry = Entry.following(self.head(), kind=kind, key=key, payload=payload, release=release)
+        self.restore(entry)
+        return entry
+
+    def restore(self, entry: Entry) -> None:
+        """Write an entry as it stands; the database refuses one that does not follow the last."""
         record = entry.to_record() | {"payload": canonical_json(entry.payload).decode()} | entry.copies
         self._connection.execute(insert(ENTRY), record)
-        return entry
 
     def _last(self, *wanted: ColumnElement[bool]) -> Entry | None:
         query = select(ENTRY).where(*wanted).order_by(ENTRY.c.seq.desc()).limit(1)
@@ -128,11 +133,14 @@ class Store:
         with plain_failures(), self._dialect.snapshot(self.engine) as connection:
             yield Page(connection)
 
+    def has_table(self) -> bool:
+        """Whether the table was ever made."""
+        with plain_failures(), self._dialect.snapshot(self.engine) as connection:
+            return inspect(connection).has_table(ENTRY.name)
+
     def require_table(self) -> None:
         """Refuse a database without the table."""
-        with plain_failures(), self._dialect.snapshot(self.engine) as connection:
-            found = inspect(connection).has_table(ENTRY.name)
-        if not found:
+        if not self.has_table():
             raise LedgerMissing("cannot open the ledger: its table was never made. Run `dpbayes ledger create`.")
 
     def entries_after(self, seq: int) -> Iterator[Entry]:

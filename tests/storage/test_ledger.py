@@ -229,8 +229,8 @@ def test_a_raised_cap_admits_more_and_only_goes_up(ledger: Ledger) -> None:
 
 def test_notes_and_keys_are_entries(ledger: Ledger) -> None:
     assert ledger.note("held by hand", STAMP).key != ledger.note("held by hand", STAMP).key
-    rotated = ledger.rotate_key("abc", reason="yearly", stamp=STAMP)
-    assert ledger.rotate_key("abc", reason="yearly", stamp=STAMP) == rotated == ledger.head
+    rotated = ledger.rotate_key("abc", retires="xyz", reason="yearly", stamp=STAMP)
+    assert ledger.rotate_key("abc", retires="xyz", reason="yearly", stamp=STAMP) == rotated == ledger.head
 
 
 def test_order_is_by_number_when_a_clock_is_set_back(ledger: Ledger) -> None:

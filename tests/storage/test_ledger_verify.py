@@ -36,7 +36,7 @@ def fill(ledger: Ledger) -> None:
     ledger.close("employees", "2026-01", reason="published", stamp=STAMP)
     ledger.withdraw(charge.key, reason="superseded", stamp=STAMP)
     ledger.note("moved to another office", STAMP)
-    ledger.rotate_key("new public key", reason="yearly", stamp=STAMP)
+    ledger.rotate_key("new public key", retires="old public key", reason="yearly", stamp=STAMP)
 
 
 @pytest.fixture(scope="module")

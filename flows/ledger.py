@@ -1,0 +1,120 @@
+"""What people do to the ledger by hand: each act is one more entry with its actor and reason, anchored at once."""
+
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from dpbayes_core.errors import StudyInvalid
+from flows.documents import ledger_document
+from flows.launch import actor
+from storage.books import Books
+from storage.export import export
+from storage.home import Home
+from storage.ledger.entries import Entry, Stamp
+from storage.ledger.lines import line_of
+from storage.ledger.request import release_key
+from storage.recovery import recover
+from storage.rotation import pending_key
+from storage.study.load import load_study
+from tasks.software import stamp_of
+
+Document = dict[str, Any]
+SMALLEST, LARGEST = Decimal("1e-9"), Decimal("1e6")
+
+
+def raise_cap(study: Path, cap: str, limit: str, reason: str) -> Document:
+    """Lift a cap of the study's population for every later charge."""
+    declared, amount = load_study(study), _amount(limit)
+    return _act(
+        study,
+        lambda books, stamp: books.ledger.raise_cap(declared.population, cap, amount, reason=reason, stamp=stamp),
+    )
+
+
+def close_period(study: Path, period: str, reason: str) -> Document:
+    """Take no further charge for a period of the study's population."""
+    declared = load_study(study)
+    name = declared.parse_period(period).name
+    return _act(study, lambda books, stamp: books.ledger.close(declared.population, name, reason=reason, stamp=stamp))
+
+
+def withdraw_release(study: Path, release: str, period: str, revision: int, reason: str) -> Document:
+    """Mark a release of the study as withdrawn, also one that the study file no longer names."""
+    declared = load_study(study)
+    name = declared.parse_period(period).name
+    key = release_key(declared.study, release, name, None, revision)
+    return _act(study, lambda books, stamp: books.ledger.withdraw(key, reason=reason, stamp=stamp))
+
+
+def write_note(near: Path, text: str) -> Document:
+    """Write down something that happened."""
+    return _act(near, lambda books, stamp: books.ledger.note(text, stamp))
+
+
+def rotate_key(near: Path, reason: str) -> Document:
+    """Sign with a new key; the old one stays trusted for what it signed."""
+    pending = pending_key(Home.find(near).keys)
+
+    def rotate(books: Books, stamp: Stamp) -> Entry:
+        # opening the books has finished a change that was killed: then there is nothing left to do
+        killed = pending and books.ledger.key_entry(pending)
+        return killed or books.rotate_key(reason=reason, stamp=stamp)
+
+    document = _act(near, rotate)
+    return {**document, "fingerprint": Home.find(near).signer().fingerprint}
+
+
+def history(near: Path) -> Document:
+    """Every entry in few words."""
+    with Books.open(near) as books:
+        head = books.ledger.head
+        return {
+            "entries": [line_of(entry) for entry in books.ledger.entries()],
+            "head": {"seq": head.seq, "hash": head.hash},
+        }
+
+
+def export_ledger(near: Path, target: Path) -> Document:
+    """The whole ledger in one file."""
+    with Books.open(near) as books:
+        written = export(books, target)
+        return {"file": str(target), "entries": written, "fingerprint": books.home.signer().fingerprint}
+
+
+def recover_ledger(near: Path, *, set_aside: bool) -> Document:
+    """Rebuild from the anchors what the database lost, and put that on record."""
+    home = Home.find(near)
+    done = recover(home, set_aside=set_aside)
+    with Books.open(near) as books:
+        if done.restored:
+            books.ledger.note(
+                f"entries {done.first} to {done.last} were lost and written again from their anchors", stamp_of(actor())
+            )
+            books.settle()
+        return {
+            "restored": done.restored,
+            "first": done.first if done.restored else None,
+            "last": done.last if done.restored else None,
+            "set_aside": done.set_aside,
+            **ledger_document(books),
+        }
+
+
+def _act(near: Path, act: Callable[[Books, Stamp], Entry]) -> Document:
+    with Books.open(near) as books:
+        before = books.ledger.head.seq
+        entry = act(books, stamp_of(actor()))
+        books.settle()
+        status = "recorded" if entry.seq > before else "already-recorded"
+        return {"status": status, "entry": line_of(entry), **ledger_document(books)}
+
+
+def _amount(text: str) -> Decimal:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not (amount.is_finite() and SMALLEST <= amount <= LARGEST):
+        raise StudyInvalid("cannot raise the cap: the limit is no privacy loss. Write a number from 1e-9 to 1e6.")
+    return amount

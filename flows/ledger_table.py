@@ -1,0 +1,65 @@
+"""What was done to the ledger, as people read it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from flows.tables import line, out, shortened
+
+Document = Mapping[str, Any]
+
+MARKS = {"genesis": "dim", "key": "yellow", "raise": "yellow", "withdraw": "red", "charge": ""}
+
+
+def act(document: Document) -> None:
+    """The entry that was written."""
+    entry = document["entry"]
+    fresh = document["status"] == "recorded"
+    line(f"Entry {entry['seq']}: {seen(entry['what'])}." + ("" if fresh else " It stood there already."), "bold")
+    if "fingerprint" in document:
+        line(f"Give auditors the new fingerprint: {document['fingerprint']}")
+
+
+def history(document: Document) -> None:
+    """One line an entry, the oldest first."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for header in ("entry", "date", "actor", "kind", "what", "cost", "reason"):
+        table.add_column(header, justify="right" if header == "entry" else "left", overflow="fold")
+    for entry in document["entries"]:
+        words = (str(entry["seq"]), entry["date"], entry["actor"], entry["kind"], entry["what"])
+        row = (*words, cost(entry["cost"]), entry["reason"])
+        table.add_row(*(Text(seen(str(word or ""))) for word in row), style=MARKS.get(entry["kind"], ""))
+    out.print(table)
+
+
+def cost(readable: Document | None) -> str:
+    """What a charge cost, in the measures that the ledger adds up."""
+    if readable is None:
+        return ""
+    pure = "" if readable["epsilon"] is None else f"epsilon {readable['epsilon']}, "
+    return f"{pure}rho {readable['rho']}"
+
+
+def exported(document: Document) -> None:
+    """Where the file is, and how to check it."""
+    line(f"Wrote {document['entries']} entries to {shortened(document['file'])}.", "bold")
+    if document["file"].endswith(".json"):
+        line(f"Check it anywhere: dpbayes audit --ledger {document['file']} --key {document['fingerprint']}")
+
+
+def recovered(document: Document) -> None:
+    """What was lost and is back."""
+    if document["set_aside"]:
+        line(f"What stood there was moved to {shortened(document['set_aside'])}.")
+    if document["restored"]:
+        line(f"Entries {document['first']} to {document['last']} were written again from their anchors.", "bold")
+    else:
+        line("Nothing was lost: the ledger holds every anchored entry.", "bold")
+    line(f"{document['charges']} charges; head {document['head']['seq']} {document['head']['hash'][:16]}")
+
+
+def seen(text: str) -> str:
+    """Text from the ledger without what a terminal would obey."""
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -1,0 +1,124 @@
+"""The ledger in one file that an auditor can check with nothing else but a fingerprint, or a spreadsheet can open."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from storage.anchors import Anchors
+from storage.archive import Archive
+from storage.books import Books
+from storage.evidence import HEAD_TYPE, Evidence, signers_of_entry
+from storage.ledger.entries import Entry
+from storage.ledger.history import MALFORMED
+from storage.ledger.lines import spreadsheet
+from storage.signatures import encode_public_key, enveloped, read_public_key, signers_of
+
+FORMAT = "dpbayes ledger"
+VERSION = 1
+TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "hash": str,
+    "key": str,
+    "kind": str,
+    "payload": dict,
+    "prev_hash": str,
+    "release": (str, type(None)),
+    "seq": int,
+}
+"""The fields of an entry's record."""
+
+
+def export(books: Books, target: Path) -> int:
+    """Write the whole ledger, as JSON or CSV by the file's name; the number of entries written."""
+    lines = {".json": _json, ".csv": _csv}.get(target.suffix)
+    if lines is None:
+        raise StudyInvalid(f"cannot export to {target}: its name ends in neither .json nor .csv. Choose one that does.")
+    head = books.ledger.head
+    try:
+        with target.open("x", encoding="utf-8", newline="") as file:
+            file.writelines(lines(books, head))
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise StudyInvalid(f"cannot export to {target}: the file exists. Choose another name.") from None
+    except OSError as error:
+        with suppress(OSError):
+            target.unlink()
+        raise DpbayesError(f"cannot export to {target}: {error.strerror}. Choose another file.") from error
+    return head.seq
+
+
+def read_export(path: Path) -> Evidence:
+    """What an exported file holds."""
+    try:
+        document: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise StudyInvalid(f"cannot read {path}: {error.strerror}. Name an exported ledger.") from error
+    except (ValueError, RecursionError):
+        document = None
+    try:
+        return _evidence(document)
+    except (*MALFORMED, RecursionError):
+        raise IntegrityFailure(
+            f"cannot read {path}: it is no ledger that was exported whole. Fetch it again."
+        ) from None
+
+
+def read_anchors(archive: Archive) -> Evidence:
+    """What the anchors and keys of an archive hold, without any database."""
+    anchors = Anchors(archive, None)
+    keys = anchors.published_keys()
+    entries = tuple(Entry.from_record(record) for record in anchors.read_all(keys))
+    if not entries:
+        raise StudyInvalid("cannot read the anchors: there are none in this archive. Name another.")
+    signers = {entry.seq: anchors.signers(entry.seq, keys) for entry in entries if entry.kind == "key"}
+    return Evidence(entries, keys, anchors.signers(entries[-1].seq, keys), signers)
+
+
+def _json(books: Books, head: Entry) -> Iterator[str]:
+    """One entry a line, so that the file can be compared and searched by line."""
+    signer = books.home.signer()
+    stated = canonical_json({"hash": head.hash, "seq": head.seq})
+    begin = {
+        "format": FORMAT,
+        "version": VERSION,
+        "head": signer.sign(HEAD_TYPE, stated)["signatures"],
+        "keys": [encode_public_key(key).decode() for _, key in sorted(signer.trusted.items())],
+        "changes": {str(entry.seq): books.anchors.signatures(entry.seq) for entry in books.ledger.key_entries()},
+    }
+    yield canonical_json(begin).decode()[:-1] + ',"entries":[\n'
+    for entry in books.ledger.entries_after(0):
+        if entry.seq <= head.seq:
+            yield canonical_json(entry.to_record()).decode() + (",\n" if entry.seq < head.seq else "\n")
+    yield "]}\n"
+
+
+def _csv(books: Books, head: Entry) -> Iterator[str]:
+    return spreadsheet(entry for entry in books.ledger.entries_after(0) if entry.seq <= head.seq)
+
+
+def _evidence(document: Any) -> Evidence:
+    if (document["format"], document["version"]) != (FORMAT, VERSION):
+        raise ValueError(document["version"])
+    keys = dict(read_public_key(pem.encode()) for pem in document["keys"])
+    entries = tuple(_entry(record) for record in document["entries"])
+    last = entries[-1]
+    stated = canonical_json({"hash": last.hash, "seq": last.seq})
+    # made anew around the last entry that is here: a head that was signed over another one does not verify
+    signers = signers_of(enveloped(HEAD_TYPE, stated, document["head"]), keys, HEAD_TYPE)
+    changes = {
+        entry.seq: signers_of_entry(entry, document["changes"].get(str(entry.seq), []), keys)
+        for entry in entries
+        if entry.kind == "key"
+    }
+    return Evidence(entries, keys, signers, changes)
+
+
+def _entry(record: Mapping[str, Any]) -> Entry:
+    if record.keys() != TYPES.keys() or not all(isinstance(record[name], kind) for name, kind in TYPES.items()):
+        raise ValueError(FORMAT)
+    return Entry.from_record(record)

@@ -1,0 +1,158 @@
+"""Rebuilding what a database lost from the signed anchors: all of it or nothing, and nothing that stands is changed."""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import DpbayesError, IntegrityFailure
+from storage.anchors import Anchors, anchor_name
+from storage.disk import sync_folder
+from storage.home import Home
+from storage.ledger.check import Check
+from storage.ledger.entries import Entry
+from storage.ledger.store import Page, Store
+from storage.ledger.verify import verify
+
+SQLITE_FILES = ("", "-wal", "-shm")
+
+
+class LedgerUnsound(IntegrityFailure):
+    """What stands in the database is damaged, or is not what was anchored."""
+
+    kind = "ledger-unsound"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What was done; `last` is below `first` where nothing was lost."""
+
+    first: int
+    last: int
+    new_table: bool
+    set_aside: str | None = None
+
+    @property
+    def restored(self) -> int:
+        """How many entries were written again."""
+        return max(0, self.last - self.first + 1)
+
+
+def recover(home: Home, *, set_aside: bool = False) -> Recovery:
+    """Write every anchored entry that the ledger lacks; an unsound ledger is refused, or moved away first."""
+    anchors = Anchors(home.archive(), None)
+    anchored = anchors.numbers()
+    if not anchored:
+        raise IntegrityFailure(
+            "cannot recover the ledger: the archive holds no anchor of it. Restore the archive from a copy."
+        )
+    try:
+        return _restore(home, anchors, anchored)
+    except LedgerUnsound:
+        if not set_aside:
+            raise
+    moved = _move_away(home.ledger_url)
+    return replace(_restore(home, anchors, anchored), set_aside=moved)
+
+
+def _restore(home: Home, anchors: Anchors, anchored: Sequence[int]) -> Recovery:
+    store = _opened(home.ledger_url)
+    try:
+        stands = store.has_table()
+        head = _require_sound(store, anchors, anchored, home) if stands else 0
+        lost = range(head + 1, anchored[-1] + 1)
+        if missing := sorted(set(lost).difference(anchored)):
+            name = anchor_name(missing[0])
+            raise IntegrityFailure(
+                f"cannot recover entry {missing[0]} of the ledger: {name} is missing. Restore the archive from a copy."
+            )
+        with store.exclusive() if stands else store.founding() as page:
+            standing = store.entries_after(0) if stands else iter(())
+            _refuse(verify(chain(standing, _written(page, anchors, lost, home))))
+        return Recovery(lost.start, lost.stop - 1, not stands)
+    finally:
+        store.engine.dispose()
+
+
+def _opened(url: str) -> Store:
+    """The database, made where it is gone."""
+    with _readable():
+        store = Store(url, create=True)
+        with store.disposed_on_failure():
+            store.has_table()
+    return store
+
+
+def _require_sound(store: Store, anchors: Anchors, anchored: Sequence[int], home: Home) -> int:
+    """The last entry that stands; refused where the entries are not in order, or are not those that were anchored."""
+    with _readable(), store.snapshot() as page:
+        if page.count() == 0:
+            return 0
+        head = page.head()
+    for check in verify(store.entries_after(0)):
+        if not check.ok:
+            raise _unsound(check.detail)
+    last = 0 if head is None else head.seq
+    held = [seq for seq in anchored if seq <= last]
+    with store.snapshot() as page:
+        if held and not _agrees(page, anchors, held[-1], home):  # the chain ties all earlier entries to this one
+            first = next(seq for seq in held if not _agrees(page, anchors, seq, home))
+            raise _unsound(f"entry {first} is not the one of {anchor_name(first)}")
+    return last
+
+
+@contextmanager
+def _readable() -> Generator[None]:
+    try:
+        yield
+    except IntegrityFailure as failure:
+        raise _unsound(str(failure).partition(":")[2].partition(".")[0].strip()) from None
+
+
+def _agrees(page: Page, anchors: Anchors, seq: int, home: Home) -> bool:
+    entry = page.at(seq)
+    return entry is not None and canonical_json(entry.to_record()) == canonical_json(anchors.read(seq, home.trusted()))
+
+
+def _written(page: Page, anchors: Anchors, lost: Sequence[int], home: Home) -> Iterator[Entry]:
+    """Every lost entry as its anchor holds it, once it is in the table again."""
+    for seq in lost:
+        entry = Entry.from_record(anchors.read(seq, home.trusted()))
+        page.restore(entry)
+        yield entry
+
+
+def _refuse(checks: Sequence[Check]) -> None:
+    for check in checks:
+        if not check.ok:
+            raise IntegrityFailure(
+                f"cannot recover the ledger: what was anchored does not add up, {check.detail}. Restore the archive "
+                "from a copy."
+            )
+
+
+def _unsound(flaw: str) -> LedgerUnsound:
+    return LedgerUnsound(
+        f"cannot recover the ledger over what stands: {flaw}. Run `dpbayes ledger recover --set-aside` to move it away "
+        "and rebuild everything that was anchored."
+    )
+
+
+def _move_away(url: str) -> str:
+    """The database under another name beside its place, for whoever looks into what happened."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        raise DpbayesError(
+            "cannot set the ledger aside: it is on a server. Point DPBAYES_LEDGER_URL at an empty database instead."
+        )
+    path = Path(parsed.database)
+    aside = next(name for number in range(1, 10_000) if not (name := Path(f"{path}.aside-{number}")).exists())
+    for suffix in SQLITE_FILES:
+        if (file := Path(f"{path}{suffix}")).exists():
+            file.rename(f"{aside}{suffix}")
+    sync_folder(path.parent)
+    return str(aside)

@@ -1,0 +1,214 @@
+"""What a steward does to the ledger by hand, and what everybody sees of it afterwards."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from storage.books import Books
+from storage.ledger.refusal import PeriodClosed
+from storage.pricing import mechanism_for
+from storage.study.load import load_study
+from tests.support.charged import charge
+from tests.support.desk import PERIOD, Desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk.set_up(tmp_path)
+
+
+def refused(desk: Desk, *arguments: str | Path) -> str:
+    return str(desk.document("ledger", *arguments, exit_code=2)["error"]["message"])
+
+
+def head(desk: Desk) -> int:
+    return int(desk.document("ledger", "show", desk.study)["head"]["seq"])
+
+
+# --- raise ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_raised_cap_stands_with_its_reason_and_actor(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPBAYES_ACTOR", "controller")
+    done = desk.document("ledger", "raise", desk.study, "lifetime", "12.5", "--reason", "council decision 7")
+    assert done["status"] == "recorded"
+    assert done["entry"]["what"] == "lifetime cap of staff raised to 12.5"
+    assert (done["entry"]["actor"], done["entry"]["reason"]) == ("controller", "council decision 7")
+    assert next(cap for cap in done["accounts"][0]["caps"] if cap["cap"] == "lifetime")["limit"] == 12.5
+    again = desk.document("ledger", "raise", desk.study, "lifetime", "12.50", "--reason", "again")
+    assert (again["status"], again["entry"]) == ("already-recorded", done["entry"])
+
+
+def test_a_raise_is_needed_to_pass_a_cap_and_enough(desk: Desk) -> None:
+    desk.edit_study("epsilon: 1\n", "epsilon: 2.5\n")
+    study = load_study(desk.study)
+    with Books.open(desk.study) as books, pytest.raises(Exception, match="per-period cap of staff"):
+        books.ledger.check(study.request("pay-regression", PERIOD), mechanism_for(study, "pay-regression"))
+    desk.document("ledger", "raise", desk.study, "per-period", "2.5", "--reason", "council decision 8")
+    assert charge(desk.study).kind == "charge"
+    assert desk.document("audit", desk.study, exit_code=5)["checks"]  # no crate was made: nothing else is wrong
+    desk.edit_study("per-period: {epsilon: 2}", "per-period: {epsilon: 2.5}")  # the study may follow, or stay
+    assert charge(desk.study).seq == 4
+
+
+@pytest.mark.parametrize(
+    ("cap", "limit", "words"),
+    [
+        ("lifetime", "8", "stands at 8 and only goes up"),
+        ("lifetime", "2", "stands at 8 and only goes up"),
+        ("lifetime", "a lot", "the limit is no privacy loss"),
+        ("lifetime", "NaN", "the limit is no privacy loss"),
+        ("lifetime", "inf", "the limit is no privacy loss"),
+        ("lifetime", "1e999999999", "the limit is no privacy loss"),
+        ("programme labour", "12", "staff has no such cap. Its caps are lifetime, per-period"),
+    ],
+)
+def test_a_raise_that_is_none_is_refused_without_a_trace(desk: Desk, cap: str, limit: str, words: str) -> None:
+    before = head(desk)
+    assert words in refused(desk, "raise", desk.study, cap, limit, "--reason", "wish")
+    assert head(desk) == before
+
+
+@pytest.mark.parametrize("act", [("raise", "lifetime", "12"), ("close", "--period", PERIOD)])
+def test_nothing_is_changed_without_a_reason(desk: Desk, act: tuple[str, ...]) -> None:
+    assert desk.run("ledger", act[0], desk.study, *act[1:]).exit_code == 2
+    assert "no reason is given" in refused(desk, act[0], desk.study, *act[1:], "--reason", "  ")
+    assert head(desk) == 2
+
+
+def test_a_programme_is_raised_by_its_name(tmp_path: Path) -> None:
+    desk = Desk.set_up(tmp_path)
+    text = desk.study.read_text().replace("per-period: {epsilon: 2}", "programme: {name: labour, epsilon: 20}")
+    (tmp_path / "other.yaml").write_text(text.replace("population: staff", "population: students"))
+    desk.document("ledger", "create", tmp_path / "other.yaml")
+    done = desk.document("ledger", "raise", tmp_path / "other.yaml", "programme labour", "30", "--reason", "decided")
+    students = next(one for one in done["accounts"] if one["account"] == "students")
+    assert next(cap for cap in students["caps"] if cap["cap"] == "programme labour")["limit"] == 30
+
+
+# --- close, withdraw, note --------------------------------------------------------------------------------------------
+
+
+def test_a_closed_period_takes_no_charge(desk: Desk) -> None:
+    done = desk.document("ledger", "close", desk.study, "--period", PERIOD, "--reason", "published")
+    assert done["entry"]["what"] == "2026-01 of staff closed"
+    again = desk.document("ledger", "close", desk.study, "--period", PERIOD, "--reason", "published")
+    assert again["status"] == "already-recorded"
+    with pytest.raises(PeriodClosed):
+        charge(desk.study)
+    assert charge(desk.study, "2026-02").kind == "charge"
+    assert "not the canonical name" in refused(desk, "close", desk.study, "--period", "2026-1", "--reason", "x")
+
+
+def test_a_closed_period_is_exit_3_for_a_release(desk: Desk, prefect_home: Path) -> None:
+    desk.document("ledger", "close", desk.study, "--period", PERIOD, "--reason", "published")
+    assert desk.release(exit_code=3)["error"]["kind"] == "period-closed"
+
+
+def test_a_release_is_withdrawn_by_its_name_and_stays_paid_for(desk: Desk) -> None:
+    charge(desk.study)
+    charge(desk.study, revision=2)
+    spent = desk.document("ledger", "show", desk.study)["accounts"]
+    name = ("withdraw", desk.study, "pay-regression", "--period", PERIOD)
+    done = desk.document("ledger", *name, "--revision", "2", "--reason", "wrong table")
+    assert done["entry"]["what"] == '["pay","pay-regression","2026-01",null,2] withdrawn'
+    assert done["accounts"] == spent
+    again = desk.document("ledger", *name, "--revision", "2", "--reason", "wrong table")
+    assert again["status"] == "already-recorded"
+    desk.edit_study("pay-regression", "pay-model")  # the study may have moved on
+    assert desk.document("ledger", *name, "--reason", "also wrong")["status"] == "recorded"
+    assert "nothing was released under that name" in refused(desk, *name, "--revision", "3", "--reason", "x")
+
+
+def test_a_note_is_for_those_who_read_the_history(desk: Desk) -> None:
+    desk.document("ledger", "note", "held for a day by hand", desk.study)
+    [note] = [entry for entry in ledger_lines(desk) if entry["kind"] == "note"]
+    assert note["reason"] == "held for a day by hand"
+    assert "no reason is given" in refused(desk, "note", " ", desk.study)
+
+
+# --- history and export -----------------------------------------------------------------------------------------------
+
+
+def ledger_lines(desk: Desk) -> list[dict[str, object]]:
+    return list(desk.document("ledger", "history", desk.study)["entries"])
+
+
+def test_the_history_tells_who_did_what_when_at_what_cost_and_why(desk: Desk) -> None:
+    charge(desk.study, actor="robot")
+    desk.document("ledger", "raise", desk.study, "lifetime", "12", "--reason", "council decision 7")
+    lines = ledger_lines(desk)
+    assert [(line["seq"], line["kind"]) for line in lines] == [
+        (1, "genesis"),
+        (2, "account"),
+        (3, "charge"),
+        (4, "raise"),
+    ]
+    charged = lines[2]
+    assert charged.keys() >= {"seq", "date", "actor", "kind", "what", "cost", "reason"}
+    assert (charged["actor"], charged["what"]) == ("robot", "pay-regression of 2026-01, gaussian")
+    assert charged["cost"] == {"epsilon": None, "rho": "0.02436"}
+    assert "lifetime epsilon 8 at delta 1e-6" in str(lines[1]["what"])
+    shown = desk.run("ledger", "history", desk.study).output
+    for word in ("robot", "pay-regression of 2026-01", "rho 0.02436", "council decision 7"):
+        assert word in shown
+
+
+def test_what_people_wrote_neither_drives_the_terminal_nor_a_spreadsheet(desk: Desk, tmp_path: Path) -> None:
+    texts = ["\x1b[2Jgone", "[red]loud[/red]", "=HYPERLINK(1)", "+1", "-1", "@x", "\t=1", " =1", "\uff1d1", "plain"]
+    for text in texts:
+        assert desk.run("ledger", "note", "--", text, desk.study).exit_code == 0
+    shown = desk.run("ledger", "history", desk.study).output
+    assert "\x1b" not in shown
+    assert "[red]loud[/red]" in shown
+    desk.document("ledger", "export", tmp_path / "out.csv", desk.study)
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        reasons = [row["reason"] for row in csv.DictReader(file) if row["kind"] == "note"]
+    assert [reason.removeprefix("'") for reason in reasons] == texts
+    assert [reason.startswith("'") for reason in reasons] == [False, False, *[True] * 7, False]
+
+
+def test_a_spreadsheet_has_a_line_an_entry_and_the_costs_in_columns(desk: Desk, tmp_path: Path) -> None:
+    charge(desk.study)
+    charge(desk.study, revision=2)
+    done = desk.document("ledger", "export", tmp_path / "out.csv", desk.study)
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == done["entries"] == 4
+    last = rows[-1]
+    assert (last["study"], last["release"], last["period"], last["revision"]) == ("pay", "pay-regression", PERIOD, "2")
+    assert (last["epsilon"], last["rho"], last["reason"]) == ("", "0.02436", "the source was wrong")
+
+
+def test_an_export_is_a_new_file_of_a_known_kind(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text("mine")
+    assert "the file exists" in refused(desk, "export", tmp_path / "out.json", desk.study)
+    assert (tmp_path / "out.json").read_text() == "mine"
+    assert "neither .json nor .csv" in refused(desk, "export", tmp_path / "out.xlsx", desk.study)
+    failed = desk.document("ledger", "export", tmp_path / "nowhere" / "out.json", desk.study, exit_code=1)
+    assert "cannot export" in failed["error"]["message"]
+
+
+def test_every_command_says_what_it_did_to_people_too(desk: Desk, tmp_path: Path) -> None:
+    charge(desk.study)
+    said = [
+        desk.run("ledger", "raise", desk.study, "lifetime", "9", "--reason", "decided").output,
+        desk.run("ledger", "rotate-key", desk.study, "--reason", "yearly").output,
+        desk.run("ledger", "export", tmp_path / "out.json", desk.study).output,
+        desk.run("ledger", "recover", desk.study).output,
+        desk.run("ledger", "raise", desk.study, "lifetime", "9", "--reason", "decided").output,
+    ]
+    assert said[0].startswith("Entry 4: lifetime cap of staff raised to 9.")
+    assert "Give auditors the new fingerprint: SHA256:" in said[1]
+    assert "Check it anywhere: dpbayes audit --ledger" in said[2]
+    assert said[3].startswith("Nothing was lost")
+    assert "It stood there already." in said[4]
+
+
+def test_the_commands_find_the_home_from_the_folder_one_is_in(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(desk.folder)
+    desk.document("ledger", "note", "here")
+    assert [line["reason"] for line in desk.document("ledger", "history")["entries"]][-1] == "here"
+    assert json.loads(desk.run("ledger", "show", "--json").stdout)["head"]["seq"] == 3

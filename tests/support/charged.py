@@ -1,0 +1,44 @@
+"""Charges without a table, and what an intruder does to the database."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from dpbayes_core.noise import OpenDPNoise
+from storage.books import Books
+from storage.ledger.entries import Entry
+from storage.pricing import mechanism_for
+from storage.study.load import load_study
+from tasks.software import stamp_of
+
+
+def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str = "tester") -> Entry:
+    """One release of the study's first release, charged and anchored."""
+    declared = load_study(study)
+    name = next(iter(declared.releases))
+    mechanism, schema = mechanism_for(declared, name), declared.schema(name)
+    with Books.open(study) as books:
+        entry = books.ledger.commit(
+            declared.request(name, period, revision, "the source was wrong" if revision > 1 else None),
+            mechanism,
+            np.zeros(len(schema.entries)),
+            OpenDPNoise(),
+            schema=schema,
+            rows=2000,
+            stamp=stamp_of(actor),
+        )
+        books.settle()
+    return entry
+
+
+def tamper(home: Path, *statements: str) -> None:
+    """What somebody does who owns the database file."""
+    with closing(sqlite3.connect(home / "ledger.db")) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
