@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+from collections.abc import Generator
 from pathlib import Path
 
 from dpbayes_core.errors import DpbayesError
@@ -51,30 +52,30 @@ def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o666) ->
     if path.exists():
         sync_folder(path.parent)  # its writer may have been killed before making the name durable
         raise FileExistsError(path)
-    handle, part = _open_part(scratch, mode)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            os.link(part, path)  # never overwrites, unlike a rename
-    finally:
-        part.unlink(missing_ok=True)
+    with _written(data, scratch, mode) as part:
+        os.link(part, path)  # never overwrites, unlike a rename
     sync_folder(path.parent)
 
 
 def replace_file(path: Path, data: bytes, scratch: Path, *, mode: int = 0o600) -> None:
     """Write a file durably over the one that may stand there: a kill leaves the old or the new one, whole."""
+    with _written(data, scratch, mode) as part:
+        os.replace(part, path)
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _written(data: bytes, scratch: Path, mode: int) -> Generator[Path]:
+    """The data in a file of the scratch folder, durable, locked, and gone afterwards unless it was moved."""
     handle, part = _open_part(scratch, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(part, path)
+            yield part
     finally:
         part.unlink(missing_ok=True)
-    sync_folder(path.parent)
 
 
 def _open_part(scratch: Path, mode: int) -> tuple[int, Path]:
