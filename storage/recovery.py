@@ -92,10 +92,11 @@ def _require_sound(store: Store, anchors: Anchors, anchored: Sequence[int], home
     with _readable(), store.snapshot() as page:
         if page.count() == 0:
             return 0
-        head = page.head()
     for check in verify(store.entries_after(0)):
         if not check.ok:
             raise _unsound(check.detail)
+    with store.snapshot() as page:
+        head = page.head()
     last = 0 if head is None else head.seq
     held = [seq for seq in anchored if seq <= last]
     with store.snapshot() as page:
@@ -110,7 +111,7 @@ def _readable() -> Generator[None]:
     try:
         yield
     except IntegrityFailure as failure:
-        raise _unsound(str(failure).partition(":")[2].partition(".")[0].strip()) from None
+        raise _unsound(str(failure)) from None
 
 
 def _agrees(page: Page, anchors: Anchors, seq: int, home: Home) -> bool:
@@ -135,7 +136,8 @@ def _refuse(checks: Sequence[Check]) -> None:
             )
 
 
-def _unsound(flaw: str) -> LedgerUnsound:
+def _unsound(found: str) -> LedgerUnsound:
+    flaw = found.split(". ")[0]  # without advice that would lead here again
     return LedgerUnsound(
         f"cannot recover the ledger over what stands: {flaw}. Run `dpbayes ledger recover --set-aside` to move it away "
         "and rebuild everything that was anchored."
