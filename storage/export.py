@@ -102,7 +102,7 @@ def _csv(books: Books, head: Entry) -> Iterator[str]:
 
 
 def _evidence(document: Any) -> Evidence:
-    if (document["format"], document["version"]) != (FORMAT, VERSION):
+    if (document["format"], document["version"]) != (FORMAT, VERSION) or not document["entries"]:
         raise ValueError(document["version"])
     keys = dict(read_public_key(pem.encode()) for pem in document["keys"])
     entries = tuple(_entry(record) for record in document["entries"])

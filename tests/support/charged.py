@@ -11,6 +11,8 @@ from storage.books import Books
 from storage.ledger.entries import Entry
 from storage.pricing import mechanism_for
 from storage.study.load import load_study
+from tasks.publish_release import publish_once
+from tasks.release_statistics import ReleaseOrder
 from tasks.software import stamp_of
 
 
@@ -31,6 +33,13 @@ def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str =
         )
         books.settle()
     return entry
+
+
+def publish(study: Path, period: str = "2026-01") -> str:
+    """The crate of what was charged; its digest."""
+    name = next(iter(load_study(study).releases))
+    order = ReleaseOrder(study=str(study), release=name, period=period)
+    return str(publish_once(order, "released")["digest"])
 
 
 def tamper(home: Path, *statements: str) -> None:
