@@ -41,9 +41,10 @@ def diagnose(names: Sequence[str], draws: Floats) -> Diagnosis:
     """The diagnosis of `draws`, of shape (quantities, chains, draws): chains and draws where ArviZ expects them."""
     from arviz_stats.base.array import array_stats  # imports scipy.stats: only where chains are judged
 
-    return Diagnosis(
-        names=tuple(names),
-        rhat=np.asarray(array_stats.rhat(draws, method="rank"), dtype=np.float64),
-        ess_bulk=np.asarray(array_stats.ess(draws, method="bulk"), dtype=np.float64),
-        ess_tail=np.asarray(array_stats.ess(draws, method="tail", prob=(0.05, 0.95)), dtype=np.float64),
-    )
+    with np.errstate(divide="ignore", invalid="ignore"):  # a constant quantity has no R-hat, and so fails the gate
+        return Diagnosis(
+            names=tuple(names),
+            rhat=np.asarray(array_stats.rhat(draws, method="rank"), dtype=np.float64),
+            ess_bulk=np.asarray(array_stats.ess(draws, method="bulk"), dtype=np.float64),
+            ess_tail=np.asarray(array_stats.ess(draws, method="tail", prob=(0.05, 0.95)), dtype=np.float64),
+        )

@@ -11,7 +11,6 @@ from dpbayes_core.posterior import Posterior
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers import sample
-from dpbayes_core.schema import RegressionSchema
 from tests.support.regressions import (
     JOB,
     SEX,
@@ -20,7 +19,7 @@ from tests.support.regressions import (
     example,
     mechanism,
     moments_of,
-    regression_draws,
+    prior_statistics,
     released,
     schema_of,
 )
@@ -38,49 +37,10 @@ PRIOR = Prior(
 )
 
 
-def regressed(known: Floats, theta: Floats, sigma: Floats, rows: int, generator: np.random.Generator) -> Floats:
-    """Second moments of known variables and one more that is regressed on them: exact for any law of the known."""
-    size = known.shape[-1]
-    root = np.linalg.cholesky(known)
-    cross = (known @ theta[..., None])[..., 0]
-    cross += sigma[:, None] * (root @ generator.standard_normal((len(sigma), size, 1)))[..., 0]
-    squares = np.einsum("ti,ti->t", cross, np.linalg.solve(known, cross[..., None])[..., 0])
-    squares += sigma**2 * generator.chisquare(rows - size, len(sigma))
-    full = np.zeros((len(sigma), size + 1, size + 1))
-    full[:, :size, :size], full[:, size, :size], full[:, :size, size], full[:, size, size] = (
-        known,
-        cross,
-        cross,
-        squares,
-    )
-    return full
-
-
-def predictive(
-    schema: RegressionSchema, rows: int, count: int, generator: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Parameters (theta, sigma) and statistics from the prior: shares flat, then each variable given the former."""
-    levels = schema.m - 1 - sum(v.kind == "continuous" for v in schema.variables[:-1])
-    shares = generator.dirichlet(np.ones(levels + 1), count)[:, 1:]
-    known = np.zeros((count, levels + 1, levels + 1))
-    known[:, 0, 0] = 1
-    two_level = levels == 1
-    known[:, 0, 1:] = known[:, 1:, 0] = 2 * shares - 1 if two_level else shares
-    known[:, range(1, levels + 1), range(1, levels + 1)] = 1 if two_level else shares
-    known *= rows
-    for size in range(levels + 1, schema.m):
-        sigma = np.sqrt(PRIOR.scatter / 2 / generator.gamma(PRIOR.degrees(schema.d) / 2, size=count))
-        widths = np.array([PRIOR.mean_weight**-0.5, *[PRIOR.scatter**-0.5] * (size - 1)])
-        beta = sigma[:, None] * widths * generator.standard_normal((count, size))
-        known = regressed(known, beta, sigma, rows, generator)
-    theta, sigma = regression_draws(PRIOR, schema.d, count, generator)
-    return np.column_stack([theta, sigma]), regressed(known, theta, sigma, rows, generator)
-
-
 def by_importance(release: Release, count: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
     """Mean, sd and the Monte Carlo error of the mean of every parameter, in the user's units."""
     schema = release.schema
-    parameters, statistics = predictive(schema, release.rows, count, generator)
+    parameters, statistics = prior_statistics(PRIOR, schema, release.rows, count, generator)
     rows, columns = np.array(schema.entries).T
     logs = release.mechanism.log_density(np.array(release.values) - statistics[:, rows, columns]).sum(axis=1)
     weights = np.exp(logs - logs.max())
@@ -101,7 +61,9 @@ def agrees(posterior: Posterior, mean: Floats, sd: Floats, error: Floats) -> Non
 
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
-@pytest.mark.parametrize("covariates", [("x",), (SEX,), (JOB,), (SEX, "x")], ids=["x", "two levels", "factor", "both"])
+@pytest.mark.parametrize(
+    "covariates", [("x",), ("x", "z"), (SEX,), (JOB,), (SEX, "x")], ids=["x", "x and z", "two levels", "factor", "both"]
+)
 def test_posteriors_agree_with_importance_sampling_from_the_prior(covariates: tuple[str], name: str) -> None:
     schema = schema_of(*covariates)
     release = example(schema, 30, name=name, scale=8.0, seed=5)

@@ -111,3 +111,48 @@ def regression_draws(prior: Prior, d: int, count: int, generator: np.random.Gene
     sigma = np.sqrt(prior.noise_scale / generator.gamma(prior.noise_shape, size=count))
     widths = np.array([prior.intercept_sd, *[prior.coefficient_sd] * d])
     return sigma[:, None] * widths * generator.standard_normal((count, d + 1)), sigma
+
+
+def regressed(known: Floats, theta: Floats, sigma: Floats, rows: int, generator: np.random.Generator) -> Floats:
+    """Second moments of known variables and one more that is regressed on them: exact for any law of the known."""
+    size = known.shape[-1]
+    root = np.linalg.cholesky(known)
+    cross = (known @ theta[..., None])[..., 0]
+    cross += sigma[:, None] * (root @ generator.standard_normal((len(sigma), size, 1)))[..., 0]
+    squares = np.einsum("ti,ti->t", cross, np.linalg.solve(known, cross[..., None])[..., 0])
+    squares += sigma**2 * generator.chisquare(rows - size, len(sigma))
+    full = np.zeros((len(sigma), size + 1, size + 1))
+    full[:, :size, :size], full[:, size, :size], full[:, :size, size], full[:, size, size] = (
+        known,
+        cross,
+        cross,
+        squares,
+    )
+    return full
+
+
+def prior_statistics(
+    prior: Prior, schema: RegressionSchema, rows: int, count: int, generator: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Parameters (theta, sigma) and full moments, exactly as the model has them; at most one factor, which is first.
+
+    Its shares are flat; each continuous covariate is regressed on those before it, with the normal-inverse-Wishart
+    prior's own conditional; the response on all of them.
+    """
+    levels = sum(v.kind != "continuous" for v in schema.variables)
+    assert all(v.kind == "continuous" for v in schema.variables[levels:])
+    shares = generator.dirichlet(np.ones(levels + 1), count)[:, 1:]
+    two_level = levels > 0 and schema.variables[0].kind == "two-level"
+    known = np.zeros((count, levels + 1, levels + 1))
+    known[:, 0, 0] = 1
+    known[:, 0, 1:] = known[:, 1:, 0] = 2 * shares - 1 if two_level else shares
+    known[:, range(1, levels + 1), range(1, levels + 1)] = 1 if two_level else shares
+    known *= rows
+    for size in range(levels + 1, schema.m):
+        degrees = prior.degrees(schema.d) - (schema.d - size)
+        sigma = np.sqrt(prior.scatter / 2 / generator.gamma(degrees / 2, size=count))
+        widths = np.array([prior.mean_weight**-0.5, *[prior.scatter**-0.5] * (size - 1)])
+        beta = sigma[:, None] * widths * generator.standard_normal((count, size))
+        known = regressed(known, beta, sigma, rows, generator)
+    theta, sigma = regression_draws(prior, schema.d, count, generator)
+    return np.column_stack([theta, sigma]), regressed(known, theta, sigma, rows, generator)

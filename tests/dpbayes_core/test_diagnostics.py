@@ -1,0 +1,55 @@
+"""The gate: what passes it, and what each way of not mixing looks like in words."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpbayes_core.diagnostics import diagnose
+
+Floats = NDArray[np.float64]
+
+
+def independent(quantities: int = 3, draws: int = 1000) -> Floats:
+    return np.random.default_rng(1).standard_normal((quantities, 4, draws))
+
+
+def test_independent_draws_pass_the_gate() -> None:
+    found = diagnose("abc", independent())
+    assert found.failures() == []
+    assert found.rhat.shape == found.ess_bulk.shape == found.ess_tail.shape == (3,)
+    assert np.all(found.ess_bulk > 3000)
+
+
+def test_a_chain_that_stayed_elsewhere_is_named() -> None:
+    draws = independent()
+    draws[1, 2] += 1.0
+    words = diagnose("abc", draws).failures()
+    assert words[0].startswith("R-hat of b is ")
+    assert words[0].endswith(", above 1.01")
+    assert words[1].startswith("bulk effective sample size of b is ")
+
+
+def test_chains_of_different_spread_are_noticed_though_their_means_agree() -> None:
+    draws = independent()
+    draws[0, :2] *= 3.0
+    assert diagnose("abc", draws).failures()[0].startswith("R-hat of a is ")
+
+
+def test_slow_chains_miss_the_effective_sample_size() -> None:
+    steps = independent()
+    draws = np.zeros_like(steps)
+    for t in range(1, steps.shape[-1]):
+        draws[..., t] = 0.97 * draws[..., t - 1] + steps[..., t]
+    assert any(word.startswith("bulk effective sample size") for word in diagnose("abc", draws).failures())
+
+
+def test_too_few_draws_miss_it_however_independent_they_are() -> None:
+    words = diagnose("abc", independent(draws=50)).failures()
+    assert any("tail effective sample size" in word for word in words)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_a_quantity_without_diagnostics_never_passes(value: float) -> None:
+    draws = independent()
+    draws[2] = value
+    assert any("of c is" in word for word in diagnose("abc", draws).failures())

@@ -1,0 +1,139 @@
+"""What every sampler of the registry keeps: same seed same bytes, however the run is cut, restored or moved."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.priors import Prior
+from dpbayes_core.release import Release
+from dpbayes_core.samplers import SAMPLERS, Block, ChainDraws, ChainState, Round, Sampler, run_chain
+from tests.support.regressions import REGION, SEX, example, schema_of
+
+ROOT = Path(__file__).parent.parent.parent
+KEPT = 60
+EVERY = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS.keys())
+
+
+def release(name: str = "laplace") -> Release:
+    return example(schema_of("x", SEX, REGION), 300, name=name, scale=5.0)
+
+
+def chain_of(
+    sampler: Sampler, *, block: int, seed: int = 5, chain: int = 1, attempt: int = 0, made: Release | None = None
+) -> bytes:
+    """Warm-up and draws of one chain, in blocks, as the bytes of its checkpoint."""
+    problem = sampler.prepare(made or release(), Prior())
+    start = ChainDraws(state=sampler.start(problem, seed, chain, attempt=attempt))
+    return run_chain(sampler, problem, start, Round(attempt=attempt, draws=KEPT), block=block).to_bytes()
+
+
+@EVERY
+def test_one_block_and_many_give_the_same_bytes(sampler: Sampler) -> None:
+    whole = chain_of(sampler, block=100_000)
+    assert chain_of(sampler, block=7) == whole
+    assert chain_of(sampler, block=1) == whole
+    assert chain_of(sampler, block=100_000) == whole
+
+
+@EVERY
+def test_another_seed_chain_or_attempt_gives_other_draws(sampler: Sampler) -> None:
+    made = [
+        ChainDraws.from_bytes(data).made
+        for data in (
+            chain_of(sampler, block=500),
+            chain_of(sampler, block=500, seed=6),
+            chain_of(sampler, block=500, chain=2),
+            chain_of(sampler, block=500, attempt=1),
+        )
+    ]
+    firsts = {round(float(block.parameters[0, 0]), 12) for block in made if block is not None}
+    assert len(firsts) == 4
+
+
+@EVERY
+def test_a_chain_restored_from_its_checkpoint_goes_on_as_if_nothing_happened(sampler: Sampler) -> None:
+    problem = sampler.prepare(release(), Prior())
+    target = Round(attempt=0, draws=KEPT)
+    seen: list[bytes] = []
+    start = ChainDraws(state=sampler.start(problem, 5, 1))
+    whole = run_chain(sampler, problem, start, target, block=37, checkpoint=lambda c: seen.append(c.to_bytes()))
+    assert len(seen) == -(-(sampler.warmup(0) + KEPT) // 37)
+    for data in (seen[0], seen[len(seen) // 2], seen[-1]):
+        restored = ChainDraws.from_bytes(data)
+        assert restored.to_bytes() == data
+        assert run_chain(sampler, problem, restored, target, block=500).to_bytes() == whole.to_bytes()
+
+
+@EVERY
+def test_running_a_block_twice_gives_it_twice(sampler: Sampler) -> None:
+    problem = sampler.prepare(release(), Prior())
+    state = sampler.start(problem, 5, 0)
+    before = state.to_bytes()
+    first, again = (sampler.run_block(problem, state, 50) for _ in range(2))
+    assert state.to_bytes() == before, "a state is never changed: a lost worker's block is run again from it"
+    assert first[0].to_bytes() == again[0].to_bytes()
+
+
+@EVERY
+def test_another_process_with_other_threads_gives_the_same_bytes(sampler: Sampler) -> None:
+    program = (
+        "import hashlib, json, sys; from dpbayes_core.release import Release; "
+        "from dpbayes_core.samplers import SAMPLERS; from tests.laws.test_samplers_contract import chain_of; "
+        "made = chain_of(SAMPLERS[sys.argv[1]], block=41, made=Release.from_record(json.load(sys.stdin))); "
+        "print(hashlib.sha256(made).hexdigest())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, sampler.name],
+        input=canonical_json(release().to_record()).decode(),
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert done.stdout.strip() == hashlib.sha256(chain_of(sampler, block=500)).hexdigest()
+
+
+@EVERY
+def test_a_state_travels_as_plain_bytes(sampler: Sampler) -> None:
+    problem = sampler.prepare(release(), Prior())
+    state, _ = sampler.run_block(problem, sampler.start(problem, 5, 3), 9)
+    again = ChainState.from_bytes(state.to_bytes())
+    assert (again.chain, again.attempt, again.iteration) == (3, 0, 9)
+    assert np.array_equal(again.numbers, state.numbers)
+    assert np.array_equal(again.generator, state.generator)
+
+
+@EVERY
+def test_a_damaged_checkpoint_is_an_integrity_failure(sampler: Sampler) -> None:
+    data = chain_of(sampler, block=500)
+    for broken in (data[:-1], data[:200], b"", data[:80] + bytes([data[80] ^ 1]) + data[81:]):
+        with pytest.raises(IntegrityFailure, match="cannot read a checkpoint"):
+            ChainDraws.from_bytes(broken)
+
+
+@EVERY
+def test_blocks_have_the_shapes_that_drivers_count_on(sampler: Sampler) -> None:
+    problem, schema = sampler.prepare(release("gaussian"), Prior()), release().schema
+    state = sampler.start(problem, 5, 0)
+    state, warm = sampler.run_block(problem, state, sampler.warmup(0) + 3)
+    assert isinstance(warm, Block)
+    assert warm.parameters.shape == (3, schema.d + 2)
+    assert warm.latent.shape in ((3, 0), (3, len(schema.entries)))
+    assert np.isfinite(warm.parameters).all()
+    assert np.all(warm.parameters[:, -1] > 0)
+
+
+@EVERY
+def test_a_sampler_says_what_it_is(sampler: Sampler) -> None:
+    assert SAMPLERS[sampler.name] is sampler
+    assert sampler.target
+    assert sampler.caveat.endswith(".")
+    assert sampler.calibrated in (True, False)
