@@ -4,11 +4,12 @@ import hashlib
 import json
 from typing import Any
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def canonical_json(value: Any) -> bytes:
     """Sorted keys, no spaces, UTF-8, shortest round-trip floats; NaN and infinities are refused."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode()
+    return _ENCODER.encode(value).encode()
 
 
 def digest(value: Any) -> str:

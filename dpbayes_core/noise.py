@@ -1,6 +1,7 @@
 """Where privacy noise comes from: OpenDP's exact samplers, and a seeded double for tests."""
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -83,13 +84,14 @@ class OpenDPNoise:
 
     def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
         """The pure epsilon of OpenDP's own map, which counts the rounding to its grid."""
-        return float(_laplace_measurement(entries, scale).map(sensitivity))
+        return _laplace_loss(entries, scale, sensitivity)
 
     def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
         """The zCDP rho of OpenDP's own map, which counts the rounding to its grid."""
-        return float(_gaussian_measurement(entries, scale).map(sensitivity))
+        return _gaussian_loss(entries, scale, sensitivity)
 
 
+@lru_cache(maxsize=16)  # checked and drawn from in turn: a measurement keeps nothing from one draw to the next
 def _laplace_measurement(entries: int, scale: float) -> "Measurement":
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_laplace
@@ -102,6 +104,7 @@ def _laplace_measurement(entries: int, scale: float) -> "Measurement":
     return make_laplace(domain, l1_distance(T=float), scale=scale, k=GRID_EXPONENT)
 
 
+@lru_cache(maxsize=16)
 def _gaussian_measurement(entries: int, scale: float) -> "Measurement":
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian
@@ -112,6 +115,16 @@ def _gaussian_measurement(entries: int, scale: float) -> "Measurement":
     enable_features("contrib")
     domain = vector_domain(atom_domain(T=float, nan=False), size=entries)
     return make_gaussian(domain, l2_distance(T=float), scale=scale, k=GRID_EXPONENT)
+
+
+@lru_cache(maxsize=16)
+def _laplace_loss(entries: int, scale: float, sensitivity: float) -> float:
+    return float(_laplace_measurement(entries, scale).map(sensitivity))
+
+
+@lru_cache(maxsize=16)
+def _gaussian_loss(entries: int, scale: float, sensitivity: float) -> float:
+    return float(_gaussian_measurement(entries, scale).map(sensitivity))
 
 
 def _draw(measurement: "Measurement", values: Floats) -> Floats:

@@ -28,6 +28,10 @@ class Scope:
     period: str | None = None
     programme: str | None = None
 
+    def counts(self, copies: Mapping[str, str | None]) -> bool:
+        """Whether a charge to that account, period and programme counts in it."""
+        return all(getattr(self, name) in (None, value) for name, value in copies.items())
+
     def to_record(self) -> dict[str, str | None]:
         """Plain data for canonical JSON."""
         return {

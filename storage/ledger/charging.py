@@ -1,12 +1,13 @@
 """What a charge writes: everything an auditor needs to price it again."""
 
+from functools import lru_cache
 from typing import Any
 
 from dpbayes_core.accounting import Cost
 from dpbayes_core.errors import RequestChanged, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
-from storage.ledger.accounts import admit, standing, total_of
-from storage.ledger.caps import CONVERSION, Debit, Total, debits
+from storage.ledger.accounts import account_key, admit, standing, total_of
+from storage.ledger.caps import CONVERSION, Debit, Total, debits, scopes
 from storage.ledger.entries import Entry, Stamp, act_key
 from storage.ledger.refusal import PeriodClosed, refusal, up
 from storage.ledger.request import Membership, Request, priced_under
@@ -30,6 +31,13 @@ def closing_key(population: str, period: str) -> str:
     return act_key("close", population, period)
 
 
+def look_ahead(page: Page, request: Request) -> None:
+    """See at once everything that decides whether and how the request is charged."""
+    account = request.account
+    keys = [request.key, account_key(account.population), closing_key(account.population, request.period)]
+    page.look_ahead([*keys, *filter(None, [request.supersedes])], scopes(account, request.period))
+
+
 def debits_of(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
     """What the charge would do to every scope; the caps as they stand, or as an unopened account states them."""
     account = admit(page, request.account) or standing(page, request.account)
@@ -39,7 +47,14 @@ def debits_of(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit
             f"cannot charge {request.name}: {account.population} was opened with other holders. They are "
             f"{', '.join(known.names)}."
         )
-    return debits(account, request.period, mechanism.cost(), lambda scope: total_of(page, scope), holder=request.holder)
+    return debits(
+        account, request.period, _price(mechanism), lambda scope: total_of(page, scope), holder=request.holder
+    )
+
+
+@lru_cache(maxsize=64)  # asked for by the early check and again under the lock
+def _price(mechanism: Mechanism) -> Cost:
+    return mechanism.cost()
 
 
 def refuse(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
@@ -86,7 +101,7 @@ def charge_payload(
     return {
         "account": account.population,
         "conversion": CONVERSION,
-        "cost": readable_cost(mechanism.cost()),
+        "cost": readable_cost(found[0].cost),
         "debits": [debit.to_record() for debit in found],
         "definition": dict(request.definition),
         "digest": digest,

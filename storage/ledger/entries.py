@@ -1,6 +1,7 @@
 """One line of the ledger: what was done, chained by hash to the line before it."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -11,6 +12,8 @@ from dpbayes_core.canonical import canonical_json
 SCHEMA_VERSION = 1
 BEFORE_GENESIS = "0" * 64  # what the first entry points back to
 COPIED = ("account", "period", "programme")  # payload fields kept as columns too, to be found by index
+
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,7 @@ class Entry:
     @property
     def computed_hash(self) -> str:
         """sha256 over everything but the hash itself; it equals `hash` unless somebody edited the entry."""
-        body = {name: value for name, value in self.to_record().items() if name != "hash"}
-        return hashlib.sha256(canonical_json(body)).hexdigest()
+        return hash_of(self, canonical_json(self.payload).decode())
 
     @property
     def copies(self) -> dict[str, str | None]:
@@ -77,6 +79,16 @@ class Entry:
         release: str | None = record["release"]
         fields["release"] = None if release is None else release.encode()
         return cls(**fields)
+
+
+def hash_of(entry: Entry, payload: str) -> str:
+    """sha256 of an entry's canonical JSON without the hash, given that of its payload."""
+    key, kind, prev_hash = (_quoted(text) for text in (entry.key, entry.kind, entry.prev_hash))
+    release = "null" if entry.release is None else _quoted(entry.release.decode())
+    body = (
+        f'"key":{key},"kind":{kind},"payload":{payload},"prev_hash":{prev_hash},"release":{release},"seq":{entry.seq}'
+    )
+    return hashlib.sha256(f"{{{body}}}".encode()).hexdigest()
 
 
 def act_key(kind: str, *names: str) -> str:

@@ -15,7 +15,7 @@ from dpbayes_core.noise import NoiseSource
 from dpbayes_core.release import Release
 from dpbayes_core.schema import RegressionSchema
 from storage.ledger.accounts import AccountState, account_key, admit, opened, standing, states
-from storage.ledger.charging import charge_payload, closing_key, debits_of, matching, refuse
+from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
 from storage.ledger.refusal import Quote, quotes
 from storage.ledger.request import AccountSpec, Request, decimal_text, priced_under
@@ -127,11 +127,13 @@ class Ledger:
     def check(self, request: Request, mechanism: Mechanism) -> None:
         """Refuse now what `commit` would refuse; writes and opens nothing."""
         with self._store.snapshot() as page:
+            look_ahead(page, request)
             refuse(page, request, mechanism)
 
     def quote(self, request: Request, mechanism: Mechanism) -> tuple[Quote, ...]:
         """What every cap would say to the charge, whether it fits or not; writes and opens nothing."""
         with self._store.snapshot() as page:
+            look_ahead(page, request)
             return quotes(debits_of(page, request, mechanism), mechanism)
 
     # --- writing ----------------------------------------------------------------------------------------------------
@@ -156,8 +158,6 @@ class Ledger:
 
         `values` are the exact statistics on the mechanism's grid. The account is opened where there is none.
         """
-        if known := self.known(request):
-            return known
         _refuse_noise(request, noise)
         # drawn before the lock is taken: nobody sees it unless the insert succeeds
         noisy = mechanism.release(noise, values)
@@ -166,6 +166,7 @@ class Ledger:
             schema=schema, neighbours=neighbours, rows=rows, mechanism=mechanism, values=tuple(noisy.tolist())
         )
         with self._store.exclusive() as page:
+            look_ahead(page, request)
             if known := page.find(request.key):
                 return matching(known, request)
             found = refuse(page, request, mechanism)

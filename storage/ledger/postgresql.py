@@ -1,9 +1,11 @@
 """The ledger on PostgreSQL: the same table, one advisory lock around every write."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from sqlalchemy import URL, Connection, Engine, create_engine
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError
 
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.ledger.entries import BEFORE_GENESIS
@@ -15,10 +17,12 @@ NEEDED = {"server_encoding": "UTF8", "fsync": "on"}
 TRIGGERS: tuple[str, ...] = (
     """CREATE OR REPLACE FUNCTION entry_refuses() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'ledger entries are never changed or deleted'; END $$""",
-    f"""CREATE OR REPLACE FUNCTION entry_must_follow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    IF NEW.seq IS DISTINCT FROM (SELECT coalesce(max(seq), 0) + 1 FROM entry)
-    OR NEW.prev_hash IS DISTINCT FROM
-    coalesce((SELECT hash FROM entry ORDER BY seq DESC LIMIT 1), '{BEFORE_GENESIS}')
+    f"""CREATE OR REPLACE FUNCTION entry_must_follow() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE last record;
+    BEGIN
+    SELECT seq, hash INTO last FROM entry ORDER BY seq DESC LIMIT 1;
+    IF NEW.seq IS DISTINCT FROM coalesce(last.seq, 0) + 1
+    OR NEW.prev_hash IS DISTINCT FROM coalesce(last.hash, '{BEFORE_GENESIS}')
     THEN RAISE EXCEPTION 'ledger entries follow the last one'; END IF; RETURN NEW; END $$""",
     "CREATE TRIGGER entry_never_changes BEFORE UPDATE OR DELETE ON entry FOR EACH ROW EXECUTE FUNCTION entry_refuses()",
     "CREATE TRIGGER entry_never_goes BEFORE TRUNCATE ON entry FOR EACH STATEMENT EXECUTE FUNCTION entry_refuses()",
@@ -29,17 +33,19 @@ TRIGGERS: tuple[str, ...] = (
 def make_engine(url: URL, *, create: bool) -> Engine:
     """An engine on the database, which must exist."""
     try:
-        # read committed: what follows the lock must see what the last holder wrote
-        return create_engine(
+        engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
             hide_parameters=True,
             connect_args={"client_encoding": "utf8"},
-            isolation_level="READ COMMITTED",
-            pool_pre_ping=True,
+            isolation_level="AUTOCOMMIT",  # until `_begin` begins
         )
     except ModuleNotFoundError:
-        pass
-    raise DpbayesError("cannot open the ledger: psycopg is not installed. Install it, or keep the ledger on SQLite.")
+        engine = None
+    if engine is None:
+        raise DpbayesError("cannot open the ledger: psycopg is not installed. Install it, or keep it on SQLite.")
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
 
 
 def prepare(engine: Engine) -> None:
@@ -57,19 +63,47 @@ def prepare(engine: Engine) -> None:
 @contextmanager
 def exclusive(engine: Engine) -> Generator[Connection]:
     """A transaction that no other writer overlaps, from before its first read to its commit."""
-    with engine.begin() as connection:
-        # in one round trip; a writer whose machine vanished must not keep the lock for ever
-        connection.exec_driver_sql(
-            "SELECT set_config('synchronous_commit', 'on', true), "
-            f"set_config('lock_timeout', '{PATIENCE}s', true), "
-            f"set_config('idle_in_transaction_session_timeout', '{PATIENCE / 2}s', true), "
-            f"pg_advisory_xact_lock({LOCK})"
-        )
+    # read committed: what follows the lock must see what its last holder wrote
+    begin = (
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT set_config('synchronous_commit', 'on', true), "
+        f"set_config('lock_timeout', '{PATIENCE}s', true), "
+        f"set_config('idle_in_transaction_session_timeout', '{PATIENCE / 2}s', true), "
+        f"pg_advisory_xact_lock({LOCK})"
+    )
+    with _begun(engine, begin) as connection:
         yield connection
 
 
 @contextmanager
 def snapshot(engine: Engine) -> Generator[Connection]:
     """A reading transaction."""
-    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
+    with _begun(engine, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
         yield connection
+
+
+@contextmanager
+def _begun(engine: Engine, begin: str) -> Generator[Connection]:
+    """A transaction begun in one round trip; a pooled connection that the server has since closed is replaced."""
+    with ExitStack() as stack:
+        connection = stack.enter_context(engine.connect().execution_options(begin=begin))
+        try:
+            stack.enter_context(connection.begin())
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            connection = stack.enter_context(engine.connect().execution_options(begin=begin))
+            stack.enter_context(connection.begin())
+        yield connection
+
+
+def _prepare(connection: DBAPIConnection, record: object) -> None:
+    cursor = connection.cursor()
+    # planned before the server has counted the rows, a last entry would be found by reading and sorting all of them
+    cursor.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    begin: str | None = connection.get_execution_options().get("begin")
+    if begin is not None:
+        connection.exec_driver_sql(begin)  # with the lock in one round trip; the driver would begin in another

@@ -2,20 +2,24 @@
 
 import json
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, RowMapping, func, insert, inspect, make_url, select
+from sqlalchemy import URL, ColumnElement, Connection, Engine, func, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing, StudyInvalid
 from storage.ledger import postgresql, sqlite
 from storage.ledger.caps import Scope
-from storage.ledger.entries import COPIED, Entry
+from storage.ledger.entries import COPIED, Entry, hash_of
 from storage.ledger.schema import ENTRY, METADATA
+from storage.ledger.sight import in_sight
 
+T = TypeVar("T")
+INSERT, PAYLOAD = insert(ENTRY), list(ENTRY.c.keys()).index("payload")
 CHUNK = 500  # entries read at a time
 
 
@@ -34,14 +38,29 @@ DIALECTS: Mapping[str, Dialect] = {"sqlite": sqlite, "postgresql": postgresql}
 
 
 class Page:
-    """The table as one transaction sees it."""
+    """The table as one transaction sees it: what it has seen stays so, but for what it writes itself."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._seen: dict[Hashable, Any] = {}
+
+    def look_ahead(self, keys: Sequence[str], scopes: Sequence[Scope]) -> None:
+        """See at once what deciding a charge asks for one by one."""
+        found = {row.seq: _intact(tuple(row)) for row in in_sight(self._connection, keys, scopes)}
+        entries = [found[seq] for seq in sorted(found, reverse=True)]
+        self._seen["head"] = entries[0] if entries else None
+        for key in keys:
+            self._seen["key", key] = next((entry for entry in entries if entry.key == key), None)
+        for scope in scopes:
+            charges = (entry for entry in entries if entry.kind == "charge" and scope.counts(entry.copies))
+            self._seen["charge", scope] = next(charges, None)
+        for name, owner in {(name, getattr(scope, name)) for scope in scopes for name in ("account", "programme")}:
+            raises = [entry for entry in entries if entry.kind == "raise" and entry.copies[name] == owner]
+            self._seen["kind", "raise", (name, owner)] = raises[::-1]
 
     def find(self, key: str) -> Entry | None:
         """The entry of that key."""
-        return self._last(ENTRY.c.key == key)
+        return self._once(("key", key), lambda: self._last(ENTRY.c.key == key))
 
     def at(self, seq: int) -> Entry | None:
         """The entry of that number."""
@@ -49,18 +68,16 @@ class Page:
 
     def head(self) -> Entry | None:
         """The last entry."""
-        return self._last()
+        return self._once("head", self._last)
 
     def last_charge(self, scope: Scope) -> Entry | None:
         """The last charge that counts in a scope; it states the scope's total."""
-        wanted = [ENTRY.c[name] == value for name in COPIED if (value := getattr(scope, name)) is not None]
-        return self._last(ENTRY.c.kind == "charge", *wanted)
+        copied = {name: value for name in COPIED if (value := getattr(scope, name)) is not None}
+        return self._once(("charge", scope), lambda: self._last(*_wanted("charge", copied)))
 
     def of_kind(self, kind: str, **copied: str) -> list[Entry]:
         """Every entry of a kind, in order, such as the raises of an account."""
-        wanted = [ENTRY.c[name] == value for name, value in copied.items()]
-        query = select(ENTRY).where(ENTRY.c.kind == kind, *wanted).order_by(ENTRY.c.seq)
-        return [_intact(entry_of(row)) for row in self._connection.execute(query).mappings()]
+        return self._once(("kind", kind, *copied.items()), lambda: self._all(*_wanted(kind, copied)))
 
     def charged_periods(self, account: str) -> list[str]:
         """The periods an account was charged for, by name."""
@@ -81,12 +98,26 @@ class Page:
     def restore(self, entry: Entry) -> None:
         """Write an entry as it stands; the database refuses one that does not follow the last."""
         record = entry.to_record() | {"payload": canonical_json(entry.payload).decode()} | entry.copies
-        self._connection.execute(insert(ENTRY), record)
+        self._connection.execute(INSERT, record)
+        self._seen.clear()
 
     def _last(self, *wanted: ColumnElement[bool]) -> Entry | None:
         query = select(ENTRY).where(*wanted).order_by(ENTRY.c.seq.desc()).limit(1)
-        row = self._connection.execute(query).mappings().first()
-        return None if row is None else _intact(entry_of(row))
+        row = self._connection.execute(query).first()
+        return None if row is None else _intact(tuple(row))
+
+    def _all(self, *wanted: ColumnElement[bool]) -> list[Entry]:
+        query = select(ENTRY).where(*wanted).order_by(ENTRY.c.seq)
+        return [_intact(tuple(row)) for row in self._connection.execute(query)]
+
+    def _once(self, question: Hashable, ask: Callable[[], T]) -> T:
+        if question not in self._seen:
+            self._seen[question] = ask()
+        return self._seen[question]
+
+
+def _wanted(kind: str, copied: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    return [ENTRY.c.kind == kind, *(ENTRY.c[name] == value for name, value in copied.items())]
 
 
 class Store:
@@ -148,16 +179,17 @@ class Store:
         while True:
             query = select(ENTRY).where(ENTRY.c.seq > seq).order_by(ENTRY.c.seq).limit(CHUNK)
             with plain_failures(), self._dialect.snapshot(self.engine) as connection:
-                rows = connection.execute(query).mappings().all()
+                rows = connection.execute(query).all()
             if not rows:
                 return
             for row in rows:
                 yield entry_of(row)
-            seq = rows[-1]["seq"]
+            seq = rows[-1].seq
 
 
-def entry_of(row: RowMapping) -> Entry:
+def entry_of(values: Sequence[Any]) -> Entry:
     """The entry in a row; its extra columns must say what its payload says."""
+    row = dict(zip(ENTRY.c.keys(), values, strict=True))
     seq = row["seq"]
     payload = _payload_of(row["payload"])
     if payload is None:
@@ -183,8 +215,10 @@ def _payload_of(text: str) -> dict[str, Any] | None:
     return payload if canonical and isinstance(payload, dict) else None
 
 
-def _intact(entry: Entry) -> Entry:
-    if entry.computed_hash != entry.hash:
+@lru_cache(maxsize=32)  # charges meet the same few rows: their account, and the entries before
+def _intact(row: tuple[Any, ...]) -> Entry:
+    entry = entry_of(row)
+    if hash_of(entry, row[PAYLOAD]) != entry.hash:
         raise IntegrityFailure(
             f"cannot trust ledger entry {entry.seq}: its hash is not that of its contents. Run `dpbayes audit`."
         )

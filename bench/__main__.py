@@ -1,0 +1,16 @@
+"""Every benchmark, or only those named: `python -m bench ledger`."""
+
+import sys
+from importlib import import_module
+
+BENCHMARKS = ("ledger",)
+
+
+def main(*wanted: str) -> None:
+    """Run them one after the other; imported one by one, so that none pays for another."""
+    for name in wanted or BENCHMARKS:
+        import_module(f"bench.{name}").main()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,41 @@
+"""Everything that decides a charge, read in one statement: a ledger is as slow as the questions it asks are many."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from storage.ledger.caps import Scope
+from storage.ledger.entries import COPIED
+
+KEYS = 4  # of the charge, of its account, of its period's closing and of the revision it supersedes
+
+STATEMENT = """
+SELECT * FROM entry WHERE key IN (:key_0, :key_1, :key_2, :key_3)
+UNION ALL SELECT * FROM (SELECT * FROM entry ORDER BY seq DESC LIMIT 1) AS head
+UNION ALL SELECT * FROM (
+    SELECT * FROM entry WHERE kind = 'charge' AND account = :account
+    ORDER BY seq DESC LIMIT 1) AS lifetime
+UNION ALL SELECT * FROM (
+    SELECT * FROM entry WHERE kind = 'charge' AND account = :account AND period = :period
+    ORDER BY seq DESC LIMIT 1) AS per_period
+UNION ALL SELECT * FROM (
+    SELECT * FROM entry WHERE kind = 'charge' AND programme = :programme
+    ORDER BY seq DESC LIMIT 1) AS programme
+UNION ALL SELECT * FROM entry WHERE kind = 'raise' AND account = :account
+UNION ALL SELECT * FROM entry WHERE kind = 'raise' AND programme = :programme
+"""
+
+
+def in_sight(connection: Connection, keys: Sequence[str], scopes: Sequence[Scope]) -> Sequence[Row[Any]]:
+    """The rows of up to `KEYS` keys, the last charge of each scope, every raise of their caps, and the last row."""
+    named = {f"key_{number}": keys[min(number, len(keys) - 1)] for number in range(KEYS)}
+    copied = {name: next((value for scope in scopes if (value := getattr(scope, name))), None) for name in COPIED}
+    return connection.exec_driver_sql(_statement(connection.dialect.paramstyle), named | copied).all()
+
+
+@cache
+def _statement(style: str) -> str:
+    return re.sub(r":(\w+)", r"%(\1)s", STATEMENT) if style == "pyformat" else STATEMENT
