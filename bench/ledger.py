@@ -140,7 +140,7 @@ def main(lengths: tuple[int, ...] = LENGTHS) -> None:
 
 def measured(place: Callable[[Path], AbstractContextManager[tuple[str, URL]]], entries: int) -> dict[str, float]:
     """The rates on one kind of database, made for this and gone afterwards."""
-    folder = new_folder()
+    folder = new_folder(on_disk=True)
     try:
         with (
             place(folder) as (address, bare),

@@ -4,11 +4,13 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from dpbayes_core.canonical import canonical_json
@@ -16,7 +18,9 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import CHECKS, verify
-from tests.storage.ledger_cases import STAMP, account, cap, commit, gaussian, laplace, new_ledger, request, url
+from tests.storage.ledger_cases import STAMP, account, cap, commit, gaussian, laplace, new_ledger, url
+from tests.storage.ledger_cases import request as asked
+from tests.support.postgres import Server
 
 CHARGE, RAISE, REVISION, CLOSE, WITHDRAWAL = 4, 6, 8, 9, 10
 
@@ -28,11 +32,11 @@ def fill(ledger: Ledger) -> None:
     students = account(cap("1", measure="rho"), shared, population="students")
     ledger.open_account(staff, STAMP)
     ledger.open_account(students, STAMP)
-    charge = commit(ledger, request(staff), laplace(0.5))
-    commit(ledger, request(students, study="studies"), gaussian(0.5))
+    charge = commit(ledger, asked(staff), laplace(0.5))
+    commit(ledger, asked(students, study="studies"), gaussian(0.5))
     ledger.raise_cap("employees", "lifetime", Decimal("1.5"), reason="decided", stamp=STAMP)
-    commit(ledger, request(staff, period="2026-02"), laplace(0.6))
-    commit(ledger, request(staff, revision=2, reason="source was wrong"), laplace(0.4))
+    commit(ledger, asked(staff, period="2026-02"), laplace(0.6))
+    commit(ledger, asked(staff, revision=2, reason="source was wrong"), laplace(0.4))
     ledger.close("employees", "2026-01", reason="published", stamp=STAMP)
     ledger.withdraw(charge.key, reason="superseded", stamp=STAMP)
     ledger.note("moved to another office", STAMP)
@@ -241,17 +245,40 @@ def test_rewriting_without_a_change_passes(honest: list[Entry]) -> None:
     assert rewritten(honest, lambda records: None) == honest
 
 
+Tampered = tuple[Ledger, Callable[[str], object]]
+
+
 @pytest.fixture
-def tampered(filled: Path, tmp_path: Path) -> Iterator[tuple[Ledger, sqlite3.Connection]]:
+def tampered(filled: Path, tmp_path: Path) -> Iterator[Tampered]:
+    """A filled ledger, and what changes it behind its back."""
     shutil.copyfile(filled, tmp_path / "ledger.db")
-    with Ledger.open(url(tmp_path)) as ledger:
-        intruder = sqlite3.connect(tmp_path / "ledger.db")
+    with Ledger.open(url(tmp_path)) as ledger, closing(sqlite3.connect(tmp_path / "ledger.db")) as intruder:
+        intruder.isolation_level = None
         for (name,) in intruder.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             intruder.execute(f"DROP TRIGGER {name}")
-        yield ledger, intruder
-        intruder.close()
+        yield ledger, intruder.execute
 
 
+@pytest.fixture(scope="module")
+def filled_on_postgresql(postgresql: Server) -> str:
+    place = postgresql.new_database()
+    with Ledger.create(place, STAMP) as ledger:
+        fill(ledger)
+    return place
+
+
+@pytest.fixture
+def tampered_on_postgresql(postgresql: Server, filled_on_postgresql: str) -> Iterator[Tampered]:
+    place = postgresql.new_database(like=filled_on_postgresql)
+    with Ledger.open(place) as ledger, psycopg.connect(place, autocommit=True) as intruder:
+        intruder.execute("ALTER TABLE entry DISABLE TRIGGER ALL")
+        yield ledger, intruder.execute
+
+
+BOTH = pytest.mark.parametrize("on", ["tampered", "tampered_on_postgresql"])
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("statement", "check", "place"),
     [
@@ -272,28 +299,26 @@ def tampered(filled: Path, tmp_path: Path) -> Iterator[tuple[Ledger, sqlite3.Con
     ],
 )
 def test_a_change_in_the_database_is_found_and_placed(
-    tampered: tuple[Ledger, sqlite3.Connection], statement: str, check: str, place: str
+    request: pytest.FixtureRequest, on: str, statement: str, check: str, place: str
 ) -> None:
-    ledger, intruder = tampered
+    ledger, change = request.getfixturevalue(on)
     assert failures(list(ledger.entries())) == {}
-    intruder.execute(statement)
-    intruder.commit()
+    change(statement)
     found = {c.check: c.detail for c in verify(ledger.entries()) if not c.ok}
     assert place in found[check]
 
 
-def test_text_that_is_no_text_any_more_is_an_integrity_failure(tampered: tuple[Ledger, sqlite3.Connection]) -> None:
-    ledger, intruder = tampered
-    intruder.execute("UPDATE entry SET payload = CAST(x'ff22' AS TEXT) WHERE seq = 5")
-    intruder.commit()
+def test_text_that_is_no_text_any_more_is_an_integrity_failure(tampered: Tampered) -> None:
+    ledger, change = tampered
+    change("UPDATE entry SET payload = CAST(x'ff22' AS TEXT) WHERE seq = 5")
     assert "damaged" in {c.check: c.detail for c in verify(ledger.entries())}["entries are readable"]
 
 
-def test_an_edited_entry_is_neither_answered_nor_built_upon(tampered: tuple[Ledger, sqlite3.Connection]) -> None:
-    ledger, intruder = tampered
+@BOTH
+def test_an_edited_entry_is_neither_answered_nor_built_upon(request: pytest.FixtureRequest, on: str) -> None:
+    ledger, change = request.getfixturevalue(on)
     head = ledger.head
-    intruder.execute("UPDATE entry SET payload = replace(payload, 'tester', 'Tester') WHERE seq = ?", (head.seq,))
-    intruder.commit()
+    change(f"UPDATE entry SET payload = replace(payload, 'tester', 'Tester') WHERE seq = {head.seq}")
     with pytest.raises(IntegrityFailure, match=f"cannot trust ledger entry {head.seq}"):
         ledger.find(head.key)
     with pytest.raises(IntegrityFailure, match=f"cannot trust ledger entry {head.seq}"):

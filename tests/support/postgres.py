@@ -20,11 +20,13 @@ USER = "postgres"  # the server refuses to run as root
 OWNER = "steward"
 ADDRESS = "127.0.0.1"
 PATIENCE = 60.0
+MEMORY = 4 << 30
 SETTINGS = {
     "listen_addresses": ADDRESS,
     "unix_socket_directories": "",
     "max_connections": "60",
     "shared_buffers": "16MB",
+    "dynamic_shared_memory_type": "mmap",  # in its folder, which goes with it
     "log_min_messages": "panic",
     "wal_level": "minimal",
     "max_wal_senders": "0",
@@ -134,9 +136,11 @@ class Server:
             raise RuntimeError(f"{program} failed:\n{done.stdout}\n{done.stderr}")
 
 
-def new_folder() -> Path:
-    """A short-lived folder that the server's own user can reach, unlike pytest's."""
-    return Path(tempfile.mkdtemp(prefix="dpbayes-postgresql-"))
+def new_folder(*, on_disk: bool = False) -> Path:
+    """A short-lived folder that the server's own user can reach, unlike pytest's; in memory where there is room."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY
+    return Path(tempfile.mkdtemp(prefix="dpbayes-postgresql-", dir=memory if roomy and not on_disk else None))
 
 
 def _is_root() -> bool:
