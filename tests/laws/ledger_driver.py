@@ -1,13 +1,16 @@
 """Processes that rival for a ledger, or die in it; run as a program, so that only this one is ever forked."""
 
+import itertools
 import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
@@ -16,6 +19,29 @@ from dpbayes_core.noise import OpenDPNoise
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import STAMP, VALUES, account, cap, commit, empty_ledger, laplace, request, url
+
+NUMBERS = itertools.count(1)
+
+
+def new_place(base: str) -> str:
+    """The address of an empty place: in the database of that address, or in the folder."""
+    name = f"place_{next(NUMBERS)}"
+    if base.startswith("postgresql://"):
+        with psycopg.connect(base, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {name}")
+        return f"{base}?options=-csearch_path%3D{name}"
+    (Path(base) / name).mkdir()
+    return url(Path(base) / name)
+
+
+def new_ledger(base: str) -> str:
+    """The address of a ledger with nothing but its first entry."""
+    place = new_place(base)
+    if place.startswith("sqlite"):
+        Path(place.removeprefix("sqlite:///")).write_bytes(empty_ledger())
+    else:
+        Ledger.create(place, STAMP).dispose()
+    return place
 
 
 def in_child(work: Callable[[], Any]) -> Iterator[Any]:
@@ -43,27 +69,27 @@ def alone(work: Callable[[], Any]) -> Any:
 # --- rivals -----------------------------------------------------------------------------------------------------------
 
 
-def rivals(folder: Path, processes: int, attempts: int) -> None:
+def rivals(base: str, processes: int, attempts: int, epsilon: float) -> dict[str, Any]:
     """Every process asks for releases of its own and, in turn with them, for the same ones as all others."""
-    spec = account(cap("4", measure="pure-epsilon"))
-    Ledger.create(url(folder), STAMP).dispose()
+    place, spec = new_ledger(base), account(cap("4", measure="pure-epsilon"))
 
     def work(number: int) -> list[Any]:
         answers: list[Any] = []
-        with Ledger.open(url(folder)) as ledger:
+        with Ledger.open(place) as ledger:
             for attempt in range(attempts):
                 name = f"shared-{attempt}" if attempt % 2 else f"own-{number}-{attempt}"
                 try:
-                    entry = commit(ledger, request(spec, release=name), laplace(0.1))
-                    answers.append([name, entry.seq, entry.payload["digest"]])
+                    entry = commit(ledger, request(spec, release=name), laplace(epsilon))
+                    answers.append([name, entry.seq, entry.hash])
                 except BudgetExceeded:
                     answers.append([name, None, None])
         return answers
 
-    started = [in_child(lambda number=number: work(number)) for number in range(processes)]
+    started, start = [in_child(lambda number=number: work(number)) for number in range(processes)], time.perf_counter()
     for child in started:
         next(child)
-    print(json.dumps([next(child) for child in started]))
+    answers = [next(child) for child in started]
+    return {"answers": answers, "seconds": time.perf_counter() - start, "after": look(place)}
 
 
 # --- deaths -----------------------------------------------------------------------------------------------------------
@@ -84,37 +110,37 @@ def die_at(step: int) -> None:
     event.listen(Pool, "checkin", boundary)
 
 
-def release(folder: Path) -> list[Any]:
-    with Ledger.open(url(folder)) as ledger:
+def release(place: str) -> list[Any]:
+    with Ledger.open(place) as ledger:
         entry = commit(ledger, request(), laplace(0.6))
         return [entry.seq, entry.hash, (entry.release or b"").decode()]
 
 
-def look(folder: Path) -> dict[str, Any]:
-    with Ledger.open(url(folder)) as ledger:
+def look(place: str) -> dict[str, Any]:
+    with Ledger.open(place) as ledger:
+        charges = [entry for entry in ledger.entries() if entry.kind == "charge"]
         return {
-            "releases": [(e.release or b"").decode() for e in ledger.entries() if e.kind == "charge"],
+            "hashes": [entry.hash for entry in charges],
+            "releases": [(entry.release or b"").decode() for entry in charges],
             "ok": all(check.ok for check in verify(ledger.entries())),
             "entries": ledger.head.seq,
         }
 
 
-def dying_release(folder: Path, step: int) -> list[Any]:
+def dying_release(place: str, step: int) -> list[Any]:
     die_at(step)
-    return release(folder)
+    return release(place)
 
 
-def dying_creation(folder: Path, step: int) -> bool:
+def dying_creation(place: str, step: int) -> bool:
     die_at(step)
-    Ledger.create(url(folder), STAMP).dispose()
+    Ledger.create(place, STAMP).dispose()
     return True
 
 
-def deaths_in_release(folder: Path) -> Iterator[dict[str, Any]]:
+def deaths_in_release(base: str) -> Iterator[dict[str, Any]]:
     for step in range(1, 1000):
-        place = folder / str(step)
-        place.mkdir()
-        (place / "ledger.db").write_bytes(empty_ledger())
+        place = new_ledger(base)
         finished = alone(lambda place=place, step=step: dying_release(place, step))
         found = alone(lambda place=place: look(place))
         again, after = alone(lambda place=place: ([release(place), release(place)], look(place)))
@@ -123,31 +149,29 @@ def deaths_in_release(folder: Path) -> Iterator[dict[str, Any]]:
             return
 
 
-def deaths_in_creation(folder: Path) -> Iterator[dict[str, Any]]:
+def deaths_in_creation(base: str) -> Iterator[dict[str, Any]]:
     for step in range(1, 1000):
-        place = folder / str(step)
-        place.mkdir()
+        place = new_place(base)
         finished = alone(lambda place=place, step=step: dying_creation(place, step))
         try:
-            Ledger.open(url(place)).dispose()
+            Ledger.open(place).dispose()
             stood = True
         except LedgerMissing:
             stood = False
-            Ledger.create(url(place), STAMP).dispose()
+            Ledger.create(place, STAMP).dispose()
         yield {"finished": finished is not None, "stood": stood, "after": look(place)}
         if finished is not None:
             return
 
 
-def main() -> None:
+def main(scenario: str, base: str, processes: str = "", attempts: str = "", epsilon: str = "") -> None:
     laplace(0.1).release(OpenDPNoise(), VALUES)  # load the library before forking
-    scenario, folder = sys.argv[1], Path(sys.argv[2])
     if scenario == "rivals":
-        rivals(folder, int(sys.argv[3]), int(sys.argv[4]))
+        print(json.dumps(rivals(base, int(processes), int(attempts), float(epsilon))))
     else:
         scenarios = {"release": deaths_in_release, "creation": deaths_in_creation}
-        print(json.dumps(list(scenarios[scenario](folder))))
+        print(json.dumps(list(scenarios[scenario](base))))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
