@@ -39,6 +39,7 @@ class Books:
         """New books, or those that stand in the home already."""
         if _stands(home):
             with cls.open(home.folder) as books:
+                books.anchors.publish_key()  # a second home of one ledger has a key of its own
                 yield books
             return
         with Ledger.create(home.ledger_url, stamp, public_key=home.signer().fingerprint) as ledger:

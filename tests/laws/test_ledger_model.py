@@ -1,8 +1,11 @@
-"""The ledger against a model of twenty lines, under any order of charges, retries, raises, closings and reopenings."""
+"""The ledger against a model of a few lines: charges, retries, crashes, raises, closings, revisions and holders."""
 
 import tempfile
+from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +19,61 @@ from dpbayes_core.errors import BudgetExceeded, RequestChanged, StudyInvalid
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
+from storage.ledger.store import Page
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import STAMP, account, cap, commit, gaussian, laplace, new_ledger, request, url
+from tests.storage.test_ledger_holders import charge_as_priced, split
 
 CAPS = {
     "lifetime": cap("1.5"),
-    "per-period": cap("0.8"),
-    "programme": cap("2", "programme", measure="rho", programme="x"),
+    "per-period": cap("0.9", "per-period"),
+    "programme": cap("0.5", "programme", measure="rho", programme="x"),
 }
-PERIODS, POPULATIONS, NAMES = ("2026-01", "2026-02"), ("staff", "students"), ("a", "b", "c", "d")
-MECHANISMS = tuple(laplace(e) for e in (0.05, 0.3, 0.8)) + tuple(gaussian(e) for e in (0.05, 0.3, 0.8))
+PERIODS, NAMES, HOLDERS = ("2026-01", "2026-02"), ("a", "b"), ("north", "south")
+MEMBERSHIPS: dict[str, Any] = {"staff": None, "students": "undeclared", "branches": "fixed", "movers": "movable"}
+POPULATIONS = tuple(MEMBERSHIPS)
+MECHANISMS = tuple(laplace(e) for e in (0.05, 0.2, 0.4, 0.8)) + tuple(gaussian(e) for e in (0.05, 0.3, 0.6))
 
 
-def holds(limit: Fraction, costs: list[Any], *, delta: bool) -> bool:
-    pure = [cost.epsilon for cost in costs]
-    rho = sum(cost.rho for cost in costs)
-    if not delta:
-        return rho <= limit * UNITS
-    return (None not in pure and sum(pure) <= limit * UNITS) or rho <= cap_rho_units(limit, Decimal("1e-6"))
+Key = tuple[str, str, str, str | None, int]  # population, period, name, holder, revision
+Charge = tuple[str, str | None, Any]  # period, holder, cost
+Exposure = tuple[int | float, int]  # pure epsilon, infinite without one; rho
+
+
+def total(costs: list[Any]) -> Exposure:
+    return sum(inf if c.epsilon is None else c.epsilon for c in costs), sum(c.rho for c in costs)
+
+
+def exposures(membership: str | None, charges: list[Charge]) -> list[Exposure]:
+    """What there can be of people, by what they were exposed to."""
+    if membership == "fixed":
+        return [total([cost for _, holder, cost in charges if holder in (None, home)]) for home in HOLDERS]
+    if membership == "movable":
+        parts = [total([cost for _, holder, cost in charges if holder is None])]
+        for month in PERIODS:
+            own = [total([c for period, holder, c in charges if (period, holder) == (month, home)]) for home in HOLDERS]
+            parts.append((2 * max(pure for pure, _ in own), 4 * max(rho for _, rho in own)))
+        return [(sum(pure for pure, _ in parts), sum(rho for _, rho in parts))]
+    return [total([cost for _, _, cost in charges])]
+
+
+def holds(limit: Fraction, people: list[Exposure]) -> bool:
+    """An (epsilon, delta) cap, for everybody."""
+    full = cap_rho_units(limit, Decimal("1e-6"))
+    return all(pure <= limit * UNITS or rho <= full for pure, rho in people)
+
+
+KEYS = st.tuples(
+    st.sampled_from((*POPULATIONS, "branches", "movers")),
+    st.sampled_from(PERIODS),
+    st.sampled_from(NAMES),
+    st.sampled_from((None, *HOLDERS, *HOLDERS)),
+    st.sampled_from((1, 1, 1, 2)),
+)
+
+
+class Killed(BaseException):
+    """Nothing after this happens."""
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -42,7 +82,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.ledger = new_ledger(Path(self.folder.name))
         self.limits = {(p, "lifetime"): Fraction(3, 2) for p in POPULATIONS}
-        self.charged: dict[tuple[str, str, str, int], tuple[Entry, Any]] = {}
+        self.charged: dict[Key, tuple[Entry, Any]] = {}
         self.closed: set[tuple[str, str]] = set()
 
     @initialize()
@@ -51,59 +91,86 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.open_account(self.account(population), STAMP)
 
     def account(self, population: str) -> Any:
-        return account(CAPS["lifetime"], cap("0.8", "per-period"), CAPS["programme"], population=population)
+        membership = MEMBERSHIPS[population]
+        spec = account(*CAPS.values(), population=population)
+        return replace(spec, holders=None if membership is None else split(membership, *HOLDERS))
 
-    def request(self, population: str, period: str, name: str, revision: int = 1) -> Any:
+    def request(self, key: Key) -> Any:
+        population, period, name, holder, revision = key
         reason = "better source" if revision > 1 else None
-        spec = self.account(population)
-        return request(spec, study=population, period=period, release=name, revision=revision, reason=reason)
+        named = {"study": population, "period": period, "release": name, "holder": holder}
+        return request(self.account(population), **named, revision=revision, reason=reason)
 
-    def admitted(self, population: str, period: str, mechanism: Any) -> bool:
-        new = mechanism.cost()
-        costs = {key: made.cost() for key, (_, made) in self.charged.items()}
-        life = [cost for key, cost in costs.items() if key[0] == population]
-        month = [cost for key, cost in costs.items() if key[:2] == (population, period)]
+    def commit(self, key: Key, mechanism: Any) -> Entry:
+        """As the ledger does; where people may move, no release is made yet, and only the charge is tried."""
+        if MEMBERSHIPS[key[0]] == "movable" and key[3] is not None:
+            asked = self.request(key)
+            return self.ledger.known(asked) or charge_as_priced(self.ledger, asked, mechanism)
+        return commit(self.ledger, self.request(key), mechanism)
+
+    def charges(self, population: str, new: Charge | None = None) -> list[Charge]:
+        kept = [(key[1], key[3], made.cost()) for key, (_, made) in self.charged.items() if key[0] == population]
+        return kept if new is None else [*kept, new]
+
+    def admitted(self, key: Key, mechanism: Any) -> bool:
+        population, period, _, holder, _ = key
+        membership, charges = MEMBERSHIPS[population], self.charges(population, (period, holder, mechanism.cost()))
+        programme = 0
+        for other, kind in MEMBERSHIPS.items():
+            all_of_it = charges if other == population else self.charges(other)
+            programme += max(rho for _, rho in exposures(kind, all_of_it))
         return (
-            holds(self.limits[population, "lifetime"], [*life, new], delta=True)
-            and holds(Fraction(4, 5), [*month, new], delta=True)
-            and holds(Fraction(2), [*costs.values(), new], delta=False)
+            holds(self.limits[population, "lifetime"], exposures(membership, charges))
+            and holds(Fraction(9, 10), exposures(membership, [each for each in charges if each[0] == period]))
+            and programme <= UNITS // 2
         )
 
-    @rule(
-        population=st.sampled_from(POPULATIONS),
-        period=st.sampled_from(PERIODS),
-        name=st.sampled_from(NAMES),
-        revision=st.sampled_from((1, 1, 2)),
-        mechanism=st.sampled_from(MECHANISMS),
-    )
-    def charge(self, population: str, period: str, name: str, revision: int, mechanism: Any) -> None:
-        key = (population, period, name, revision)
-        asked = self.request(*key)
+    @rule(asked=st.lists(st.tuples(KEYS, st.sampled_from(MECHANISMS)), min_size=1, max_size=6))
+    def charge(self, asked: list[tuple[Key, Any]]) -> None:
+        for key, mechanism in asked:
+            self.charge_one(key, mechanism)
+
+    def charge_one(self, key: Key, mechanism: Any) -> None:
+        population, period, name, holder, revision = key
         if key in self.charged:
-            assert commit(self.ledger, asked, mechanism) == self.charged[key][0]
-        elif revision > 1 and (population, period, name, revision - 1) not in self.charged:
+            assert self.commit(key, mechanism) == self.charged[key][0]
+        elif revision > 1 and (population, period, name, holder, revision - 1) not in self.charged:
             with pytest.raises(StudyInvalid):
-                commit(self.ledger, asked, mechanism)
+                self.commit(key, mechanism)
         elif (population, period) in self.closed:
             with pytest.raises(PeriodClosed):
-                commit(self.ledger, asked, mechanism)
-        elif not self.admitted(population, period, mechanism):
+                self.commit(key, mechanism)
+        elif not self.admitted(key, mechanism):
             with pytest.raises(BudgetExceeded) as refused:
-                commit(self.ledger, asked, mechanism)
-            self.check_largest(population, period, mechanism, refused.value.largest_epsilon)
+                self.commit(key, mechanism)
+            self.check_largest(key, mechanism, refused.value.largest_epsilon)
         else:
-            self.charged[key] = (commit(self.ledger, asked, mechanism), mechanism)
+            self.charged[key] = (self.commit(key, mechanism), mechanism)
 
-    def check_largest(self, population: str, period: str, mechanism: Any, largest: Decimal) -> None:
+    def check_largest(self, key: Key, mechanism: Any, largest: Decimal) -> None:
         if largest > 0:
             make = laplace if mechanism.name == "laplace" else gaussian
-            assert self.admitted(population, period, make(float(largest)))
-            assert not self.admitted(population, period, make(float(largest) * 1.02))
+            assert self.admitted(key, make(float(largest)))
+            assert not self.admitted(key, make(float(largest) * 1.02))
 
-    @rule(population=st.sampled_from(POPULATIONS), period=st.sampled_from(PERIODS), name=st.sampled_from(NAMES))
-    def restate(self, population: str, period: str, name: str) -> None:
-        if (population, period, name, 1) in self.charged:
-            asked = request(self.account(population), study=population, period=period, release=name, definition={})
+    @rule(key=KEYS, mechanism=st.sampled_from(MECHANISMS))
+    def crash(self, key: Key, mechanism: Any) -> None:
+        """Dying after the insert and before the commit is as if nothing had been asked."""
+
+        def dying(page: Page, entry: Entry) -> None:
+            write(page, entry)
+            raise Killed
+
+        write, before = Page.restore, self.ledger.head
+        with pytest.MonkeyPatch.context() as patched, suppress(Killed, BudgetExceeded, PeriodClosed, StudyInvalid):
+            patched.setattr(Page, "restore", dying)
+            assert self.commit(key, mechanism) == self.charged[key][0]
+        assert self.ledger.head == before
+
+    @rule(key=KEYS)
+    def restate(self, key: Key) -> None:
+        if key in self.charged:
+            asked = replace(self.request(key), definition={})
             with pytest.raises(RequestChanged):
                 commit(self.ledger, asked, laplace(0.05))
 
@@ -146,8 +213,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TestLedgerAgainstModel = LedgerMachine.TestCase
 TestLedgerAgainstModel.settings = settings(
-    max_examples=12,
-    stateful_step_count=25,
+    max_examples=30,
+    stateful_step_count=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
