@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.mechanisms import Mechanism, mechanism_from_record
 from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.sensitivity import regression_sensitivity
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +26,13 @@ class Release:
     rows: int  # public under replace-one
     mechanism: Mechanism
     values: tuple[float, ...]  # one per schema.entries
+
+    @property
+    def protected(self) -> bool:
+        """Whether the noise suffices for how far neighbours can move these statistics, one value each."""
+        due = regression_sensitivity(self.schema)
+        whole = len(self.values) == len(self.schema.entries) and self.neighbours == due.neighbours
+        return whole and self.mechanism.protects(due)
 
     @cached_property
     def digest(self) -> str:

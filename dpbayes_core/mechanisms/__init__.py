@@ -1,7 +1,7 @@
 """Mechanisms are data, described once: the ledger prices them, a release carries them, a sampler reads them."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from dpbayes_core.accounting import Cost
 from dpbayes_core.mechanisms.gaussian import GaussianMechanism, gaussian_for
 from dpbayes_core.mechanisms.laplace import LaplaceMechanism, laplace_for
 from dpbayes_core.noise import NoiseSource
+
+if TYPE_CHECKING:
+    from dpbayes_core.sensitivity import Sensitivity
 
 __all__ = [
     "MECHANISMS",
@@ -52,6 +55,10 @@ class Mechanism(Protocol):
 
     def cost(self) -> Cost:
         """What a release charges to every cap that covers it."""
+        ...
+
+    def protects(self, sensitivity: "Sensitivity") -> bool:
+        """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""
         ...
 
     def certified_loss(self, noise: NoiseSource) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -87,6 +87,15 @@ class GaussianMechanism:
     def cost(self) -> Cost:
         """The stated rho, exactly; no pure epsilon."""
         return Cost(None, limit_units(self.rho))
+
+    def protects(self, sensitivity: "Sensitivity") -> bool:
+        """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""
+        if len(self.weights) != len(sensitivity.weights):
+            return False
+        if any(own > free for own, free in zip(self.weights, sensitivity.weights, strict=True)):
+            return False
+        due = gaussian_for(replace(sensitivity, weights=self.weights), rho=self.rho, grid=self.grid)
+        return self.sensitivity >= due.sensitivity
 
     def certified_loss(self, noise: NoiseSource) -> float:
         """What the noise source itself says a release costs in rho."""

@@ -59,6 +59,12 @@ class LaplaceMechanism:
         moved_l2 = Fraction(self.sensitivity_l2) + root_up(Fraction(self.entries)) * grid
         return Cost(limit_units(self.epsilon), laplace_cost(moved, moved_l2, self.scale).rho)
 
+    def protects(self, sensitivity: "Sensitivity") -> bool:
+        """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""
+        due = laplace_for(sensitivity, epsilon=self.epsilon, grid=self.grid, entries=len(sensitivity.weights))
+        enough = self.sensitivity >= due.sensitivity and self.sensitivity_l2 >= due.sensitivity_l2
+        return enough and self.entries == due.entries
+
     def certified_loss(self, noise: NoiseSource) -> float:
         """What the noise source itself says a release costs in pure epsilon."""
         return noise.laplace_loss(self.entries, self.scale, self.sensitivity)

@@ -157,6 +157,30 @@ def test_statistics_of_another_length_are_refused(mechanism: Mechanism, entries:
         mechanism.release(OpenDPNoise(), np.full(entries, 98765.4321))
 
 
+@pytest.mark.parametrize("bound", [TWO_COLUMNS, WEIGHTED], ids=["plain", "weighted"])
+@pytest.mark.parametrize("grid", [6, 30])
+def test_a_mechanism_protects_what_it_was_made_for_and_nothing_larger(bound: Bound, grid: int) -> None:
+    entries = len(bound.weights)
+    further = [replace(bound, l1=bound.l1 * (1 + 1e-12), l2=bound.l2 * (1 + 1e-12))]
+    further += [replace(bound, weights=(*bound.weights, 1.0)), replace(bound, weights=bound.weights[1:])]
+    for mechanism in (
+        laplace_for(bound, epsilon=0.5, grid=grid, entries=entries),
+        gaussian_for(bound, epsilon=1, delta=1e-6, grid=grid),
+        gaussian_for(bound, rho=0.02, grid=grid),
+    ):
+        assert mechanism.protects(bound)
+        assert mechanism.protects(replace(bound, l1=bound.l1 / 2, l2=bound.l2 / 2))
+        assert not any(mechanism.protects(larger) for larger in further)
+        assert not replace(mechanism, sensitivity=math.nextafter(mechanism.sensitivity, 0)).protects(bound)
+        assert not replace(mechanism, grid=grid - 1).protects(bound)
+
+
+def test_heavier_entries_than_proved_are_not_protected_and_lighter_ones_are() -> None:
+    mechanism = gaussian_for(WEIGHTED, rho=0.02, grid=30)
+    assert not replace(mechanism, weights=(1.0, 2.0, 1.0, 1.0, 4.0, 1.0)).protects(WEIGHTED)
+    assert replace(mechanism, weights=(1.0,) * 6).protects(WEIGHTED)
+
+
 @pytest.mark.parametrize("mechanism", ALL, ids=IDS)
 def test_the_density_is_that_of_the_noise_and_sums_to_one(mechanism: Mechanism) -> None:
     law = stats.laplace if mechanism.name == "laplace" else stats.norm
