@@ -72,13 +72,19 @@ class Anchors:
         """The highest anchored number, by name alone; 0 where nothing is anchored."""
         return max(self.numbers(), default=0)
 
-    def check_newest(self, entry_at: Callable[[int], Recorded | None]) -> None:
-        """Refuse a ledger that is not the one last anchored; the chain ties every earlier entry to that one."""
+    def check_newest(
+        self, entry_at: Callable[[int], Recorded | None], retired: Mapping[str, int] | None = None
+    ) -> None:
+        """Refuse a ledger that is not the one last anchored; the chain ties every earlier entry to that one.
+
+        `retired` gives the last entry that each retired key may have signed.
+        """
         seq = self.newest()
         if seq == 0 or self._signer is None:
             return
-        entry = entry_at(seq)
-        if entry is None or not _same(self.read(seq, self._signer.trusted), entry.to_record()):
+        entry, last = entry_at(seq), retired or {}
+        in_force = {name: key for name, key in self._signer.trusted.items() if seq <= last.get(name, seq)}
+        if entry is None or not _same(self.read(seq, in_force), entry.to_record()):
             what = "lacks that entry" if entry is None else "holds another entry there"
             raise IntegrityFailure(
                 f"cannot use the ledger: {anchor_name(seq)} was written for it and it {what}. "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbayes_core.errors import IntegrityFailure, LedgerMissing
-from storage.anchors import Anchors
+from storage.anchors import Anchors, retirements
 from storage.archive import Archive
 from storage.home import Home
 from storage.ledger.entries import Entry, Stamp
@@ -56,7 +56,8 @@ class Books:
     def settle(self) -> None:
         """Check the newest anchor against the ledger, then finish what killed runs left: anchors, a change of key."""
         anchors = self.anchors
-        anchors.check_newest(self.ledger.entry_at)
+        changes = [entry.to_record() for entry in self.ledger.key_entries()]
+        anchors.check_newest(self.ledger.entry_at, retirements(changes))
         for seq in anchors.unanchored(self.ledger.head.seq):
             entry = self.ledger.entry_at(seq)
             if entry is not None:

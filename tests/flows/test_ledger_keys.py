@@ -103,6 +103,8 @@ def test_a_retired_key_signs_nothing_new(desk: Desk) -> None:
     place.unlink()
     place.write_bytes(canonical_json(thief.sign(ANCHOR_TYPE, canonical_json(record))))
     assert any("anchors/000000004.json" in flaw and "A retired key does not count here" in flaw for flaw in flaws(desk))
+    failed = desk.document("ledger", "show", desk.study, exit_code=5)["error"]["message"]
+    assert "cannot trust anchors/000000004.json: no trusted key signed it" in failed
 
 
 def test_a_change_of_key_needs_the_old_keys_signature_to_be_followed(desk: Desk, tmp_path: Path) -> None:
