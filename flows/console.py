@@ -31,8 +31,10 @@ class Console:
             return
         with tables.progress_bar() as bar:
             steps: dict[str, Any] = {}
+            waiting = bar.add_task("starting Prefect", total=None)
 
             def advance(step: str, share: float) -> None:
+                bar.update(waiting, visible=False)
                 if step not in steps:
                     steps[step] = bar.add_task(step, total=1.0)
                 bar.update(steps[step], completed=share)

@@ -41,6 +41,7 @@ def sample_chains(order: Mapping[str, str]) -> tuple[Posterior, float]:
         checkpoints = Checkpoints(books.home.work, analysis.key, software_versions())
         home = books.home
     begun = time.monotonic()
+    report("sampling", 0.0)
     with _cluster(home) as client:
         return _run(analysis, client, checkpoints), time.monotonic() - begun
 
