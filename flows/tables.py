@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 Document = Mapping[str, Any]
 
@@ -46,7 +47,7 @@ def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     for number, header in enumerate(headers):
         table.add_column(header, justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) for cell in row))  # a level in brackets is no markup
     out.print(table)
 
 

@@ -48,6 +48,12 @@ def test_a_posterior_is_archived_with_its_report_and_spends_nothing(released: De
     assert released.document("ledger", "show", released.study) == before
 
 
+def test_coefficients_of_levels_are_shown_by_their_whole_name(released: Desk) -> None:
+    shown = released.run("analyse", released.study, "--period", PERIOD).output
+    for name in ("age ", "female[yes]", "region[south]", "region[east]"):
+        assert name in shown
+
+
 def test_the_same_analysis_again_is_the_stored_one(released: Desk) -> None:
     first, second = analyse(released)["analyses"][0], analyse(released)["analyses"][0]
     assert second["crate"] == first["crate"]
