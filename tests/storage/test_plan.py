@@ -134,6 +134,9 @@ def test_without_a_ledger_the_caps_are_those_stated_and_nothing_is_spent(tmp_pat
     expected = bureau.document()
     if gone:
         (tmp_path / ".dpbayes" / gone).unlink()
+        with pytest.raises(IntegrityFailure, match="its database is gone and its anchors stand"):
+            bureau.document()
+        shutil.rmtree(tmp_path / ".dpbayes" / "archive" / "anchors")
     else:
         shutil.rmtree(tmp_path / ".dpbayes")
     assert bureau.document() == expected | {"ledger": None}
