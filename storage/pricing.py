@@ -12,6 +12,7 @@ def mechanism_for(study: Study, release: str) -> Mechanism:
     sensitivity = regression_sensitivity(study.schema(release))
     grid = grid_for(study.source.rows)
     if spec.mechanism == "laplace":
+        assert spec.epsilon is not None  # the study file is checked for it
         return laplace_for(sensitivity, epsilon=spec.epsilon, grid=grid, entries=len(sensitivity.weights))
     if spec.rho is not None:
         return gaussian_for(sensitivity, grid=grid, rho=spec.rho)
