@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,14 @@ def in_child(work: Callable[[], Any]) -> Iterator[Any]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reading)
-        with os.fdopen(writing, "w") as out:
-            json.dump(work(), out)
-        os._exit(0)
+        try:
+            os.close(reading)
+            with os.fdopen(writing, "w") as out:
+                json.dump(work(), out)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
     os.close(writing)
     yield child
     with os.fdopen(reading) as result:

@@ -1,13 +1,9 @@
 """One charge and one release, whatever dies and whoever else is asking."""
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +16,7 @@ from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
 from tests.storage.ledger_cases import ROWS, SCHEMA, STAMP, VALUES, commit, laplace, request
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.driver import drive
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -30,20 +25,13 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return request.getfixturevalue("postgresql").new_database() if request.param == "postgresql" else str(tmp_path)
 
 
-def drive(*arguments: object) -> Any:
-    command = [sys.executable, "-m", "tests.laws.ledger_driver", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.mark.parametrize(
     ("processes", "attempts", "epsilon"), [(4, 20, 0.1), pytest.param(8, 200, 0.01, marks=pytest.mark.slow)]
 )
 def test_rivals_get_exactly_the_charges_that_fit_and_share_what_is_shared(
     base: str, processes: int, attempts: int, epsilon: float
 ) -> None:
-    done = drive("rivals", base, processes, attempts, epsilon)
+    done = drive("ledger_driver", "rivals", base, processes, attempts, epsilon)
     answers = [(name, seq, hash_) for worker in done["answers"] for name, seq, hash_ in worker]
     assert len(answers) == processes * attempts
     print(f"{len(answers) / done['seconds']:.0f} attempts per second")
@@ -120,7 +108,7 @@ SLOW_ON_POSTGRESQL = pytest.mark.parametrize(
 
 @SLOW_ON_POSTGRESQL
 def test_a_release_killed_at_any_statement_is_made_once_by_running_again(base: str) -> None:
-    runs = drive("release", base)
+    runs = drive("ledger_driver", "release", base)
     killed = [run for run in runs if not run["finished"]]
     assert len(killed) > 20
     assert runs[-1]["finished"]
@@ -142,7 +130,7 @@ def test_a_release_killed_at_any_statement_is_made_once_by_running_again(base: s
 
 @SLOW_ON_POSTGRESQL
 def test_a_ledger_killed_while_it_is_made_is_there_whole_or_not_at_all(base: str) -> None:
-    runs = drive("creation", base)
+    runs = drive("ledger_driver", "creation", base)
     assert all(run["after"] == {"entries": 1, "ok": True, "hashes": [], "releases": []} for run in runs)
     windows = Counter(run["stood"] for run in runs if not run["finished"])
     assert windows[False] > 0

@@ -48,6 +48,7 @@ class Server:
         self._account: dict[str, object] = {"user": USER, "group": USER, "extra_groups": []} if _is_root() else {}
         self._process: subprocess.Popen[bytes] | None = None
         self._names = itertools.count(1)
+        self._settings = dict(SETTINGS)
         self.port = _free_port()
         if _is_root():
             user = pwd.getpwnam(USER)
@@ -59,12 +60,15 @@ class Server:
     def _data(self) -> str:
         return str(self.folder / "data")
 
-    def start(self) -> None:
+    def start(self, **settings: str) -> None:
         """Start, or start again after a death: recovery is PostgreSQL's own."""
-        settings = itertools.chain.from_iterable(("-c", f"{name}={value}") for name, value in SETTINGS.items())
+        self._settings |= settings
+        options = list(
+            itertools.chain.from_iterable(("-c", f"{name}={value}") for name, value in self._settings.items())
+        )
         deadline = time.monotonic() + PATIENCE
         while True:
-            command = [self._programs / "postgres", "-D", self._data, "-p", str(self.port), *settings]
+            command = [self._programs / "postgres", "-D", self._data, "-p", str(self.port), *options]
             with (self.folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, **self._account)  # type: ignore[call-overload]
             if self._answers(self._process, deadline):
@@ -81,8 +85,8 @@ class Server:
     def kill(self) -> None:
         """SIGKILL to the server and all its processes: nothing is flushed, no client is told."""
         assert self._process is not None
-        children = _children(self._process.pid)
-        for process in (self._process.pid, *children):
+        # the server last: its death wakes its processes, and one asleep in a commit would end it
+        for process in (*_children(self._process.pid), self._process.pid):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self._process.wait(timeout=PATIENCE)
@@ -99,6 +103,16 @@ class Server:
             for name, value in settings.items():
                 connection.execute(f"ALTER SYSTEM SET {name} = '{value}'" if value else f"ALTER SYSTEM RESET {name}")
             connection.execute("SELECT pg_reload_conf()")
+        deadline = time.monotonic() + PATIENCE
+        while not all(value in ("", self._setting(name)) for name, value in settings.items()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def _setting(self, name: str) -> str:
+        with self.connect() as connection:
+            row = connection.execute("SELECT setting FROM pg_settings WHERE name = %s", [name]).fetchone()
+        assert row is not None
+        return str(row[0])
 
     def connect(self, database: str = "postgres") -> psycopg.Connection:
         """A connection of the owner, outside the ledger's code."""
@@ -154,10 +168,5 @@ def _free_port() -> int:
 
 
 def _children(parent: int) -> list[int]:
-    found: list[int] = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            process, _, rest = status.read_text().partition(" ")
-            if int(rest.rpartition(")")[2].split()[1]) == parent:
-                found.append(int(process))
-    return found
+    """At once: while a walk over all processes lasts, a commit may end."""
+    return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
