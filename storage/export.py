@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +39,25 @@ def export(books: Books, target: Path) -> int:
         raise StudyInvalid(f"cannot export to {target}: its name ends in neither .json nor .csv. Choose one that does.")
     head = books.ledger.head
     try:
-        with target.open("x", encoding="utf-8", newline="") as file:
+        with target.open("x", encoding="utf-8", newline="") as file, _whole_or_gone(target):
             file.writelines(lines(books, head))
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
         raise StudyInvalid(f"cannot export to {target}: the file exists. Choose another name.") from None
     except OSError as error:
-        with suppress(OSError):
-            target.unlink()
         raise DpbayesError(f"cannot export to {target}: {error.strerror}. Choose another file.") from error
     return head.seq
+
+
+@contextmanager
+def _whole_or_gone(target: Path) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            target.unlink()
+        raise
 
 
 def read_export(path: Path) -> Evidence:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,16 @@ from tests.support.charged import charge
 from tests.support.desk import PERIOD, Desk
 
 
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with an account and no charge."""
+    return Desk.set_up(tmp_path_factory.mktemp("opened")).folder
+
+
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk.set_up(tmp_path)
+def desk(opened: Path, tmp_path: Path) -> Desk:
+    shutil.copytree(opened, tmp_path / "desk")
+    return Desk(tmp_path / "desk")
 
 
 def refused(desk: Desk, *arguments: str | Path) -> str:
@@ -78,12 +86,11 @@ def test_nothing_is_changed_without_a_reason(desk: Desk, act: tuple[str, ...]) -
     assert head(desk) == 2
 
 
-def test_a_programme_is_raised_by_its_name(tmp_path: Path) -> None:
-    desk = Desk.set_up(tmp_path)
+def test_a_programme_is_raised_by_its_name(desk: Desk, tmp_path: Path) -> None:
     text = desk.study.read_text().replace("per-period: {epsilon: 2}", "programme: {name: labour, epsilon: 20}")
-    (tmp_path / "other.yaml").write_text(text.replace("population: staff", "population: students"))
-    desk.document("ledger", "create", tmp_path / "other.yaml")
-    done = desk.document("ledger", "raise", tmp_path / "other.yaml", "programme labour", "30", "--reason", "decided")
+    (desk.folder / "other.yaml").write_text(text.replace("population: staff", "population: students"))
+    desk.document("ledger", "create", desk.folder / "other.yaml")
+    done = desk.document("ledger", "raise", desk.folder / "other.yaml", "programme labour", "30", "--reason", "decided")
     students = next(one for one in done["accounts"] if one["account"] == "students")
     assert next(cap for cap in students["caps"] if cap["cap"] == "programme labour")["limit"] == 30
 

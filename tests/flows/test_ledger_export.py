@@ -151,6 +151,15 @@ def test_rubbish_is_no_export_and_never_a_crash(desk: Desk, tmp_path: Path, rubb
     assert audit(desk, tmp_path / "nowhere.json")[0] == 2
 
 
+def test_an_export_that_fails_halfway_leaves_no_file(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.export.Entry.to_record", lambda entry: 1 / 0)
+    monkeypatch.setattr("storage.anchors.Anchors.check_newest", lambda *_: None)
+    assert desk.run("ledger", "export", tmp_path / "out.json", desk.study).exit_code == 1
+    assert not (tmp_path / "out.json").exists()
+
+
 def test_an_overspent_ledger_does_not_pass_even_if_the_agency_signs_it(desk: Desk, export: Path) -> None:
     """The signature says who wrote it; the arithmetic is checked all the same."""
     from dpbayes_core.canonical import canonical_json

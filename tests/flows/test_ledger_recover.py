@@ -22,13 +22,19 @@ from tests.support.desk import Desk
 CHARGES = ("2026-01", "2026-02", "2026-03")
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+@pytest.fixture(scope="module")
+def charged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Entries 1 and 2 open the account, 3 to 5 charge it."""
-    desk = Desk.set_up(tmp_path)
+    desk = Desk.set_up(tmp_path_factory.mktemp("charged"))
     for period in CHARGES:
         charge(desk.study, period)
-    return desk
+    return desk.folder
+
+
+@pytest.fixture
+def desk(charged: Path, tmp_path: Path) -> Desk:
+    shutil.copytree(charged, tmp_path / "desk")
+    return Desk(tmp_path / "desk")
 
 
 def entries(desk: Desk) -> list[Entry]:
