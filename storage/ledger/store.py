@@ -259,6 +259,11 @@ SYMPTOMS: tuple[tuple[str, type[DpbayesError], str], ...] = (
     ("disk is full|53100", DpbayesError, f"cannot write the ledger: the disk is full. Free some space and {AGAIN}"),
     ("readonly|25006|42501", DpbayesError, f"cannot write the ledger: it is read-only. Make it writable and {AGAIN}"),
     ("malformed|not a database", IntegrityFailure, f"cannot read the ledger: the file is damaged. {RECOVER}"),
+    (
+        "I/O error|unable to open",
+        DpbayesError,
+        f"cannot use the ledger: its file cannot be opened or written. Check its disk and folder and {AGAIN}",
+    ),
     ("decode", IntegrityFailure, f"cannot read the ledger: a text in it is damaged. {RECOVER}"),
     ("never", IntegrityFailure, "cannot write the ledger: it only grows, entry by entry. Run `dpbayes audit`."),
     (

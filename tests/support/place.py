@@ -1,0 +1,81 @@
+"""A release as the flow makes it, but without the orchestrator: the pass, the charge and the crate."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpbayes_core.errors import DpbayesError
+from dpbayes_core.noise import OpenDPNoise
+from storage.books import Books
+from storage.home import Home
+from storage.ledger.entries import Entry
+from storage.ledger.ledger import Ledger
+from storage.ledger.request import AccountSpec
+from storage.ledger.verify import verify
+from storage.study.load import load_study
+from tasks.publish_release import publish_once
+from tasks.release_statistics import ReleaseOrder, release_once
+from tests.storage.ledger_cases import STAMP
+from tests.support.desk import PERIOD, STUDY, Desk, people
+
+
+class HookedNoise(OpenDPNoise):
+    """Real noise during whose drawing something happens: after the sum, before the commit."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self.meanwhile = meanwhile
+
+    def gaussian(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+        self.meanwhile()
+        return super().gaussian(values, scale)
+
+
+class Place:
+    """A study with its table, home and ledger, and what a flow does with it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.desk = Desk(folder)
+        self.desk.study.write_text(STUDY)
+        self.desk.write_table(people(200))
+        with Books.create(Home.create(folder), STAMP):
+            pass
+
+    def release(self, meanwhile: Callable[[], object] = lambda: None, period: str = PERIOD) -> tuple[str, str]:
+        """How the release went, and its digest."""
+        order = ReleaseOrder(study=str(self.desk.study), release="pay-regression", period=period)
+        status = release_once(order, HookedNoise(meanwhile))
+        return status, str(publish_once(order, status)["digest"])
+
+    @property
+    def account(self) -> AccountSpec:
+        """The account that pays, as the study states it."""
+        return load_study(self.desk.study).request("pay-regression", PERIOD, 1, None).account
+
+    def charges(self) -> list[Entry]:
+        """The charges of a ledger that verifies."""
+        with Ledger.open(Home.find(self.desk.folder).ledger_url) as ledger:
+            assert [check for check in verify(ledger.entries()) if not check.ok] == []
+            return [entry for entry in ledger.entries() if entry.kind == "charge"]
+
+    def digests(self) -> list[str]:
+        """The digests of all charges."""
+        return [charge.payload["digest"] for charge in self.charges()]
+
+    def refused(self, meanwhile: Callable[[], object] = lambda: None, *, exit_code: int = 1) -> str:
+        """What a release that cannot be finished says."""
+        with pytest.raises(DpbayesError) as failed:
+            self.release(meanwhile)
+        assert failed.value.exit_code == exit_code
+        return str(failed.value)
+
+    def repaired(self, charged: list[str]) -> None:
+        """Running again completes what was begun, and once more changes nothing."""
+        status, digest = self.release()
+        assert status == ("already-released" if charged else "released")
+        assert charged in ([], [digest])
+        assert self.release() == ("already-released", digest)
+        assert self.digests() == [digest]
