@@ -22,8 +22,7 @@ NEAR = 1e-3
 NORMS = ("l1", "l2")
 Shape = tuple[int, int, int]  # continuous columns (the response included), two-level columns, factors of three levels
 SEARCHED: list[Shape] = [
-    (1, 0, 0), (2, 0, 0), (3, 0, 0), (5, 0, 0), (1, 2, 0), (3, 1, 0), (2, 2, 0), (1, 0, 2), (2, 0, 1),
-    (1, 1, 1), (2, 1, 1), (1, 3, 1), (5, 1, 0), (4, 2, 1), (1, 0, 3),
+    (1, 0, 0), (3, 0, 0), (5, 0, 0), (3, 1, 0), (1, 0, 2), (2, 1, 1), (1, 3, 1), (5, 1, 0), (4, 2, 1), (1, 0, 3),
 ]  # fmt: skip
 PROVED: list[Shape] = [
     (1, 0, 0), (1, 1, 0), (1, 2, 0), (1, 0, 1), (1, 1, 1), (1, 0, 2), (2, 0, 0), (2, 1, 0), (2, 0, 1), (2, 1, 1),
@@ -85,7 +84,7 @@ def declared_in(declared: Sensitivity, norm: str) -> tuple[float, float]:
 
 def search(shape: Shape, norm: str, weight: float, seed: int) -> tuple[float, Pairs]:
     """Hundreds of pairs, each nudged at random and kept where that moves the sums further."""
-    generator, pairs, rounds = np.random.default_rng(seed), 300, 700
+    generator, pairs, rounds = np.random.default_rng(seed), 200, 600
     p, q, factors = ((pairs, 2, count) for count in shape)
     best = Pairs(generator.uniform(-1, 1, p), generator.choice([-1.0, 1.0], q), generator.integers(0, LEVELS, factors))
     reached = best.distances(norm, weight)
