@@ -66,6 +66,10 @@ class GaussianMechanism:
     @property
     def scale(self) -> float:
         """The least deviation at which the noise source certifies no more than rho; of the weighted entries."""
+        return self._scale
+
+    @cached_property
+    def _scale(self) -> float:
         entries = root_up(Fraction(len(self.weights)))
         moved = Fraction(self.sensitivity) + entries * Fraction(2) ** GRID_EXPONENT
         return float_up(moved * HEADROOM * root_up(Fraction(UNITS, 2 * limit_units(self.rho))))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -44,6 +45,10 @@ class LaplaceMechanism:
     @property
     def scale(self) -> float:
         """The least scale at which the noise source certifies no more than epsilon, its own rounding included."""
+        return self._scale
+
+    @cached_property
+    def _scale(self) -> float:
         moved = Fraction(self.sensitivity) + self.entries * Fraction(2) ** GRID_EXPONENT
         return float_up(moved * HEADROOM / Fraction(limit_units(self.epsilon), UNITS))
 

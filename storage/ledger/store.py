@@ -1,20 +1,20 @@
 """The table and its transactions: whole entries in and out, on SQLite or PostgreSQL."""
 
 import json
-import re
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, func, insert, inspect, make_url, select
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError
 
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing, StudyInvalid
+from dpbayes_core.errors import IntegrityFailure, LedgerMissing, StudyInvalid
 from storage.ledger import postgresql, sqlite
 from storage.ledger.caps import Scope
 from storage.ledger.entries import COPIED, Entry, hash_of
+from storage.ledger.failures import plain_failures
 from storage.ledger.schema import ENTRY, METADATA
 from storage.ledger.sight import in_sight
 
@@ -187,42 +187,50 @@ class Store:
             seq = rows[-1].seq
 
 
-def entry_of(values: Sequence[Any]) -> Entry:
-    """The entry in a row; its extra columns must say what its payload says."""
-    row = dict(zip(ENTRY.c.keys(), values, strict=True))
-    seq = row["seq"]
-    payload = _payload_of(row["payload"])
-    if payload is None:
+def entry_of(row: Sequence[Any]) -> Entry:
+    """The entry in a row, whatever its hash; its payload must be canonical, and its extra columns say the same."""
+    payload = _parsed_payload(row)
+    if canonical_json(payload).decode() != row[PAYLOAD]:
+        raise _unreadable(row)
+    return _entry(row, payload)
+
+
+@lru_cache(maxsize=64)  # charges meet the same few rows: their account, and the entries before
+def _intact(row: tuple[Any, ...]) -> Entry:
+    """The entry in a row whose hash is that of its text: then the text is what was written, and canonical."""
+    entry = _entry(row, _parsed_payload(row))
+    if hash_of(entry, row[PAYLOAD]) != entry.hash:
         raise IntegrityFailure(
-            f"cannot read ledger entry {seq}: its payload is not canonical JSON. Run `dpbayes audit`."
+            f"cannot trust ledger entry {entry.seq}: its hash is not that of its contents. Run `dpbayes audit`."
         )
-    release = None if row["release"] is None else row["release"].encode()
-    entry = Entry(seq, row["kind"], row["key"], payload, release, row["prev_hash"], row["hash"])
-    for name, value in entry.copies.items():
-        if row[name] != value:
+    return entry
+
+
+def _entry(row: Sequence[Any], payload: dict[str, Any]) -> Entry:
+    seq, kind, key, _, release, prev_hash, hash_, *copies = row
+    entry = Entry(seq, kind, key, payload, None if release is None else release.encode(), prev_hash, hash_)
+    for (name, value), copied in zip(entry.copies.items(), copies, strict=True):
+        if copied != value:
             raise IntegrityFailure(
                 f"cannot trust ledger entry {seq}: its column {name} differs from its payload. Run `dpbayes audit`."
             )
     return entry
 
 
-def _payload_of(text: str) -> dict[str, Any] | None:
+def _parsed_payload(row: Sequence[Any]) -> dict[str, Any]:
     try:
-        payload: Any = json.loads(text)
-        canonical = canonical_json(payload).decode() == text
+        payload: Any = json.loads(row[PAYLOAD])
     except ValueError:
-        return None
-    return payload if canonical and isinstance(payload, dict) else None
+        payload = None
+    if not isinstance(payload, dict):
+        raise _unreadable(row)
+    return payload
 
 
-@lru_cache(maxsize=32)  # charges meet the same few rows: their account, and the entries before
-def _intact(row: tuple[Any, ...]) -> Entry:
-    entry = entry_of(row)
-    if hash_of(entry, row[PAYLOAD]) != entry.hash:
-        raise IntegrityFailure(
-            f"cannot trust ledger entry {entry.seq}: its hash is not that of its contents. Run `dpbayes audit`."
-        )
-    return entry
+def _unreadable(row: Sequence[Any]) -> IntegrityFailure:
+    return IntegrityFailure(
+        f"cannot read ledger entry {row[0]}: its payload is not canonical JSON. Run `dpbayes audit`."
+    )
 
 
 def _parsed(url: str) -> URL:
@@ -235,50 +243,3 @@ def _parsed(url: str) -> URL:
             "cannot open the ledger: its URL is neither sqlite nor postgresql. Correct DPBAYES_LEDGER_URL."
         )
     return parsed
-
-
-@contextmanager
-def plain_failures() -> Generator[None]:
-    """Database errors in plain words, without the statement: a failed insert holds noisy values nobody paid for."""
-    failure: DpbayesError | None = None
-    try:
-        yield
-    except (SQLAlchemyError, UnicodeDecodeError) as error:
-        failure = _plain(getattr(error, "orig", None))
-    if failure is not None:
-        try:
-            raise failure
-        finally:
-            failure.__context__ = None  # set by the raise itself
-
-
-RECOVER, AGAIN = "Run `dpbayes ledger recover`.", "run again."
-SYMPTOMS: tuple[tuple[str, type[DpbayesError], str], ...] = (
-    ("locked|55P03", DpbayesError, f"cannot write the ledger: another process keeps it locked. Wait and {AGAIN}"),
-    ("25P03", DpbayesError, f"cannot write the ledger: this process was silent for too long. Please {AGAIN}"),
-    ("disk is full|53100", DpbayesError, f"cannot write the ledger: the disk is full. Free some space and {AGAIN}"),
-    ("readonly|25006|42501", DpbayesError, f"cannot write the ledger: it is read-only. Make it writable and {AGAIN}"),
-    ("malformed|not a database", IntegrityFailure, f"cannot read the ledger: the file is damaged. {RECOVER}"),
-    (
-        "I/O error|unable to open",
-        DpbayesError,
-        f"cannot use the ledger: its file cannot be opened or written. Check its disk and folder and {AGAIN}",
-    ),
-    ("decode", IntegrityFailure, f"cannot read the ledger: a text in it is damaged. {RECOVER}"),
-    ("never", IntegrityFailure, "cannot write the ledger: it only grows, entry by entry. Run `dpbayes audit`."),
-    (
-        "database .* does not exist",
-        LedgerMissing,
-        "cannot open the ledger: there is no such database. Create it, or correct DPBAYES_LEDGER_URL.",
-    ),
-    ("connection", DpbayesError, f"cannot reach the ledger: its database does not answer. Start it and {AGAIN}"),
-)
-"""What a driver says, or the SQLSTATE it gives, since messages are translated and codes are not."""
-
-
-def _plain(error: BaseException | None) -> DpbayesError:
-    driver_says = f"{getattr(error, 'sqlstate', None) or ''} {error or ''}"
-    for symptom, kind, words in SYMPTOMS:
-        if re.search(symptom, driver_says):
-            return kind(words)
-    return DpbayesError("cannot use the ledger: its database failed. Check that it is there and run again.")

@@ -20,9 +20,9 @@ from dpbayes_core.errors import (
 from dpbayes_core.noise import SeededNoise
 from dpbayes_core.release import Release
 from storage.ledger.entries import Entry, Stamp
+from storage.ledger.failures import plain_failures
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
-from storage.ledger.store import plain_failures
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
     ROWS,
