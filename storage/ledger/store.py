@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, func, insert, inspect, make_url, select
+from sqlalchemy import URL, ColumnElement, Connection, Engine, func, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError
 
 from dpbayes_core.canonical import canonical_json
@@ -16,10 +16,12 @@ from storage.ledger.caps import Scope
 from storage.ledger.entries import COPIED, Entry, hash_of
 from storage.ledger.failures import plain_failures
 from storage.ledger.schema import ENTRY, METADATA
-from storage.ledger.sight import in_sight
+from storage.ledger.sight import in_sight, in_style
 
 T = TypeVar("T")
-INSERT, PAYLOAD = insert(ENTRY), list(ENTRY.c.keys()).index("payload")
+COLUMNS = list(ENTRY.c.keys())
+INSERT = f"INSERT INTO entry ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
+PAYLOAD = COLUMNS.index("payload")
 CHUNK = 500  # entries read at a time
 
 
@@ -97,8 +99,8 @@ class Page:
 
     def restore(self, entry: Entry) -> None:
         """Write an entry as it stands; the database refuses one that does not follow the last."""
-        record = entry.to_record() | {"payload": canonical_json(entry.payload).decode()} | entry.copies
-        self._connection.execute(INSERT, record)
+        record = entry.to_record() | {"payload": entry.text} | entry.copies
+        self._connection.exec_driver_sql(in_style(INSERT, self._connection), record)
         self._seen.clear()
 
     def _last(self, *wanted: ColumnElement[bool]) -> Entry | None:
