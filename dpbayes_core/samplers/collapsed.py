@@ -22,10 +22,11 @@ NOISES = ("gaussian", "laplace")
 
 @dataclass(frozen=True)
 class CollapsedProblem:
-    """Target and whitening as arrays; see samplers/flat.py for the places in the first three."""
+    """Target and whitening as arrays; see samplers/flat.py for the places in the first four."""
 
     numbers: Floats
     matrices: Floats
+    weights: Floats
     blocks: Floats
     centre: Floats
     stretch: Floats
@@ -82,12 +83,10 @@ class Collapsed:
 
     def run_block(self, problem: CollapsedProblem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
         """Warm up, then draw; adaptation is part of the state and freezes when warm-up ends."""
-        from dpbayes_core.samplers.collapsed_chain import Record, advance, settle
+        from dpbayes_core.samplers.collapsed_chain import Record, advance
 
         generator, numbers = from_words(state.generator), state.numbers.copy()
         chain = self._chain(problem, numbers, state.attempt)
-        if state.iteration == 0:
-            settle(chain)
         kept = iterations - min(iterations, max(0, self.warmup(state.attempt) - state.iteration))
         draws = np.zeros((kept, len(problem.places))), np.zeros((kept, len(problem.order)))
         record = Record(*draws, problem.places, problem.order)
@@ -105,7 +104,8 @@ class Collapsed:
         from dpbayes_core.samplers.nuts import Space, new_tree
 
         size = problem.centre.size
-        target, adaptation = Target(problem.numbers, problem.matrices, problem.blocks), view(numbers[size:])
+        target = Target(problem.numbers, problem.matrices, problem.weights, problem.blocks)
+        adaptation = view(numbers[size:])
         transposed = np.ascontiguousarray(problem.stretch.T)
         scratch = np.zeros((2, size))
         space = Space(

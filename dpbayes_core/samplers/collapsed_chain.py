@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.adaptation import STEP, Adaptation, adapt
-from dpbayes_core.samplers.collapsed_density import moments, posterior_root
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.collapsed_density import moments, posterior_root, statistic
+from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.conjugate import draw_parameters
-from dpbayes_core.samplers.coordinates import place
-from dpbayes_core.samplers.flat import MOMENTS, RESPONSE_PRIOR, ROOT, ROWS, SHAPE
+from dpbayes_core.samplers.flat import MOMENTS, OF_RESPONSE, RESPONSE_PRIOR, ROOT, ROWS
 from dpbayes_core.samplers.nuts import DIVERGED, Space, Tree, evaluate, to_coordinates, transition
 
 Floats = NDArray[np.float64]
@@ -36,21 +35,35 @@ class Record(NamedTuple):
     order: Integers
 
 
-@compiled
+@inlined
 def record_draw(generator: np.random.Generator, space: Space, position: Floats, record: Record, draw: int) -> None:
     """The statistic at a position, and one exact draw of the parameters given it."""
     target, work = space.target, space.work
     to_coordinates(space, position)
-    place(space.coordinates, target, work)
+    statistic(space.coordinates, target, work)
     moments(work)
     rows, size = target.numbers[ROWS], record.order.size
     for entry in range(record.places.shape[0]):
         record.statistic[draw, entry] = rows * work[MOMENTS, record.places[entry, 0], record.places[entry, 1]]
     posterior_root(target, RESPONSE_PRIOR, size, work)
-    draw_parameters(generator, work[ROOT], rows, target.numbers[SHAPE], space.slopes)
+    shape = target.weights[OF_RESPONSE, size - 1] / 2.0
+    draw_parameters(generator, work[ROOT], rows, shape, space.slopes)
     for k in range(size - 1):
         record.parameters[draw, record.order[k]] = space.slopes[k]
     record.parameters[draw, size - 1] = space.slopes[size - 1]
+
+
+@inlined
+def settle(chain: Chain) -> None:
+    """Evaluate where the chain stands; a start outside the density is first drawn towards the centre."""
+    start = chain.tree.chosen
+    evaluate(chain.space, start)
+    for _ in range(60):
+        if start.value[0] > -np.inf:
+            break
+        for i in range(start.position.size):
+            start.position[i] *= 0.5
+        evaluate(chain.space, start)
 
 
 @compiled
@@ -60,7 +73,7 @@ def advance(
     """Run `iterations` from `iteration` on; returns divergent transitions after warm-up, and gradients."""
     warmup, divergent, gradients, draw = chain.schedule[3], 0, 0, 0
     position = chain.tree.chosen.position
-    evaluate(chain.space, chain.tree.chosen)
+    settle(chain)
     for now in range(iteration, iteration + iterations):
         outcome = transition(generator, chain.space, chain.tree, chain.adaptation.numbers[STEP])
         gradients += outcome.gradients
@@ -71,14 +84,3 @@ def advance(
             record_draw(generator, chain.space, position, record, draw)
             draw += 1
     return divergent, gradients
-
-
-@compiled
-def settle(chain: Chain) -> None:
-    """Draw a start towards the centre until its density is a number."""
-    start = chain.tree.chosen
-    for _ in range(60):
-        evaluate(chain.space, start)
-        if np.isfinite(start.value[0]):
-            return
-        start.position[:] *= 0.5

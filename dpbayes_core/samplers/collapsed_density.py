@@ -2,6 +2,7 @@
 
 With R = n C C', x the covariates, and 2 b the Schur complement of y in M0 + R:
 (n-m-2)/2 log|A| - nu_n/2 log|K0 + R_x| - 1/2 log|Lam0 + R_x| - a_n log 2b + Jacobian + sum_e log p_noise(z_e - R_e).
+What this says of the factors alone, as if they were normal too, is taken out: their own moments have a flat prior.
 """
 
 from math import copysign, log, sqrt
@@ -14,7 +15,6 @@ from dpbayes_core.samplers.coordinates import place, pull
 from dpbayes_core.samplers.flat import (
     BAR,
     CONSTANT,
-    DEGREES,
     FACTOR,
     GAUSSIAN,
     INVERSE,
@@ -23,15 +23,17 @@ from dpbayes_core.samplers.flat import (
     NOISE,
     NOISY,
     NORMAL_PRIOR,
-    POWERS,
+    OF_FACTOR,
+    OF_NORMAL,
+    OF_RESPONSE,
     PRODUCT,
     RESPONSE_PRIOR,
     ROOT,
     ROWS,
     SCALES,
-    SHAPE,
     Target,
 )
+from dpbayes_core.samplers.kinks import bend, unbend
 
 Floats = NDArray[np.float64]
 
@@ -65,8 +67,8 @@ def posterior_root(target: Target, prior: int, size: int, work: Floats) -> bool:
 
 
 @compiled
-def subtract_determinant(weight: float, last: float, size: int, work: Floats) -> float:
-    """-log|ROOT| with these weights of its diagonal's logs (the last row's apart), and its slope in C added to BAR."""
+def subtract_determinant(target: Target, weights: int, size: int, work: Floats) -> float:
+    """Minus the weighted logs of ROOT's diagonal, and their derivatives in C added to BAR."""
     value = 0.0
     for i in range(size):
         pivot = 1.0 / work[ROOT, i, i]
@@ -83,7 +85,7 @@ def subtract_determinant(weight: float, last: float, size: int, work: Floats) ->
             step = work[INVERSE, i, k]
             for j in range(k + 1):
                 work[PRODUCT, i, j] += step * work[FACTOR, k, j]
-        own = last if i == size - 1 else weight
+        own = target.weights[weights, i]
         value -= own * log(work[ROOT, i, i])
         for k in range(i + 1):
             step = own * work[INVERSE, i, k]
@@ -100,16 +102,15 @@ def normal_terms(target: Target, work: Floats) -> float:
     for i in range(size):
         for j in range(i):
             work[BAR, i, j] = 0.0
-        power = target.matrices[POWERS, 0, i]
-        value += power * log(work[FACTOR, i, i])
-        work[BAR, i, i] = power / work[FACTOR, i, i]
+        weight = target.weights[OF_FACTOR, i]
+        value += weight * log(work[FACTOR, i, i])
+        work[BAR, i, i] = weight / work[FACTOR, i, i]
     if not posterior_root(target, NORMAL_PRIOR, size - 1, work):
         return -np.inf
-    degrees = target.numbers[DEGREES]
-    value += subtract_determinant(degrees, degrees, size - 1, work)
+    value += subtract_determinant(target, OF_NORMAL, size - 1, work)
     if not posterior_root(target, RESPONSE_PRIOR, size, work):
         return -np.inf
-    return value + subtract_determinant(1.0, 2.0 * target.numbers[SHAPE], size, work)
+    return value + subtract_determinant(target, OF_RESPONSE, size, work)
 
 
 @compiled
@@ -141,12 +142,23 @@ def noise_terms(target: Target, work: Floats) -> float:
 
 
 @compiled
+def statistic(position: Floats, target: Target, work: Floats) -> float:
+    """Fill C from the coordinates, kinks taken out; returns what of the log density is not a function of C alone."""
+    value = place(position, target, work)
+    if target.numbers[NOISE] == LAPLACE:
+        value += bend(target, work)
+    return value
+
+
+@compiled
 def log_density(position: Floats, target: Target, work: Floats, gradient: Floats) -> float:
     """Log density of the coordinates given the release, its gradient into `gradient`; -inf outside."""
-    value = target.numbers[CONSTANT] + place(position, target, work)
+    value = target.numbers[CONSTANT] + statistic(position, target, work)
     value += normal_terms(target, work)
     if not np.isfinite(value):
         return -np.inf
     value += noise_terms(target, work)
+    if target.numbers[NOISE] == LAPLACE:
+        unbend(target, work)
     pull(position, target, work, gradient)
     return value

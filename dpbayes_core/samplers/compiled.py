@@ -1,4 +1,4 @@
-"""The one way to compile a kernel, with a disk cache that notices changes in the kernels it calls."""
+"""How kernels are compiled: with a disk cache that notices changes in the kernels they call."""
 
 import hashlib
 from collections.abc import Callable
@@ -19,6 +19,13 @@ def compiled(function: Kernel) -> Kernel:
     _digests[id(kernel)] = digest
     # numba looks at the kernel's own file only: an upgrade that changes a called kernel would run the old machine code
     kernel._cache._cache_file._version += digest
+    return cast(Kernel, kernel)
+
+
+def inlined(function: Kernel) -> Kernel:
+    """Compile as part of its callers: for kernels around the density, each of which would optimise it all anew."""
+    kernel: Any = njit(inline="always", error_model="numpy")(function)
+    _digests[id(kernel)] = _digest(cast(FunctionType, function))
     return cast(Kernel, kernel)
 
 

@@ -16,7 +16,6 @@ from dpbayes_core.samplers.flat import (
     BAR,
     FACTOR,
     FIRST,
-    FLATTEN,
     FREE,
     FREE_BAR,
     INVERSE,
@@ -35,14 +34,21 @@ from dpbayes_core.samplers.flat import (
     Target,
 )
 from dpbayes_core.samplers.levels import (
-    flattening,
-    flattening_reverse,
     level_shares,
     within_factor,
     within_factor_reverse,
 )
 
 Floats = NDArray[np.float64]
+
+
+@compiled
+def first_continuous(target: Target) -> int:
+    """The first row after the factors."""
+    row = 1
+    for block in range(target.blocks.shape[0]):
+        row += int(target.blocks[block, SIZE])
+    return row
 
 
 @compiled
@@ -77,7 +83,6 @@ def place_factor(position: Floats, target: Target, block: int, work: Floats) -> 
     first, size = int(target.blocks[block, FIRST]), int(target.blocks[block, SIZE])
     step = target.blocks[block, STEP]
     value = target.blocks[block, SHARE] * level_shares(position, first, size, work)
-    value += target.blocks[block, FLATTEN] * flattening(first, size, step, target.numbers, work)
     within_factor(first, size, step, work)
     value += mix(position[size:], first, size, work)
     for i in range(first, first + size):
@@ -97,12 +102,11 @@ def place(position: Floats, target: Target, work: Floats) -> float:
     """Fill C from the coordinates; returns the part of the log density that is not a function of C alone."""
     work[FACTOR, 0, 0] = 1.0
     work[FREE, 0, 0] = 1.0
-    value, offset, row = 0.0, 0, 1
+    value, offset = 0.0, 0
     for block in range(target.blocks.shape[0]):
         value += place_factor(position[offset:], target, block, work)
-        offset += row * int(target.blocks[block, SIZE])
-        row += int(target.blocks[block, SIZE])
-    for i in range(row, work.shape[1]):
+        offset += int(target.blocks[block, FIRST] * target.blocks[block, SIZE])
+    for i in range(first_continuous(target), work.shape[1]):
         for j in range(i):
             work[FREE, i, j] = position[offset + j]
             work[FACTOR, i, j] = 0.0
@@ -183,12 +187,9 @@ def pull_factor(position: Floats, target: Target, block: int, work: Floats, grad
                 work[ROTATED_BAR, j, c] += work[WITHIN, i, j] * work[FREE_BAR, i, c]
             work[WITHIN_BAR, i, j] = total
     mix_reverse(position[size:], first, size, work, gradient[size:])
-    weight = target.blocks[block, FLATTEN]
-    total = weight * flattening_reverse(first, size, step, target.numbers, work) + share
     for i in range(first, end):
-        chain = step * work[SHARES, 0, i] * work[FREE_BAR, i, 0]
-        work[SLOPES, 0, i] = weight * work[SLOPES, 0, i] + share + chain
-    total += within_factor_reverse(first, size, work)
+        work[SLOPES, 0, i] = share + step * work[SHARES, 0, i] * work[FREE_BAR, i, 0]
+    total = share + within_factor_reverse(first, size, work)
     for i in range(first, end):
         total += work[SLOPES, 0, i]
     for i in range(first, end):
@@ -198,9 +199,7 @@ def pull_factor(position: Floats, target: Target, block: int, work: Floats, grad
 @compiled
 def pull(position: Floats, target: Target, work: Floats, gradient: Floats) -> None:
     """Reverse of `place`: derivatives in the coordinates, given those in C (BAR, lower triangle)."""
-    size, row = work.shape[1], 1
-    for block in range(target.blocks.shape[0]):
-        row += int(target.blocks[block, SIZE])
+    size, row = work.shape[1], first_continuous(target)
     for k in range(1, size):
         for j in range(k + 1):
             work[FREE_BAR, k, j] = work[BAR, k, j] if k < row else 0.0

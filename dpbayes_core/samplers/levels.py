@@ -1,4 +1,4 @@
-"""Level shares of a factor: logits to shares, the known scatter within the factor, and a flat prior on the shares.
+"""Level shares of a factor: from logits to shares, and the scatter within the factor that they fix.
 
 A factor of k levels has k - 1 variables. A two-level column (+-1) is the indicator of its second level, doubled.
 """
@@ -66,36 +66,3 @@ def within_factor_reverse(first: int, size: int, work: Floats) -> float:
         work[SLOPES, 0, i] += 0.5 * (pivot + below) + in_before * work[SHARES, 0, i]
         after = before
     return rest_slope
-
-
-@compiled
-def flattening(first: int, size: int, step: float, numbers: Floats, work: Floats) -> float:
-    """log |K0_f + R_f| of one factor, which takes the normal law's opinion of its shares out; no cancellation."""
-    n, k, psi = numbers[0], numbers[1], numbers[2]
-    rest = work[REST, 0, first]
-    if step == 2.0:
-        return log(4.0 * n * n * work[SHARES, 0, first] * rest + n * (psi + k) + psi * k)
-    total, logs = k + n * rest, 0.0
-    for i in range(first, first + size):
-        count = n * work[SHARES, 0, i]
-        logs += log(count + psi)
-        total += count * psi / (count + psi)
-    return logs + log(total)
-
-
-@compiled
-def flattening_reverse(first: int, size: int, step: float, numbers: Floats, work: Floats) -> float:
-    """Set SLOPES to the derivatives of `flattening` in the log shares; returns the reference level's."""
-    n, k, psi = numbers[0], numbers[1], numbers[2]
-    rest = work[REST, 0, first]
-    if step == 2.0:
-        product = 4.0 * n * n * work[SHARES, 0, first] * rest
-        work[SLOPES, 0, first] = product / (product + n * (psi + k) + psi * k)
-        return work[SLOPES, 0, first]
-    total = k + n * rest
-    for i in range(first, first + size):
-        total += n * work[SHARES, 0, i] * psi / (n * work[SHARES, 0, i] + psi)
-    for i in range(first, first + size):
-        count = n * work[SHARES, 0, i]
-        work[SLOPES, 0, i] = count / (count + psi) + count * psi * psi / ((count + psi) ** 2 * total)
-    return n * rest / total

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.collapsed_density import log_density
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.flat import Target
 
 Floats = NDArray[np.float64]
@@ -97,7 +97,7 @@ def to_coordinates(space: Space, position: Floats) -> None:
             space.coordinates[i] += space.transposed[j, i] * weight
 
 
-@compiled
+@inlined
 def evaluate(space: Space, point: Point) -> None:
     """Log density and gradient at a point's position."""
     size, coordinates, slopes = point.position.size, space.coordinates, space.slopes
@@ -118,7 +118,7 @@ def copy_point(source: Point, target: Point) -> None:
     target.value[0] = source.value[0]
 
 
-@compiled
+@inlined
 def leapfrog(space: Space, point: Point, step: float) -> None:
     """One step of Hamilton's equations."""
     for i in range(space.metric.size):
@@ -177,7 +177,7 @@ def log_sum(first: float, second: float) -> float:
     return max(first, second) + log1p(exp(-abs(first - second)))
 
 
-@compiled
+@inlined
 def grow(generator: np.random.Generator, space: Space, tree: Tree, half: Half) -> Outcome:
     """Double the tree on one side, a candidate drawn from the new half by its weights."""
     end = tree.right if half.forward else tree.left
@@ -199,7 +199,7 @@ def grow(generator: np.random.Generator, space: Space, tree: Tree, half: Half) -
     return Outcome(GROWN, weight, acceptance, half.leaves)
 
 
-@compiled
+@inlined
 def transition(generator: np.random.Generator, space: Space, tree: Tree, step: float) -> Outcome:
     """Move tree.chosen to the next draw of the chain; the outcome's acceptance is the mean over the trajectory."""
     start, metric = tree.chosen, space.metric

@@ -11,20 +11,18 @@ from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.flat import (
     CONSTANT,
-    DEGREES,
     GAUSSIAN,
     LAPLACE,
-    MEAN_WEIGHT,
     NOISE,
     NOISY,
     NORMAL_PRIOR,
-    POWERS,
+    OF_FACTOR,
+    OF_NORMAL,
+    OF_RESPONSE,
     REFERENCE,
     RESPONSE_PRIOR,
     ROWS,
     SCALES,
-    SCATTER,
-    SHAPE,
     Target,
 )
 from dpbayes_core.schema import RegressionSchema
@@ -83,25 +81,27 @@ def build_target(release: Release, prior: Prior, layout: Layout) -> Target:
     schema, n, m = release.schema, float(release.rows), release.schema.m
     noise = NOISE_KINDS[release.mechanism.name]
     constant = _constant(prior, n, layout, m) + _noise_constant(noise, release.mechanism.scales)
-    matrices = np.zeros((6, m + 1, m + 1))
+    matrices = np.zeros((5, m + 1, m + 1))
     matrices[REFERENCE] = np.eye(m + 1)
     matrices[NOISY] = release.matrix()[np.ix_(layout.order, layout.order)]
     matrices[SCALES][layout.places(schema)] = release.mechanism.scales
     matrices[NORMAL_PRIOR, :m, :m] = prior.normal_matrix(m - 1) / n
     matrices[RESPONSE_PRIOR] = prior.response_matrix(m - 1) / n
-    matrices[POWERS, 0] = _powers(layout, n, m)
-    numbers = np.zeros(7)
-    numbers[[ROWS, MEAN_WEIGHT, SCATTER, NOISE, CONSTANT]] = n, prior.mean_weight, prior.scatter, noise, constant
-    numbers[[DEGREES, SHAPE]] = prior.degrees(m - 1) + n, prior.noise_shape + n / 2
-    return Target(numbers, matrices, _blocks(layout, prior, n, m - 1))
+    numbers = np.zeros(3)
+    numbers[[ROWS, NOISE, CONSTANT]] = n, noise, constant
+    blocks = np.column_stack([layout.first, layout.size, layout.step, 1 + (layout.first - 1) / 2])
+    return Target(numbers, matrices, _weights(prior, layout, n, m), blocks.astype(np.float64))
 
 
-def _blocks(layout: Layout, prior: Prior, n: float, d: int) -> Floats:
-    """First row, size and step of each factor; weights of its log shares and of its flattening determinant."""
-    share = 1 + (layout.first - 1) / 2 - (n - layout.size - 2) / 2
-    flatten = (prior.degrees(d) - (d - layout.size) + n) / 2
-    columns: list[Floats] = [layout.first.astype(float), layout.size.astype(float), layout.step, share, flatten]
-    return np.column_stack(columns)
+def _weights(prior: Prior, layout: Layout, n: float, m: int) -> Floats:
+    weights = np.ones((3, m + 1))
+    weights[OF_FACTOR] = _powers(layout, n, m)
+    weights[OF_NORMAL] = prior.degrees(m - 1) + n
+    if inside := layout.factor_rows:  # the normal law of the factors alone, marginal over the others, is taken out
+        weights[OF_FACTOR, 1 : 1 + inside] -= n - inside - 2
+        weights[OF_NORMAL, : 1 + inside] = m - 1 - inside
+    weights[OF_RESPONSE, m] = 2 * prior.noise_shape + n
+    return weights
 
 
 def _powers(layout: Layout, n: float, m: int) -> Floats:
@@ -110,8 +110,7 @@ def _powers(layout: Layout, n: float, m: int) -> Floats:
     powers[0] = 0
     for first, size in zip(layout.first, layout.size, strict=True):
         powers[1:first] += size
-    start = 1 + layout.factor_rows
-    for i in range(start, m + 1):
+    for i in range(1 + layout.factor_rows, m + 1):
         powers[1:i] += 1
         powers[i] += 2
     return powers

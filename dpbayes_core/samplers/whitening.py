@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.collapsed_density import log_density
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.flat import (
     CONSTANT,
     LAPLACE,
@@ -104,7 +104,7 @@ def _start(inside: Floats, logits: list[Floats], layout: Layout, size: int) -> F
     return np.concatenate(parts)
 
 
-@compiled
+@inlined
 def negative_hessian(position: Floats, target: Target, work: Floats, steps: Floats, hessian: Floats) -> None:
     """Minus the second derivatives, by central differences of the gradient over `steps`; lower triangle."""
     size = position.size
@@ -127,16 +127,19 @@ def negative_hessian(position: Floats, target: Target, work: Floats, steps: Floa
 
 
 @compiled
-def ridged_cholesky(hessian: Floats, ridge: float, factor: Floats) -> float:
+def ridged_cholesky(hessian: Floats, ridge: float, factor: Floats) -> None:
     """Cholesky factor of hessian + r I, r the ridge or the smallest of its fourfold multiples that allows one."""
     size = hessian.shape[0]
     ridged = hessian.copy()
-    while True:
+    for _ in range(60):
         for i in range(size):
             ridged[i, i] = hessian[i, i] + ridge
         if cholesky(ridged, factor, size) > 0.25 * ridge:
-            return ridge
+            return
         ridge *= 4.0
+    for i in range(size):  # no curvature to speak of: the coordinates' own scale
+        factor[i, :i] = 0.0
+        factor[i, i] = 1.0
 
 
 @compiled
@@ -150,13 +153,17 @@ def climb(start: Floats, target: Target, work: Floats, floor: float, rounds: int
         negative_hessian(position, target, work, steps, hessian)
         ridged_cholesky(hessian, floor, factor)
         value = log_density(position, target, work, gradient)
-        direction[:] = gradient
+        gain = 0.0
+        for i in range(size):
+            direction[i] = gradient[i]
         solve_lower(factor, direction, size)
         solve_upper(factor, direction, size)
-        gain = np.sum(direction * gradient)
+        for i in range(size):
+            gain += direction[i] * gradient[i]
         length = 1.0
         for _ in range(40):
-            trial[:] = position + length * direction
+            for i in range(size):
+                trial[i] = position[i] + length * direction[i]
             if log_density(trial, target, work, gradient) > value + 1e-4 * length * gain:
                 position[:] = trial
                 break
