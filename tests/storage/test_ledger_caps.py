@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,12 +23,20 @@ from tests.storage.ledger_cases import (
     gaussian,
     gaussian_of_rho,
     laplace,
+    new_ledger,
     request,
 )
 
 
 @pytest.fixture
-def ledger(ledger_url: str) -> Iterator[Ledger]:
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with new_ledger(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def on_either(ledger_url: str) -> Iterator[Ledger]:
+    """A ledger on each database in turn, for what is found by asking it and not by arithmetic."""
     with Ledger.open(ledger_url) as made:
         yield made
 
@@ -87,14 +96,14 @@ def test_a_pure_cap_refuses_a_gaussian_release_and_a_rho_cap_takes_both(ledger: 
     assert spend(ledger, rho, [gaussian_of_rho(0.1), laplace(0.5), gaussian_of_rho(0.1)]) == [True, True, False]
 
 
-def test_each_period_has_its_own_window_and_the_lifetime_adds_them_up(ledger: Ledger) -> None:
+def test_each_period_has_its_own_window_and_the_lifetime_adds_them_up(on_either: Ledger) -> None:
     spec = account(cap("1", measure="pure-epsilon"), cap("0.4", "per-period", measure="pure-epsilon"))
-    commit(ledger, request(spec, period="2026-01"), laplace(0.4))
+    commit(on_either, request(spec, period="2026-01"), laplace(0.4))
     with pytest.raises(BudgetExceeded, match="the per-period cap of employees"):
-        commit(ledger, request(spec, period="2026-01", release="hours"), laplace(0.1))
-    commit(ledger, request(spec, period="2026-02"), laplace(0.4))
+        commit(on_either, request(spec, period="2026-01", release="hours"), laplace(0.1))
+    commit(on_either, request(spec, period="2026-02"), laplace(0.4))
     with pytest.raises(BudgetExceeded, match="the lifetime cap of employees") as refused:
-        commit(ledger, request(spec, period="2026-03"), laplace(0.4))
+        commit(on_either, request(spec, period="2026-03"), laplace(0.4))
     assert refused.value.largest_epsilon == Decimal("0.2")
 
 
@@ -105,43 +114,43 @@ def test_the_lifetime_adds_periods_up_even_where_people_are_declared_disjoint(le
         commit(ledger, request(spec, period="2026-02"), laplace(0.6))
 
 
-def test_a_programme_is_one_cap_over_several_populations(ledger: Ledger) -> None:
+def test_a_programme_is_one_cap_over_several_populations(on_either: Ledger) -> None:
     shared = cap("1", "programme", measure="pure-epsilon", programme="labour")
     own = cap("5", measure="pure-epsilon")
     staff, students = account(own, shared), account(own, shared, population="students")
-    commit(ledger, request(staff, release="tenure"), laplace(0.7))
+    commit(on_either, request(staff, release="tenure"), laplace(0.7))
     with pytest.raises(BudgetExceeded, match="the cap of programme labour") as refused:
-        ledger.check(request(students), laplace(0.7))
+        on_either.check(request(students), laplace(0.7))
     assert refused.value.largest_epsilon == Decimal("0.3")
-    commit(ledger, request(students), laplace(0.3))
-    ledger.raise_cap("students", "programme labour", Decimal(2), reason="decided", stamp=STAMP)
-    commit(ledger, request(staff, release="hours"), laplace(1.0))
+    commit(on_either, request(students), laplace(0.3))
+    on_either.raise_cap("students", "programme labour", Decimal(2), reason="decided", stamp=STAMP)
+    commit(on_either, request(staff, release="hours"), laplace(1.0))
     with pytest.raises(BudgetExceeded):
-        ledger.check(request(students, release="hours"), laplace(0.001))
+        on_either.check(request(students, release="hours"), laplace(0.001))
 
 
-def test_a_programme_is_stated_alike_by_all_its_populations(ledger: Ledger) -> None:
+def test_a_programme_is_stated_alike_by_all_its_populations(on_either: Ledger) -> None:
     shared = cap("1", "programme", programme="labour")
-    ledger.open_account(account(shared), STAMP)
-    ledger.raise_cap("employees", "programme labour", Decimal(3), reason="decided", stamp=STAMP)
+    on_either.open_account(account(shared), STAMP)
+    on_either.raise_cap("employees", "programme labour", Decimal(3), reason="decided", stamp=STAMP)
     other = cap("2", "programme", programme="labour")
     with pytest.raises(StudyInvalid, match="programme labour was opened with another cap"):
-        ledger.open_account(account(other, population="students"), STAMP)
+        on_either.open_account(account(other, population="students"), STAMP)
     with pytest.raises(StudyInvalid, match="programme labour counts replace-one"):
-        ledger.open_account(account(shared, population="students", neighbours="add-remove"), STAMP)
+        on_either.open_account(account(shared, population="students", neighbours="add-remove"), STAMP)
     raised = cap("3", "programme", programme="labour")
-    assert ledger.open_account(account(raised, population="students"), STAMP).kind == "account"
-    assert ledger.open_account(account(shared, population="pupils"), STAMP).kind == "account"
+    assert on_either.open_account(account(raised, population="students"), STAMP).kind == "account"
+    assert on_either.open_account(account(shared, population="pupils"), STAMP).kind == "account"
 
 
-def test_an_account_that_joins_a_raised_programme_is_counted_by_the_raised_cap(ledger: Ledger) -> None:
+def test_an_account_that_joins_a_raised_programme_is_counted_by_the_raised_cap(on_either: Ledger) -> None:
     shared = cap("1", "programme", measure="pure-epsilon", programme="labour")
-    ledger.open_account(account(shared), STAMP)
-    ledger.raise_cap("employees", "programme labour", Decimal(2), reason="decided", stamp=STAMP)
+    on_either.open_account(account(shared), STAMP)
+    on_either.raise_cap("employees", "programme labour", Decimal(2), reason="decided", stamp=STAMP)
     newcomer = account(shared, population="students")
-    ledger.check(request(newcomer), laplace(1.5))
-    commit(ledger, request(newcomer), laplace(1.5))
-    assert [check.detail for check in verify(ledger.entries()) if not check.ok] == []
+    on_either.check(request(newcomer), laplace(1.5))
+    commit(on_either, request(newcomer), laplace(1.5))
+    assert [check.detail for check in verify(on_either.entries()) if not check.ok] == []
 
 
 def refused(ledger: Ledger, asked: Request, mechanism: Any) -> BudgetExceeded:
