@@ -13,7 +13,9 @@ FLAVOURS: Mapping[str, tuple[str, str]] = {
     "laplace": ("Pure DP", "Max divergence, bounded by epsilon"),
 }
 
-UNPROTECTED: Mapping[str, str] = {"replace-one": "The number of rows, which neighbouring tables share."}
+UNPROTECTED: Mapping[str, str] = {
+    "replace-one": "The number of persons (rows, where a row is a person), and in which periods somebody is present."
+}
 
 HEADER = """\
 # In the form of the Differential Privacy Deployments Registry. Facts of the release are filled in;

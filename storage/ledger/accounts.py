@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
-from dpbayes_core.accounting import epsilon_of, from_units
+from dpbayes_core.accounting import UNITS, epsilon_of, from_units
 from dpbayes_core.errors import StudyInvalid
 from storage.ledger.caps import (
     NOTHING,
@@ -61,7 +62,7 @@ class CapState:
             return None
         found: list[float] = []
         for total in self.spent.exposures:
-            bounds = [epsilon_of(from_units(total.rho), self.cap.delta)]
+            bounds = [epsilon_of(Fraction(total.rho, UNITS), self.cap.delta)]
             if total.epsilon is not None:
                 bounds.append(float(from_units(total.epsilon)))
             if admits(self.cap, total):

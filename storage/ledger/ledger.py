@@ -165,6 +165,11 @@ class Ledger:
         release = Release(
             schema=schema, neighbours=neighbours, rows=rows, mechanism=mechanism, values=tuple(noisy.tolist())
         )
+        if not release.protected:
+            raise DpbayesError(
+                f"cannot charge {request.release}: its noise is made for less than its statistics can move. "
+                "Calibrate it to the schema's sensitivity; nothing was spent."
+            )
         with self._store.exclusive() as page:
             look_ahead(page, request)
             if known := page.find(request.key):

@@ -8,6 +8,7 @@ from typing import Any
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.release import Release
+from dpbayes_core.sensitivity import REPLACE_ONE
 from storage.ledger.caps import CONVERSION
 from storage.ledger.charging import closing_key, counting, readable_cost
 from storage.ledger.check import Check
@@ -187,7 +188,11 @@ def _releases(history: History, entry: Entry) -> Problem:
         return "its digest is not that of its release"
     if record["mechanism"] != entry.payload["mechanism"]:
         return "its release was made by another mechanism than it charges for"
-    return None if release.neighbours == entry.payload["neighbours"] else "its release has other neighbours"
+    if release.neighbours != entry.payload["neighbours"]:
+        return "its release has other neighbours"
+    if release.neighbours != REPLACE_ONE or release.protected:  # no other relation can be committed by this version
+        return None
+    return "its noise is made for less than its statistics can move"
 
 
 CHECKS: Mapping[str, Callable[[History, Entry], Problem]] = {

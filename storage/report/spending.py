@@ -23,8 +23,8 @@ SPREAD: Mapping[str, float] = {"gaussian": 1.0, "laplace": math.sqrt(2)}
 MEASURES: Mapping[str, str] = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
 
 NEIGHBOURS: Mapping[str, str] = {
-    "replace-one": "Two tables are neighbours when one {unit} was replaced by any other that the declared columns "
-    "allow. The number of rows is the same in both, and public.",
+    "replace-one": "Two tables are neighbours when one {unit} was replaced by another that is not in the table, with "
+    "any values that the declared columns allow. The number of them is the same in both, and public.",
     "add-remove": "Two tables are neighbours when one {unit} was added or taken away.",
 }
 
