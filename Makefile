@@ -24,8 +24,8 @@ demo: setup  ## release and analyse the wages example, end to end
 test: setup  ## the fast suite
 	$(PYTEST)
 
-slow: setup  ## calibration, deployment, kills: everything marked slow
-	$(PYTEST) -m slow
+slow: setup  ## calibration, noise audits, deployment, kills: everything marked slow, or TESTS="files"
+	$(PYTEST) -m slow $(TESTS)
 
 check: setup  ## format, lint, types, architecture
 	$(BIN)/ruff format --check .
