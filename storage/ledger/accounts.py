@@ -131,6 +131,8 @@ def admit(page: Page, stated: AccountSpec) -> AccountSpec | None:
 
 
 def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpec) -> None:
+    if stated == known:
+        return
     named = [words for name, words in FIXED.items() if getattr(stated, name) != getattr(known, name)]
     opened_caps, current = ({cap.name: cap for cap in spec.caps} for spec in (known, now))
     asked = {cap.name: cap for cap in stated.caps}

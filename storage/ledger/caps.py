@@ -165,4 +165,6 @@ def total_in(payload: Mapping[str, Any], scope: Scope) -> Tally:
 
 def with_limits(spec: AccountSpec, limits: Mapping[str, Decimal]) -> AccountSpec:
     """The account with the limits of the named caps replaced."""
+    if not limits:
+        return spec
     return replace(spec, caps=tuple(replace(cap, limit=limits.get(cap.name, cap.limit)) for cap in spec.caps))
