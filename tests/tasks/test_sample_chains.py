@@ -70,7 +70,7 @@ def test_a_worker_killed_between_blocks_changes_no_draw(
 
         def kill_one(step: str, share: float) -> None:
             heard.append(share)
-            if len(heard) == 2:
+            if len(heard) == 3:
                 os.kill(pids[0], signal.SIGKILL)
 
         progress.listen(kill_one)
@@ -98,5 +98,5 @@ def test_an_interrupted_analysis_goes_on_from_its_checkpoints(
     heard.clear()
     progress.listen(lambda step, share: heard.append(share))
     posterior, _ = sample_chains.fn(order(desk))
-    assert heard[0] > reached / 2  # it did not begin again
+    assert min(share for share in heard if share > 0) > reached / 2  # it did not begin again
     assert_same(posterior, undisturbed)
