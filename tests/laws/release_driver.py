@@ -8,10 +8,10 @@ import os
 import random
 import shutil
 import signal
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,8 @@ from tests.support.postgres import Server, binaries, new_folder
 
 RELEASE = "pay-regression"
 WINDOWS = ("before commit", "after commit", "anchoring", "archiving")
-MARKS = ("committed", "half anchored", "anchored", "archived")
-"""Where a window of time ends, each starting where the one before ends; the first starts at the end of the sum."""
+MARKS = ("summed", "committed", "half anchored", "anchored", "archived")
+"""What a release tells as it goes; between each and the next lies a window of time."""
 FEWEST, MOST = 30, 120  # random moments; more than the fewest until every window was hit
 WRITES, KILLS = 60, 8
 Told = Callable[[str], object]
@@ -146,49 +146,65 @@ def marking(tell: Told) -> None:
     after(tasks.publish_release, "store_crate", "archived")
 
 
-def timed(place: Path) -> list[float]:
-    """Seconds from the end of the sum to each mark, undisturbed."""
-    at: dict[str, float] = {}
+class Clocked:
+    """A release in a process of its own whose marks arrive as they are reached."""
 
-    def tell(mark: str) -> None:
-        at.setdefault(mark, time.perf_counter())  # the first anchor is half of them: the account's, then the charge's
+    def __init__(self, place: Path) -> None:
+        self._reading, writing = os.pipe()
+        self._child = in_child(lambda: self._work(place, writing))
+        self._process: int = next(self._child)
+        os.close(writing)
+        self.at: dict[str, float] = {}
 
-    marking(tell)
-    release(place, tell)
-    return [at[mark] - at["summed"] for mark in MARKS]
+    def wait_for(self, mark: str) -> None:
+        """Return when the mark is reached, or the process has ended."""
+        while mark not in self.at and (told := os.read(self._reading, 1)):
+            self.at.setdefault(MARKS[told[0]], time.perf_counter())  # there are two anchors: the first is half
 
+    def kill(self) -> bool:
+        """Whether it was alive to be killed."""
+        os.kill(self._process, signal.SIGKILL)
+        return self.end()
 
-def killed_at(place: Path, moment: float) -> bool:
-    """Kill a release so many seconds after its sum; false if it was quicker."""
-    reading, writing = os.pipe()
+    def end(self) -> bool:
+        """Whether it was killed."""
+        killed = next(self._child) is None
+        self.wait_for("the end")
+        os.close(self._reading)
+        return killed
 
-    def work() -> dict[str, Any]:
-        marking(lambda mark: mark == "summed" and os.write(writing, b"!"))
-        return release(place)
+    def lasted(self, window: int) -> float | None:
+        """How long a window of time was, if it came to its end."""
+        opened, closed = (self.at.get(mark) for mark in MARKS[window : window + 2])
+        return None if opened is None or closed is None else closed - opened
 
-    child = in_child(work)
-    process = next(child)
-    os.close(writing)
-    os.read(reading, 1)
-    os.close(reading)
-    time.sleep(moment)
-    os.kill(process, signal.SIGKILL)
-    return next(child) is None
+    def _work(self, place: Path, writing: int) -> dict[str, Any]:
+        def tell(mark: str) -> None:
+            os.write(writing, bytes([MARKS.index(mark)]))
+
+        marking(tell)
+        return release(place, tell)
 
 
 def deaths_at_moments(folder: Path, database: str | None) -> Iterator[dict[str, Any]]:
-    """Killed at random moments counted from the end of the sum, as many in each window of time."""
+    """Killed at random moments after the sum, as many in each window of time; how long one is, changes as we look."""
     copies, chance = places(folder, database), random.Random(20261118)
-    timings = [alone(lambda place=place: timed(place)) for place in islice(copies, 3)]
-    ends = [0.0, *(sorted(ends)[1] for ends in zip(*timings, strict=True))]
+    windows = range(len(MARKS) - 1)
+    lasted: list[list[float]] = [[] for _ in windows]
     hit: set[str] = set()
-    for number in range(MOST):
-        window = number % len(MARKS)
-        place, moment = next(copies), chance.uniform(ends[window], ends[window + 1])
-        killed = killed_at(place, moment)
-        done = {"killed": killed} | outcome(place)
-        hit.add(window_of(done))
-        yield done
+    for number in range(-3, MOST):  # the first ones live
+        place, target = next(copies), number % len(windows)
+        run = Clocked(place)
+        if number < 0:
+            run.end()
+        else:
+            run.wait_for(MARKS[target])
+            time.sleep(chance.uniform(0, statistics.median(lasted[target][-5:])))
+            done = {"killed": run.kill()} | outcome(place)
+            hit.add(window_of(done))
+            yield done
+        for window in windows:
+            lasted[window] += filter(None, [run.lasted(window)])
         if number + 1 >= FEWEST and hit >= set(WINDOWS):
             return
 
