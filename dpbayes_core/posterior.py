@@ -68,6 +68,12 @@ class Posterior:
         return self._divergent_share > MOST_DIVERGENT
 
     @property
+    def least_ess(self) -> float:
+        """The smallest effective sample size, bulk or tail, of anything monitored; 0 where one does not exist."""
+        found = self.diagnosis
+        return float(np.nan_to_num(np.concatenate([found.ess_bulk, found.ess_tail])).min())
+
+    @property
     def _divergent_share(self) -> float:
         return self.divergences / next(iter(self.draws.values())).size
 

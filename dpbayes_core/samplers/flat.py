@@ -19,11 +19,11 @@ OF_FACTOR, OF_NORMAL, OF_RESPONSE = range(3)
 # its variable, weight of the summed log shares
 FIRST, SIZE, STEP, SHARE = range(4)
 # work: C, T, H, M, M^-1 [U, I] and what is derived in them; R / n; scratch; shares and their slopes in row 0;
-# C before the kinks of Laplace noise are taken out
+# C before the kinks of Laplace noise are taken out, its residuals in units of the noise, and exp(-|residual| / W)
 FACTOR, FREE, WITHIN, MIXING, ROTATED = range(5)
 BAR, FREE_BAR, WITHIN_BAR, ROTATED_BAR, MIXING_BAR = range(5, 10)
-MOMENTS, ROOT, INVERSE, PRODUCT, SHARES, REST, SLOPES, STRAIGHT = range(10, 18)
-SLOTS = 18
+MOMENTS, ROOT, INVERSE, PRODUCT, SHARES, REST, SLOPES, STRAIGHT, RESIDUAL, NEAR = range(10, 20)
+SLOTS = 20
 
 
 class Target(NamedTuple):

@@ -6,14 +6,14 @@ has the noise's kink with the opposite sign, and nothing moves far away. h(s) = 
 hardly knows the entry and a kink does no harm. On the diagonal the same is done to log C_ii.
 """
 
-from math import exp, log
+from math import copysign, exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.compiled import compiled
 from dpbayes_core.samplers.coordinates import first_continuous
-from dpbayes_core.samplers.flat import BAR, FACTOR, NOISY, REFERENCE, ROWS, SCALES, STRAIGHT, Target
+from dpbayes_core.samplers.flat import BAR, FACTOR, NEAR, NOISY, REFERENCE, RESIDUAL, ROWS, SCALES, STRAIGHT, Target
 
 Floats = NDArray[np.float64]
 
@@ -22,35 +22,29 @@ FADE = 50.0  # S
 
 
 @compiled
-def move(x: float, s: float) -> tuple[float, float]:
-    """How far a coordinate moves, and the log of its slope."""
+def move(x: float, s: float, near: float) -> tuple[float, float]:
+    """How far a coordinate moves, and its slope; near = exp(-|x| / W)."""
     size, rate = abs(x), s / (s * s + FADE)
-    fade = exp(-size / WIDTH)
-    return 0.5 * rate * x * size * fade, log(1.0 + s * rate * (size - 0.5 * x * x / WIDTH) * fade)
+    return 0.5 * rate * x * size * near, 1.0 + s * rate * (size - 0.5 * x * x / WIDTH) * near
 
 
 @compiled
-def move_reverse(x: float, s: float, bar: float) -> tuple[float, float]:
+def move_reverse(x: float, s: float, near: float, bar: float) -> tuple[float, float]:
     """Derivatives in x and s of the log slope plus `bar` times the move."""
-    size, down = abs(x), s * s + FADE
-    fade = exp(-size / WIDTH)
-    bump, slope = 0.5 * x * size * fade, (size - 0.5 * x * x / WIDTH) * fade
-    bend = np.sign(x) * (1.0 - 2.0 * size / WIDTH + 0.5 * x * x / WIDTH**2) * fade
-    share = 1.0 / (1.0 + s * s / down * slope)
-    in_x = bar * s / down * slope + s * s / down * bend * share
-    in_s = (bar * bump * (FADE - s * s) + 2.0 * s * FADE * slope * share) / (down * down)
+    size, rate, down = abs(x), s / (s * s + FADE), 1.0 / (s * s + FADE)
+    bump, tilt = 0.5 * x * size * near, (size - 0.5 * x * x / WIDTH) * near
+    bend = copysign(near, x) * (1.0 - 2.0 * size / WIDTH + 0.5 * x * x / WIDTH**2)
+    share = 1.0 / (1.0 + s * rate * tilt)
+    in_x = bar * rate * tilt + s * rate * bend * share
+    in_s = (bar * bump * (FADE - s * s) + 2.0 * s * FADE * tilt * share) * down * down
     return in_x, in_s
 
 
 @compiled
-def residual(target: Target, work: Floats, i: int, j: int) -> tuple[float, float]:
-    """x and s of an entry below the diagonal, c measured in units of Q_ii; the columns before j are bent already."""
-    inner = work[FACTOR, j, j] * work[STRAIGHT, i, j]
-    for k in range(j):
-        inner += work[FACTOR, i, k] * work[FACTOR, j, k]
-    weight = target.numbers[ROWS] / target.matrices[SCALES, i, j]
-    x = weight * inner - target.matrices[NOISY, i, j] / target.matrices[SCALES, i, j]
-    return x, weight * work[FACTOR, j, j] * target.matrices[REFERENCE, i, i]
+def steepness(target: Target, work: Floats, i: int, j: int) -> float:
+    """s of an entry below the diagonal, c measured in units of Q_ii."""
+    rate = target.numbers[ROWS] / target.matrices[SCALES, i, j]
+    return rate * work[FACTOR, j, j] * target.matrices[REFERENCE, i, i]
 
 
 @compiled
@@ -63,22 +57,37 @@ def room_for(target: Target, work: Floats, i: int) -> float:
 
 
 @compiled
+def bend_row(target: Target, work: Floats, i: int) -> float:
+    """Move row i of C, the rows above bent already; returns the product of its slopes."""
+    product = 1.0
+    for j in range(i):
+        inner = work[FACTOR, j, j] * work[FACTOR, i, j]
+        for k in range(j):
+            inner += work[FACTOR, i, k] * work[FACTOR, j, k]
+        x = (target.numbers[ROWS] * inner - target.matrices[NOISY, i, j]) / target.matrices[SCALES, i, j]
+        near = exp(-abs(x) / WIDTH)
+        moved, slope = move(x, steepness(target, work, i, j), near)
+        work[STRAIGHT, i, j], work[RESIDUAL, i, j], work[NEAR, i, j] = work[FACTOR, i, j], x, near
+        work[FACTOR, i, j] += target.matrices[REFERENCE, i, i] * moved
+        product *= slope
+    return product
+
+
+@compiled
 def bend(target: Target, work: Floats) -> float:
     """Move the continuous rows of C; returns the log Jacobian."""
     value = 0.0
     for i in range(first_continuous(target), work.shape[1]):
-        for j in range(i):
-            work[STRAIGHT, i, j] = work[FACTOR, i, j]
-            moved, slope = move(*residual(target, work, i, j))
-            work[FACTOR, i, j] += target.matrices[REFERENCE, i, i] * moved
-            value += slope
+        product = bend_row(target, work, i)
         work[STRAIGHT, i, i] = work[FACTOR, i, i]
         room = room_for(target, work, i)
         if room > 0.0:
             s = 2.0 * target.numbers[ROWS] * room / target.matrices[SCALES, i, i]
-            moved, slope = move(s * (log(work[STRAIGHT, i, i]) - 0.5 * log(room)), s)
+            x = s * (log(work[STRAIGHT, i, i]) - 0.5 * log(room))
+            moved, slope = move(x, s, exp(-abs(x) / WIDTH))
             work[FACTOR, i, i] *= exp(moved)
-            value += slope
+            product *= slope
+        value += log(product)
     return value
 
 
@@ -91,7 +100,7 @@ def unbend_diagonal(target: Target, work: Floats, i: int) -> None:
     rate = 2.0 * target.numbers[ROWS] / target.matrices[SCALES, i, i]
     s, length = rate * room, log(work[STRAIGHT, i, i]) - 0.5 * log(room)
     in_log = work[BAR, i, i] * work[FACTOR, i, i]
-    in_x, in_s = move_reverse(s * length, s, in_log)
+    in_x, in_s = move_reverse(s * length, s, exp(-abs(s * length) / WIDTH), in_log)
     work[BAR, i, i] = (in_log + in_x * s) / work[STRAIGHT, i, i]
     in_room = rate * (in_s + in_x * (length - 0.5))
     for k in range(i):
@@ -105,11 +114,13 @@ def unbend(target: Target, work: Floats) -> None:
         unit = target.matrices[REFERENCE, i, i]
         unbend_diagonal(target, work, i)
         for j in range(i - 1, -1, -1):
-            x, s = residual(target, work, i, j)
-            in_x, in_s = move_reverse(x, s, work[BAR, i, j] * unit)
-            weight = target.numbers[ROWS] / target.matrices[SCALES, i, j]
-            work[BAR, i, j] += in_x * weight * work[FACTOR, j, j]
-            work[BAR, j, j] += weight * (in_x * work[STRAIGHT, i, j] + in_s * unit)
+            s, bar = steepness(target, work, i, j), work[BAR, i, j] * unit
+            in_x, in_s = move_reverse(work[RESIDUAL, i, j], s, work[NEAR, i, j], bar)
+            rate = target.numbers[ROWS] / target.matrices[SCALES, i, j]
+            in_x *= rate
+            work[BAR, i, j] += in_x * work[FACTOR, j, j]
+            work[BAR, j, j] += in_x * work[STRAIGHT, i, j] + in_s * unit * rate
             for k in range(j):
-                work[BAR, i, k] += in_x * weight * work[FACTOR, j, k]
-                work[BAR, j, k] += in_x * weight * work[FACTOR, i, k]
+                work[BAR, i, k] += in_x * work[FACTOR, j, k]
+            for k in range(j):
+                work[BAR, j, k] += in_x * work[FACTOR, i, k]

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dpbayes_core.diagnostics import LEAST_ESS
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.interface import Block, ChainState, Sampler
 from dpbayes_core.samplers.packing import pack, unpack
 
 MOST_EXTENSION = 16  # times the draws asked for
+JUDGED_AFTER = 4  # times the draws asked for: from then on, stop if the cap would not be enough
 LAST_ATTEMPT = 1
 BLOCK = 500  # iterations between checkpoints
 
@@ -55,12 +57,14 @@ def first_round(draws: int) -> Round:
 
 
 def next_round(done: Round, posterior: Posterior, asked: int) -> Round | None:
-    """Nothing once converged or at the cap; a more careful attempt where draws diverged; else twice the draws."""
+    """Nothing once converged or out of reach; a more careful attempt where draws diverged; else twice the draws."""
     if posterior.converged:
         return None
     if posterior.divergent:
         return None if done.attempt == LAST_ATTEMPT else Round(attempt=done.attempt + 1, draws=asked)
-    if 2 * done.draws > MOST_EXTENSION * asked:
+    most = MOST_EXTENSION * asked
+    hopeless = done.draws >= JUDGED_AFTER * asked and posterior.least_ess * most / done.draws < LEAST_ESS
+    if hopeless or 2 * done.draws > most:
         return None
     return Round(attempt=done.attempt, draws=2 * done.draws)
 

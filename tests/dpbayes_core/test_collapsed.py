@@ -14,6 +14,7 @@ from dpbayes_core.samplers import sample
 from tests.support.regressions import (
     JOB,
     SEX,
+    URBAN,
     encoded,
     entries_of,
     example,
@@ -62,7 +63,9 @@ def agrees(posterior: Posterior, mean: Floats, sd: Floats, error: Floats) -> Non
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 @pytest.mark.parametrize(
-    "covariates", [("x",), ("x", "z"), (SEX,), (JOB,), (SEX, "x")], ids=["x", "x and z", "two levels", "factor", "both"]
+    "covariates",
+    [("x",), ("x", "z"), (SEX,), (JOB,), (SEX, "x"), (SEX, URBAN)],
+    ids=["x", "x and z", "two levels", "factor", "both", "two factors"],
 )
 def test_posteriors_agree_with_importance_sampling_from_the_prior(covariates: tuple[str], name: str) -> None:
     schema = schema_of(*covariates)

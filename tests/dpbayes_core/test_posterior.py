@@ -55,6 +55,13 @@ def test_a_latent_statistic_that_did_not_mix_is_enough_not_to_converge() -> None
     assert found.why_not.startswith("R-hat of sum y is ")
 
 
+def test_the_least_effective_sample_size_is_of_anything_monitored() -> None:
+    fine, stuck = posterior(), np.random.default_rng(3).standard_normal((4, 1000)) + np.arange(4)[:, None]
+    assert fine.least_ess == min(fine.diagnosis.ess_bulk.min(), fine.diagnosis.ess_tail.min())
+    assert posterior(latent={"sum y": stuck}).least_ess < 20
+    assert posterior(latent={"sum y": np.zeros((4, 1000))}).least_ess in (0.0, fine.least_ess)
+
+
 def test_divergences_above_a_thousandth_are_enough_not_to_converge() -> None:
     assert posterior(divergences=4).converged
     found = posterior(divergences=5)

@@ -25,6 +25,7 @@ class Judged:
 
     converged: bool = False
     divergent: bool = False
+    least_ess: float = 390.0
 
 
 def after(attempt: int, draws: int, judged: Judged) -> Round | None:
@@ -42,6 +43,12 @@ def test_short_chains_are_doubled_up_to_the_cap_and_no_further() -> None:
         assert following == Round(attempt=0, draws=2 * draws)
         draws = following.draws
     assert draws == MOST_EXTENSION * 1000
+
+
+def test_what_the_cap_would_not_bring_either_is_given_up_early() -> None:
+    assert after(0, 2000, Judged(least_ess=1.0)) == Round(attempt=0, draws=4000), "too early to tell"
+    assert after(0, 4000, Judged(least_ess=99.0)) is None
+    assert after(0, 4000, Judged(least_ess=101.0)) == Round(attempt=0, draws=8000)
 
 
 def test_divergences_ask_for_one_more_careful_attempt_and_then_for_honesty() -> None:
@@ -102,9 +109,9 @@ def test_a_run_that_is_too_short_is_extended_until_it_passes() -> None:
     assert found.draws["x"].shape[1] > 60
 
 
-def test_a_run_that_cannot_pass_stops_at_the_cap_and_says_why() -> None:
+def test_a_run_that_cannot_pass_stops_and_says_why() -> None:
     found = sample(example(schema_of("x"), 100), Prior(), seed=1, draws=10, chains=2)
-    assert found.draws["x"].shape == (2, 160)
+    assert found.draws["x"].shape == (2, 40), "160 draws in each of two chains would not do either"
     assert not found.converged
     assert "effective sample size" in found.why_not
 

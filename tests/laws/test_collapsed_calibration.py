@@ -80,6 +80,7 @@ CELLS = [
     case("two covariates, Laplace", Cell(1000, "laplace", covariates=("x", "z"))),
     case("two levels, Laplace", Cell(100, "laplace", covariates=(SEX,))),
     case("a factor and x, Gaussian", Cell(1000, "gaussian", covariates=(JOB, "x"))),
+    case("two factors, Laplace", Cell(300, "laplace", trials=120, covariates=(SEX, JOB))),
 ]
 TWINS = [
     case("100 rows, Gaussian, more noise than told", Cell(100, "gaussian", wrong=1.5), slow=False),

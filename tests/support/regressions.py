@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 
 UNIT = Bounds(-1.0, 1.0)
 SEX = Factor("sex", ("f", "m"))
+URBAN = Factor("urban", ("no", "yes"))
 REGION = Factor("region", ("n", "s", "e", "w"))
 JOB = Factor("job", ("a", "b", "c"))
 
@@ -131,24 +132,34 @@ def regressed(known: Floats, theta: Floats, sigma: Floats, rows: int, generator:
     return full
 
 
+def flat_factors(schema: RegressionSchema, count: int, generator: np.random.Generator) -> Floats:
+    """Moments of the constant and the levels, over their rows, uniform wherever their scatter is positive definite."""
+    inside = [index for index, v in enumerate(schema.variables, start=1) if v.kind != "continuous"]
+    assert inside == list(range(1, len(inside) + 1)), "factors come first"
+    places = [place for place, (_, j) in enumerate(schema.entries) if j <= len(inside)]
+    kinds = [schema.variables[j - 1].kind if i == 0 else "cross product" for i, j in schema.entries]
+    lowest = [0.0 if kinds[place] == "indicator" else -1.0 for place in places]
+    corner = np.s_[: len(inside) + 1, : len(inside) + 1]
+    known = schema.complete(np.zeros(len(schema.entries)), 1.0)[corner]  # complete is affine in the entries
+    units = np.stack([schema.complete(unit, 1.0)[corner] - known for unit in np.eye(len(schema.entries))])
+    found = np.zeros((0, *known.shape))
+    while len(found) < count:
+        values = generator.uniform(lowest, 1.0, (count, len(places)))
+        full = known + np.tensordot(values, units[places], axes=1)
+        found = np.concatenate([found, full[np.linalg.eigvalsh(full)[:, 0] > 0]])
+    return found[:count]
+
+
 def prior_statistics(
     prior: Prior, schema: RegressionSchema, rows: int, count: int, generator: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Parameters (theta, sigma) and full moments, exactly as the model has them; at most one factor, which is first.
+    """Parameters (theta, sigma) and full moments, exactly as the model has them; factors come first.
 
-    Its shares are flat; each continuous covariate is regressed on those before it, with the normal-inverse-Wishart
+    Their moments are flat; each continuous covariate is regressed on those before it, with the normal-inverse-Wishart
     prior's own conditional; the response on all of them.
     """
-    levels = sum(v.kind != "continuous" for v in schema.variables)
-    assert all(v.kind == "continuous" for v in schema.variables[levels:])
-    shares = generator.dirichlet(np.ones(levels + 1), count)[:, 1:]
-    two_level = levels > 0 and schema.variables[0].kind == "two-level"
-    known = np.zeros((count, levels + 1, levels + 1))
-    known[:, 0, 0] = 1
-    known[:, 0, 1:] = known[:, 1:, 0] = 2 * shares - 1 if two_level else shares
-    known[:, range(1, levels + 1), range(1, levels + 1)] = 1 if two_level else shares
-    known *= rows
-    for size in range(levels + 1, schema.m):
+    known = rows * flat_factors(schema, count, generator)
+    for size in range(known.shape[-1], schema.m):
         degrees = prior.degrees(schema.d) - (schema.d - size)
         sigma = np.sqrt(prior.scatter / 2 / generator.gamma(degrees / 2, size=count))
         widths = np.array([prior.mean_weight**-0.5, *[prior.scatter**-0.5] * (size - 1)])
