@@ -175,7 +175,7 @@ class Ledger:
             if known := page.find(request.key):
                 return matching(known, request)
             found = refuse(page, request, mechanism)
-            if opened(page, request.account.population) is None:
+            if page.find(account_key(request.account.population)) is None:
                 _open_account(page, request.account, stamp)
             payload = charge_payload(
                 request, mechanism, found, digest=release.digest, noise=noise.identity, stamp=stamp
