@@ -1,5 +1,6 @@
 """A real PostgreSQL server: this machine's own binaries, unprivileged, on a loopback port, in a folder of its own."""
 
+import ctypes
 import itertools
 import os
 import pwd
@@ -70,7 +71,9 @@ class Server:
         while True:
             command = [self._programs / "postgres", "-D", self._data, "-p", str(self.port), *options]
             with (self.folder / "log").open("ab") as log:
-                self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, **self._account)  # type: ignore[call-overload]
+                self._process = subprocess.Popen(  # type: ignore[call-overload]
+                    command, cwd=self.folder, stdout=log, stderr=log, preexec_fn=_end_with_parent, **self._account
+                )
             if self._answers(self._process, deadline):
                 return
             if time.monotonic() > deadline:
@@ -155,6 +158,11 @@ def new_folder(*, on_disk: bool = False) -> Path:
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY
     return Path(tempfile.mkdtemp(prefix="dpbayes-postgresql-", dir=memory if roomy and not on_disk else None))
+
+
+def _end_with_parent() -> None:
+    """Tests may be killed; a server is not to outlive them."""
+    ctypes.CDLL(None).prctl(1, signal.SIGQUIT)  # PR_SET_PDEATHSIG
 
 
 def _is_root() -> bool:
