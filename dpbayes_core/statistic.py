@@ -1,0 +1,61 @@
+"""What one pass over confidential rows adds up, whatever it is for: exact integers, the same for every cut."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.confidential import Confidential
+
+Columns = Mapping[str, NDArray[Any]]  # finite numbers of bounded columns, integer codes of columns with levels
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class EncodedTable(Confidential):
+    """Rows as integers, (rows, width): all that the statistic ever sees of them."""
+
+    integers: NDArray[np.int32]
+
+
+class Exact(Protocol):
+    """Confidential exact sums over rows; adding two is the sum over both their rows."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays for the encrypted store of an interrupted pass."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The inverse of `to_arrays`."""
+        ...
+
+
+class Statistic(Protocol):
+    """A sum over rows: how a row becomes integers, and what is added up of them."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns it needs."""
+        ...
+
+    @property
+    def needs_people(self) -> bool:
+        """Whether `sum` wants to know whose each row is."""
+        ...
+
+    def encode(self, columns: Columns) -> EncodedTable:
+        """The integers of each row; total on values, no rows included."""
+        ...
+
+    def sum(self, encoded: EncodedTable, people: Words | None) -> Any:
+        """The exact sums over these rows; `people` is (rows, 2), a hash of whose each row is, where it is needed."""
+        ...
+
+    def empty(self) -> Any:
+        """The sums over no rows."""
+        ...
