@@ -1,8 +1,9 @@
-"""Where privacy noise comes from: OpenDP's exact samplers, and a seeded double for tests."""
+"""Where privacy noise comes from: OpenDP's exact samplers, the operating system, and a seeded double for tests."""
 
 import math
+import secrets
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
     from opendp.mod import Measurement
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 GRID_EXPONENT = -40  # values are rounded to multiples of 2^-40 before, and noise is a multiple of 2^-40
+UNIFORM_BITS = 53
 
 
 class NoiseSource(Protocol):
@@ -35,12 +38,24 @@ class NoiseSource(Protocol):
         """The values plus independent Gaussian noise of standard deviation `scale`."""
         ...
 
+    def geometric(self, values: Integers, scale: float) -> Integers:
+        """The integers plus independent two-sided geometric noise, P(k) proportional to exp(-|k| / scale)."""
+        ...
+
+    def uniform(self, count: int) -> Floats:
+        """Independent uniform numbers strictly between 0 and 1: multiples of 2^-53, all equally likely."""
+        ...
+
     def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
         """An upper bound on the pure epsilon of `laplace` on that many entries at this L1 sensitivity."""
         ...
 
     def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
         """An upper bound on the zCDP rho of `gaussian` on that many entries at this L2 sensitivity."""
+        ...
+
+    def geometric_loss(self, entries: int, scale: float, sensitivity: int) -> float:
+        """An upper bound on the pure epsilon of `geometric` on that many integers at this L1 sensitivity."""
         ...
 
 
@@ -52,6 +67,20 @@ def check_statistics(values: Floats, entries: int) -> None:
         raise ValueError("cannot add noise to statistics: there must be one per declared entry. Give a plain vector.")
     if not np.isfinite(values).all():
         raise ValueError("cannot add noise to statistics: some are not finite. Clip before summing.")
+
+
+def check_counts(values: Integers, entries: int) -> None:
+    """Refuses what a sampler of integers would quietly turn into something else: wrong type or length, nothing."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:  # pyright: ignore[reportUnnecessaryIsInstance] -- privacy rests on it
+        raise ValueError("cannot add noise to counts: they are not 64-bit integers. Convert them exactly first.")
+    if values.ndim != 1 or len(values) == 0 or len(values) != entries:
+        raise ValueError("cannot add noise to counts: there must be one per declared entry. Give a plain vector.")
+
+
+def check_count(count: int) -> None:
+    """Refuses to draw no number at all."""
+    if count < 1:
+        raise ValueError("cannot draw uniform numbers: their number is not positive. Ask for one or more.")
 
 
 def check_scale(scale: float) -> None:
@@ -75,12 +104,26 @@ class OpenDPNoise:
     def laplace(self, values: Floats, scale: float) -> Floats:
         """The values plus independent Laplace noise."""
         check_statistics(values, np.size(values))
-        return _draw(_laplace_measurement(len(values), scale), values)
+        return _drawn(_laplace_measurement(len(values), scale), values, np.dtype(np.float64))
 
     def gaussian(self, values: Floats, scale: float) -> Floats:
         """The values plus independent Gaussian noise."""
         check_statistics(values, np.size(values))
-        return _draw(_gaussian_measurement(len(values), scale), values)
+        return _drawn(_gaussian_measurement(len(values), scale), values, np.dtype(np.float64))
+
+    def geometric(self, values: Integers, scale: float) -> Integers:
+        """The integers plus independent two-sided geometric noise, exactly."""
+        check_counts(values, np.size(values))
+        return _drawn(_geometric_measurement(len(values), scale), values, np.dtype(np.int64))
+
+    def uniform(self, count: int) -> Floats:
+        """Uniform numbers from the operating system's entropy, 53 bits each; a zero is drawn again."""
+        check_count(count)
+        steps = np.zeros(count, dtype=np.uint64)
+        while (zero := steps == 0).any():
+            words = np.frombuffer(secrets.token_bytes(8 * int(zero.sum())), dtype=np.uint64)
+            steps[zero] = words >> np.uint64(64 - UNIFORM_BITS)
+        return np.ldexp(steps.astype(np.float64), -UNIFORM_BITS)
 
     def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
         """The pure epsilon of OpenDP's own map, which counts the rounding to its grid."""
@@ -89,6 +132,10 @@ class OpenDPNoise:
     def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
         """The zCDP rho of OpenDP's own map, which counts the rounding to its grid."""
         return _gaussian_loss(entries, scale, sensitivity)
+
+    def geometric_loss(self, entries: int, scale: float, sensitivity: int) -> float:
+        """The pure epsilon of OpenDP's own map on integers, where nothing is rounded."""
+        return _geometric_loss(entries, scale, sensitivity)
 
 
 @lru_cache(maxsize=16)  # checked and drawn from in turn: a measurement keeps nothing from one draw to the next
@@ -117,6 +164,19 @@ def _gaussian_measurement(entries: int, scale: float) -> "Measurement":
     return make_gaussian(domain, l2_distance(T=float), scale=scale, k=GRID_EXPONENT)
 
 
+@lru_cache(maxsize=64)  # a release may have a scale for each of its tables
+def _geometric_measurement(entries: int, scale: float) -> "Measurement":
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+    from opendp.mod import enable_features
+
+    check_scale(scale)
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T="i64"), size=entries)
+    return make_laplace(domain, l1_distance(T="i64"), scale=scale)
+
+
 @lru_cache(maxsize=16)
 def _laplace_loss(entries: int, scale: float, sensitivity: float) -> float:
     return float(_laplace_measurement(entries, scale).map(sensitivity))
@@ -127,11 +187,16 @@ def _gaussian_loss(entries: int, scale: float, sensitivity: float) -> float:
     return float(_gaussian_measurement(entries, scale).map(sensitivity))
 
 
-def _draw(measurement: "Measurement", values: Floats) -> Floats:
+@lru_cache(maxsize=64)
+def _geometric_loss(entries: int, scale: float, sensitivity: int) -> float:
+    return float(_geometric_measurement(entries, scale).map(sensitivity))
+
+
+def _drawn(measurement: "Measurement", values: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
     failed = False
     noisy = np.empty(0)
     try:
-        noisy = np.array(measurement(values.tolist()), dtype=np.float64)
+        noisy = np.array(measurement(values.tolist()), dtype=kind)
     except Exception:  # whatever the library says may quote its argument
         failed = True
     if failed or noisy.shape != values.shape or not np.isfinite(noisy).all():
@@ -166,6 +231,20 @@ class SeededNoise:
         check_scale(scale)
         return values + self._generator.normal(0.0, scale, len(values))
 
+    def geometric(self, values: Integers, scale: float) -> Integers:
+        """The integers plus the difference of two geometric numbers."""
+        check_counts(values, np.size(values))
+        check_scale(scale)
+        up, down = (np.floor(scale * self._generator.standard_exponential(len(values))) for _ in range(2))
+        noise = np.clip(up - down, -(2.0**62), 2.0**62)
+        return values + noise.astype(np.int64)  # the floor of an exponential number is geometric
+
+    def uniform(self, count: int) -> Floats:
+        """Reproducible uniform numbers of 53 bits."""
+        check_count(count)
+        steps = self._generator.integers(1, 2**UNIFORM_BITS, count)
+        return np.ldexp(steps.astype(np.float64), -UNIFORM_BITS)
+
     def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
         """What ideal noise would cost."""
         check_scale(scale)
@@ -175,3 +254,8 @@ class SeededNoise:
         """What ideal noise would cost."""
         check_scale(scale)
         return (sensitivity / scale) ** 2 / 2
+
+    def geometric_loss(self, entries: int, scale: float, sensitivity: int) -> float:
+        """What ideal noise would cost."""
+        check_scale(scale)
+        return sensitivity / scale

@@ -78,6 +78,92 @@ def test_the_loss_that_opendp_certifies_counts_its_own_rounding() -> None:
     assert OpenDPNoise().gaussian_loss(entries, scale, sensitivity) == pytest.approx(25 / 18, rel=1e-10)
 
 
+# integers and uniform numbers
+
+
+def geometric_p_value(noise: np.ndarray, scale: float) -> float:
+    """Chi-square of the counts of each integer in the bulk, and of both tails."""
+    reach = max(1, int(3 * scale))
+    step = max(1, reach // 20)
+    edges = np.arange(-reach, reach + 1, step)
+    decay = math.exp(-1 / scale)
+    upper = np.where(edges > 0, decay ** np.abs(edges), 1 + decay - decay ** (1 - np.minimum(edges, 0))) / (1 + decay)
+    expected = -np.diff(np.concatenate([[1.0], upper, [0.0]]))  # of [.., e0), [e0, e1), ...
+    counts = np.bincount(np.searchsorted(edges, noise, side="right"), minlength=len(expected))
+    used = expected * len(noise) > 5
+    pooled, seen = np.append(expected[used], expected[~used].sum()), np.append(counts[used], counts[~used].sum())
+    pooled, seen = (pooled[:-1], seen[:-1]) if pooled[-1] * len(noise) < 1e-3 else (pooled, seen)
+    return float(stats.chisquare(seen, pooled / pooled.sum() * seen.sum()).pvalue)
+
+
+@pytest.mark.parametrize("source", sources(), ids=["opendp", "seeded"])
+@pytest.mark.parametrize("scale", [0.3, 2.0, 34.0, 2e5])
+def test_geometric_noise_is_integers_of_its_law(source: NoiseSource, scale: float) -> None:
+    noise = source.geometric(np.full(DRAWS, 7, dtype=np.int64), scale) - 7
+    assert noise.dtype == np.int64
+    assert geometric_p_value(noise, scale) > ALPHA
+    assert geometric_p_value(noise, scale * 0.95) < ALPHA  # the check catches a scale that is a little off
+
+
+@pytest.mark.parametrize("source", sources(), ids=["opendp", "seeded"])
+def test_uniform_numbers_are_uniform_independent_and_never_zero_or_one(source: NoiseSource) -> None:
+    drawn = source.uniform(DRAWS)
+    assert drawn.shape == (DRAWS,)
+    assert 0 < drawn.min() < drawn.max() < 1
+    assert stats.kstest(drawn, "uniform").pvalue > ALPHA
+    last_bits = np.ldexp(drawn, 53).astype(np.int64) % 2**10
+    assert stats.chisquare(np.bincount(last_bits, minlength=2**10)).pvalue > ALPHA
+    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 5 / math.sqrt(DRAWS)
+    assert not np.array_equal(source.uniform(3), source.uniform(3))
+
+
+def test_a_zero_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([bytes(16), (2**11).to_bytes(8, "little") + bytes(8), b"\xff" * 8])
+    monkeypatch.setattr("dpbayes_core.noise.secrets.token_bytes", lambda count: next(answers))
+    assert OpenDPNoise().uniform(2).tolist() == [2.0**-53, 1 - 2.0**-53]
+
+
+def test_the_loss_of_geometric_noise_has_no_rounding_in_it() -> None:
+    assert OpenDPNoise().geometric_loss(20, 4.0, 5) == 1.25
+    assert SeededNoise(1, i_know_this_is_not_private=True).geometric_loss(20, 4.0, 5) == 1.25
+    assert OpenDPNoise().geometric_loss(20, 3.0, 5) == pytest.approx(5 / 3, rel=1e-14)
+
+
+def test_noise_on_the_largest_integers_stays_an_integer() -> None:
+    largest = np.array([2**63 - 1, -(2**63)] * 500, dtype=np.int64)
+    noisy = OpenDPNoise().geometric(largest, 2.0)
+    assert (noisy[::2] > 2**62).all()
+    assert (noisy[1::2] < -(2**62)).all()
+
+
+@pytest.mark.parametrize("source", sources(), ids=["opendp", "seeded"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([], dtype=np.int64),
+        np.array([[98765, 1]]),
+        np.array(98765),
+        np.array([98765.0]),
+        np.array([98765], dtype=np.int32),
+        np.array([98765], dtype=np.uint64),
+        np.array([98765], dtype=object),
+        [98765],
+    ],
+    ids=["empty", "matrix", "scalar", "floats", "int32", "uint64", "objects", "list"],
+)
+def test_counts_of_another_kind_are_refused_without_a_word_about_them(source: NoiseSource, values: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="cannot add noise to counts") as refusal:
+        source.geometric(values, 1.0)
+    assert "98765" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("source", sources(), ids=["opendp", "seeded"])
+@pytest.mark.parametrize("count", [0, -1])
+def test_no_uniform_number_at_all_is_refused(source: NoiseSource, count: int) -> None:
+    with pytest.raises(ValueError, match="not positive"):
+        source.uniform(count)
+
+
 # the guard
 
 
@@ -119,6 +205,10 @@ def test_a_scale_that_protects_nobody_is_refused(source: NoiseSource, scale: flo
     for certify in (source.laplace_loss, source.gaussian_loss):
         with pytest.raises(ValueError, match="cannot add noise: its scale"):
             certify(3, scale, 1.0)
+    with pytest.raises(ValueError, match="cannot add noise: its scale"):
+        source.geometric(np.zeros(3, dtype=np.int64), scale)
+    with pytest.raises(ValueError, match="cannot add noise: its scale"):
+        source.geometric_loss(3, scale, 1)
 
 
 def test_a_failure_inside_the_library_quotes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
