@@ -1,6 +1,7 @@
 """Mechanisms are data, described once: the ledger prices them, a release carries them, a sampler reads them."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -8,7 +9,9 @@ from numpy.typing import NDArray
 
 from dpbayes_core.accounting import Cost
 from dpbayes_core.mechanisms.gaussian import GaussianMechanism, gaussian_for
+from dpbayes_core.mechanisms.geometric import GeometricMechanism
 from dpbayes_core.mechanisms.laplace import LaplaceMechanism, laplace_for
+from dpbayes_core.mechanisms.posterior_draw import PosteriorDrawMechanism
 from dpbayes_core.noise import NoiseSource
 
 if TYPE_CHECKING:
@@ -17,8 +20,10 @@ if TYPE_CHECKING:
 __all__ = [
     "MECHANISMS",
     "GaussianMechanism",
+    "GeometricMechanism",
     "LaplaceMechanism",
     "Mechanism",
+    "PosteriorDrawMechanism",
     "gaussian_for",
     "laplace_for",
     "mechanism_from_record",
@@ -57,6 +62,10 @@ class Mechanism(Protocol):
         """What a release charges to every cap that covers it."""
         ...
 
+    def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
+        """What it would cost at another epsilon, everything else as it is; delta only where it has no pure epsilon."""
+        ...
+
     def protects(self, sensitivity: "Sensitivity") -> bool:
         """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""
         ...
@@ -65,7 +74,7 @@ class Mechanism(Protocol):
         """What the noise source itself says a release costs, in the mechanism's own measure."""
         ...
 
-    def release(self, noise: NoiseSource, values: Floats) -> Floats:
+    def release(self, noise: NoiseSource, values: Any) -> Any:
         """The noisy statistics."""
         ...
 
@@ -86,6 +95,8 @@ class Mechanism(Protocol):
 MECHANISMS: Mapping[str, type[Mechanism]] = {
     LaplaceMechanism.name: LaplaceMechanism,
     GaussianMechanism.name: GaussianMechanism,
+    GeometricMechanism.name: GeometricMechanism,
+    PosteriorDrawMechanism.name: PosteriorDrawMechanism,
 }
 
 

@@ -92,6 +92,13 @@ class GaussianMechanism:
         """The stated rho, exactly; no pure epsilon."""
         return Cost(None, limit_units(self.rho))
 
+    def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
+        """What it would cost at another epsilon and this delta; nothing where no such release exists."""
+        rho = largest_rho(epsilon, delta)
+        if limit_units(rho) == 0:
+            return Cost(None, 0)
+        return replace(self, rho=rho, epsilon=float(epsilon), delta=float(delta)).cost()
+
     def protects(self, sensitivity: "Sensitivity") -> bool:
         """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""
         if len(self.weights) != len(sensitivity.weights):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -63,6 +63,10 @@ class LaplaceMechanism:
         moved = Fraction(self.sensitivity) + self.entries * grid
         moved_l2 = Fraction(self.sensitivity_l2) + root_up(Fraction(self.entries)) * grid
         return Cost(limit_units(self.epsilon), laplace_cost(moved, moved_l2, self.scale).rho)
+
+    def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
+        """What it would cost at another epsilon, everything else as it is."""
+        return replace(self, epsilon=float(epsilon)).cost()
 
     def protects(self, sensitivity: "Sensitivity") -> bool:
         """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""

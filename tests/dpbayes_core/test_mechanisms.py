@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,6 +55,7 @@ EXAMPLES: dict[str, list[Mechanism]] = {
         gaussian_for(WEIGHTED, rho=0.02, grid=30),
     ],
 }
+ELSEWHERE = {"geometric": "test_geometric", "posterior-draw": "test_posterior_draw"}  # other contracts, same promises
 ALL = [mechanism for examples in EXAMPLES.values() for mechanism in examples]
 IDS = [f"{mechanism.name}-{number}" for number, mechanism in enumerate(ALL)]
 
@@ -68,7 +70,9 @@ def charged(mechanism: Mechanism) -> int:
 
 
 def test_every_mechanism_of_the_registry_is_tested_here() -> None:
-    assert {name: kind.name for name, kind in MECHANISMS.items()} == {name: name for name in EXAMPLES}
+    assert {name: kind.name for name, kind in MECHANISMS.items()} == {name: name for name in (*EXAMPLES, *ELSEWHERE)}
+    for name, module in ELSEWHERE.items():
+        assert f"mechanism_of_{name.replace('-', '_')}" in (Path(__file__).parent / f"{module}.py").read_text()
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=IDS)

@@ -1,0 +1,1 @@
+"""Private Bayesian networks of columns with public levels: tables, signed sums, posterior draws, MAP."""
