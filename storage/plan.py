@@ -15,7 +15,7 @@ from dpbayes_core.accounting import Cost
 from dpbayes_core.mechanisms import Mechanism
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import Debit, Scope, Tally, debits
-from storage.ledger.refusal import PRICES, Quote, delta_of, largest_fitting, quotes
+from storage.ledger.refusal import Quote, delta_of, largest_fitting, quotes
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.position import Position
 from storage.pricing import mechanism_for
@@ -158,11 +158,11 @@ class _Outlook:
 
 def _largest_for_year(outlook: _Outlook, name: str, mechanism: Mechanism, costs: Mapping[str, Cost]) -> Decimal:
     """Three digits, rounded down; 0 where no epsilon lasts."""
-    price, delta = PRICES[mechanism.name], delta_of(mechanism, outlook.account.caps)
+    delta = delta_of(mechanism, outlook.account.caps)
 
     def lasts(epsilon: Decimal) -> bool:
-        priced = {**costs, name: price(mechanism, epsilon, delta)}
+        priced = {**costs, name: mechanism.at(epsilon, delta)}
         return all(one.status != "refused" for one in outlook.year(priced))
 
     found = largest_fitting(lasts)
-    return found if found > 0 and price(mechanism, found, delta).rho > 0 else Decimal(0)
+    return found if found > 0 and mechanism.at(found, delta).rho > 0 else Decimal(0)

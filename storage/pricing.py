@@ -1,9 +1,15 @@
 """From a study's public words to the mechanism that would make a release: no data, no ledger."""
 
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.sensitivity import regression_sensitivity
 from dpbayes_core.statistics import grid_for
 from storage.study.study import Study
+
+
+def design_for(study: Study, release: str) -> RegressionDesign:
+    """What `release` will be."""
+    return RegressionDesign(schema=study.schema(release), mechanism=mechanism_for(study, release))
 
 
 def mechanism_for(study: Study, release: str) -> Mechanism:

@@ -8,11 +8,11 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
-from dpbayes_core.statistics import ExactStatistics, on_grid
+from dpbayes_core.statistics import ExactStatistics
 from storage.books import Books
 from storage.ledger.entries import Entry
 from storage.ledger.request import Request
-from storage.pricing import mechanism_for
+from storage.pricing import design_for
 from storage.sealed import sealed
 from storage.study.load import load_study
 from storage.study.study import Study
@@ -53,7 +53,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> str:
     with Books.open(study.path) as books:
         if books.ledger.known(request):
             return "already-released"
-        books.ledger.check(request, mechanism_for(study, order.release))
+        books.ledger.check(request, design_for(study, order.release).mechanism)
         _read_and_charge(study, request, books, noise, order.actor)
         books.settle()  # anchors the charge, and the account if this charge opened it
     return "released"
@@ -62,17 +62,9 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> str:
 @sealed()
 def _read_and_charge(study: Study, request: Request, books: Books, noise: NoiseSource, actor: str) -> Entry:
     """The pass and the transaction; a failure in here says only of which type it was."""
-    mechanism = mechanism_for(study, request.release)
+    design = design_for(study, request.release)
     exact = _read(study, request, books)
-    return books.ledger.commit(
-        request,
-        mechanism,
-        on_grid(exact, mechanism.grid),
-        noise,
-        schema=study.schema(request.release),
-        rows=exact.rows,
-        stamp=stamp_of(actor),
-    )
+    return books.ledger.commit(request, design, exact, noise, stamp=stamp_of(actor))
 
 
 def _read(study: Study, request: Request, books: Books) -> ExactStatistics:

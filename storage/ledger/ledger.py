@@ -5,15 +5,11 @@ from decimal import Decimal
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpbayes_core.canonical import canonical_json
+from dpbayes_core.design import Design
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
 from dpbayes_core.noise import NoiseSource
-from dpbayes_core.release import Release
-from dpbayes_core.schema import RegressionSchema
 from storage.ledger.accounts import AccountState, account_key, admit, opened, standing, states
 from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
@@ -22,7 +18,6 @@ from storage.ledger.request import AccountSpec, Request, decimal_text, priced_un
 from storage.ledger.store import Page, Store
 from storage.study.periods import Period
 
-Floats = NDArray[np.float64]
 GENESIS = act_key("genesis")
 
 
@@ -143,29 +138,16 @@ class Ledger:
         with self._store.exclusive() as page:
             return _open_account(page, spec, stamp)
 
-    def commit(
-        self,
-        request: Request,
-        mechanism: Mechanism,
-        values: Floats,
-        noise: NoiseSource,
-        *,
-        schema: RegressionSchema,
-        rows: int,
-        stamp: Stamp,
-    ) -> Entry:
+    def commit(self, request: Request, design: Design, exact: Any, noise: NoiseSource, *, stamp: Stamp) -> Entry:
         """Charge and release, or neither: one transaction, so a crash costs nothing and a retry answers the same.
 
-        `values` are the exact statistics on the mechanism's grid. The account is opened where there is none.
+        `exact` is what the design's statistic summed. The account is opened where there is none.
         """
-        _refuse_noise(request, noise)
+        _refuse_noise(request, design, noise)
+        mechanism = design.mechanism
         # drawn before the lock is taken: nobody sees it unless the insert succeeds
-        noisy = mechanism.release(noise, values)
-        neighbours = request.account.neighbours
-        release = Release(
-            schema=schema, neighbours=neighbours, rows=rows, mechanism=mechanism, values=tuple(noisy.tolist())
-        )
-        if not release.protected:
+        release = design.release(noise, exact)
+        if release.mechanism != mechanism or release.neighbours != design.neighbours or not release.protected:
             raise DpbayesError(
                 f"cannot charge {request.release}: its noise is made for less than its statistics can move. "
                 "Calibrate it to the schema's sensitivity; nothing was spent."
@@ -181,7 +163,7 @@ class Ledger:
                 request, mechanism, found, digest=release.digest, noise=noise.identity, stamp=stamp
             )
             # the account may know of moving people where the study does not
-            _refuse_count(request, payload["neighbours"])
+            _refuse_relation(request, design, payload["neighbours"])
             return page.append("charge", request.key, payload, canonical_json(release.to_record()))
 
     def raise_cap(self, population: str, cap: str, limit: Decimal, *, reason: str, stamp: Stamp) -> Entry:
@@ -268,17 +250,18 @@ def _act(about: Mapping[str, Any], reason: str, stamp: Stamp) -> dict[str, Any]:
     return {**about, "reason": reason} | stamp.to_record()
 
 
-def _refuse_noise(request: Request, noise: NoiseSource) -> None:
+def _refuse_noise(request: Request, design: Design, noise: NoiseSource) -> None:
     if not noise.trusted:
         raise DpbayesError(
             f"cannot charge {request.release}: its noise source is for tests and protects nobody. Use OpenDP's noise."
         )
-    _refuse_count(request, priced_under(request.account.neighbours, request.account.membership, request.holder))
+    account = request.account
+    _refuse_relation(request, design, priced_under(account.neighbours, account.membership, request.holder))
 
 
-def _refuse_count(request: Request, neighbours: str) -> None:
-    if neighbours != "replace-one":
+def _refuse_relation(request: Request, design: Design, neighbours: str) -> None:
+    if neighbours != design.neighbours:
         raise StudyInvalid(
-            f"cannot charge {request.release}: a regression's row count is public under replace-one only. State "
-            "replace-one neighbours, and holders whose people do not move."
+            f"cannot charge {request.release}: its noise is made for {design.neighbours} neighbours, and its account "
+            f"is kept for {neighbours}. State {neighbours} neighbours, and holders whose people do not move."
         )

@@ -1,11 +1,10 @@
 """How a refusal is worded, from public facts and the ledger alone: what was asked, what remains, what still fits."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
-from typing import Any
 
-from dpbayes_core.accounting import Cost, cap_rho_units, from_units, largest_rho, limit_units, to_units
+from dpbayes_core.accounting import cap_rho_units, from_units, to_units
 from dpbayes_core.errors import BudgetExceeded, DpbayesError
 from dpbayes_core.mechanisms import Mechanism
 from storage.ledger.caps import Debit, admits, remaining
@@ -81,24 +80,8 @@ def _step(index: int) -> Decimal:
 
 
 def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> Decimal:
-    price = PRICES[mechanism.name]
-    found = largest_fitting(lambda epsilon: admits(cap, debit.after_of(price(mechanism, epsilon, delta))))
-    return found if found > 0 and price(mechanism, found, delta).rho > 0 else Decimal(0)
-
-
-def _laplace_at(mechanism: Any, epsilon: Decimal, delta: Decimal) -> Cost:
-    return replace(mechanism, epsilon=float(epsilon)).cost()
-
-
-def _gaussian_at(mechanism: Any, epsilon: Decimal, delta: Decimal) -> Cost:
-    rho = largest_rho(epsilon, delta)
-    if limit_units(rho) == 0:
-        return Cost(None, 0)  # no such release exists; anything larger costs more
-    return replace(mechanism, rho=rho, epsilon=float(epsilon), delta=float(delta)).cost()
-
-
-PRICES: Mapping[str, Callable[[Any, Decimal, Decimal], Cost]] = {"gaussian": _gaussian_at, "laplace": _laplace_at}
-"""What each mechanism would cost at another epsilon, everything else as it is."""
+    found = largest_fitting(lambda epsilon: admits(cap, debit.after_of(mechanism.at(epsilon, delta))))
+    return found if found > 0 and mechanism.at(found, delta).rho > 0 else Decimal(0)
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

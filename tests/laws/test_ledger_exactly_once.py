@@ -15,7 +15,7 @@ from dpbayes_core.noise import OpenDPNoise
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
-from tests.storage.ledger_cases import ROWS, SCHEMA, STAMP, VALUES, commit, laplace, request
+from tests.storage.ledger_cases import EXACT, STAMP, commit, design, laplace, request
 from tests.support.driver import drive
 
 
@@ -69,7 +69,7 @@ def rival(ledger_url: str) -> Iterator[Ledger]:
 def overtaken(place: str, meanwhile: Callable[[], object]) -> Entry:
     noise = OvertakenNoise(meanwhile)
     with Ledger.open(place) as ledger:
-        return ledger.commit(request(), laplace(0.6), VALUES, noise, schema=SCHEMA, rows=ROWS, stamp=STAMP)
+        return ledger.commit(request(), design(laplace(0.6)), EXACT, noise, stamp=STAMP)
 
 
 def test_who_comes_second_returns_the_winners_bytes(rival: Ledger, ledger_url: str) -> None:

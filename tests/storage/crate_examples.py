@@ -15,6 +15,7 @@ from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.noise import OpenDPNoise
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.priors import Prior
+from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
 from storage.anchors import Anchors
@@ -26,6 +27,7 @@ from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
 from storage.signatures import Signer
+from tests.support.sums import sums_of
 
 Floats = NDArray[np.float64]
 
@@ -82,8 +84,8 @@ def request(period: str = "2026-01", **others: Any) -> Request:
 
 def charge(ledger: Ledger, asked: Request, name: str = "gaussian", *, rows: int = ROWS) -> Entry:
     values = np.linspace(-0.2, 0.3, len(SCHEMA.entries)) * rows
-    grid = np.rint(values * 2**20) / 2**20
-    return ledger.commit(asked, mechanism(name), grid, OpenDPNoise(), schema=SCHEMA, rows=rows, stamp=STAMP)
+    design = RegressionDesign(schema=SCHEMA, mechanism=mechanism(name))
+    return ledger.commit(asked, design, sums_of(values, rows), OpenDPNoise(), stamp=STAMP)
 
 
 def small_entry(folder: Path, name: str = "gaussian", **others: Any) -> dict[str, Any]:

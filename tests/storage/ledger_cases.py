@@ -13,19 +13,25 @@ import numpy as np
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
 from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
+from tests.support.sums import sums_of
 
 SCHEMA = RegressionSchema(Continuous("wage", Bounds(0.0, 5.0)), (Continuous("age", Bounds(16.0, 80.0)),))
 SENSITIVITY = regression_sensitivity(SCHEMA)
 ENTRIES = len(SENSITIVITY.weights)
 GRID = 20
 ROWS = 1000
-VALUES = np.arange(ENTRIES, dtype=np.float64)
+EXACT = sums_of(np.arange(ENTRIES, dtype=np.float64), ROWS)
 STAMP = Stamp("tester", date(2026, 11, 18), {"dpbayes": "0.1.0"})
+
+
+def design(mechanism: Any) -> RegressionDesign:
+    return RegressionDesign(schema=SCHEMA, mechanism=mechanism)
 
 
 def laplace(epsilon: float) -> LaplaceMechanism:
@@ -94,4 +100,4 @@ def new_ledger(folder: Path) -> Ledger:
 
 
 def commit(ledger: Ledger, asked: Request, mechanism: Any, stamp: Stamp = STAMP) -> Entry:
-    return ledger.commit(asked, mechanism, VALUES, OpenDPNoise(), schema=SCHEMA, rows=ROWS, stamp=stamp)
+    return ledger.commit(asked, design(mechanism), EXACT, OpenDPNoise(), stamp=stamp)

@@ -19,10 +19,11 @@ from storage.ledger.ledger import Ledger
 from storage.plan import Plan, plan
 from storage.plan_document import plan_document
 from storage.position import Position
-from storage.pricing import mechanism_for
+from storage.pricing import design_for
 from storage.study.load import load_study
 from storage.study.study import Study
 from tests.storage.ledger_cases import STAMP
+from tests.support.sums import sums_of
 
 STUDY = """\
 study: pay
@@ -118,10 +119,10 @@ class Bureau:
     def charge(self, ledger: Ledger, name: str, period: str) -> bool:
         """Whether the ledger took the charge; no table is needed, for the exact statistics are all 0."""
         study = self.study
-        schema, mechanism = study.schema(name), mechanism_for(study, name)
-        asked, zeros = study.request(name, period), np.zeros(len(schema.entries))
+        design = design_for(study, name)
+        asked, zeros = study.request(name, period), sums_of(np.zeros(len(design.schema.entries)), 2000)
         try:
-            ledger.commit(asked, mechanism, zeros, OpenDPNoise(), schema=schema, rows=2000, stamp=STAMP)
+            ledger.commit(asked, design, zeros, OpenDPNoise(), stamp=STAMP)
         except BudgetExceeded:
             return False
         return True

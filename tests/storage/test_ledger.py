@@ -25,13 +25,14 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
+    EXACT,
     ROWS,
     SCHEMA,
     STAMP,
-    VALUES,
     account,
     cap,
     commit,
+    design,
     gaussian,
     laplace,
     request,
@@ -83,7 +84,7 @@ def test_an_entry_survives_its_record() -> None:
 def test_noise_made_for_tests_is_refused(ledger: Ledger) -> None:
     double = SeededNoise(1, i_know_this_is_not_private=True)
     with pytest.raises(DpbayesError, match="protects nobody"):
-        ledger.commit(request(), laplace(0.4), VALUES, double, schema=SCHEMA, rows=ROWS, stamp=STAMP)
+        ledger.commit(request(), design(laplace(0.4)), EXACT, double, stamp=STAMP)
     assert ledger.head.kind == "genesis"
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from dpbayes_core.accounting import UNITS, Cost, cap_rho_units
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
-from dpbayes_core.mechanisms import MECHANISMS
 from storage.ledger.caps import Total, admits, remaining
 from storage.ledger.ledger import Ledger
-from storage.ledger.refusal import PRICES, largest_fitting
+from storage.ledger.refusal import largest_fitting
 from storage.ledger.request import AccountSpec, CapSpec, Request
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
@@ -240,5 +239,7 @@ def test_the_search_finds_nothing_where_nothing_fits() -> None:
     assert largest_fitting(lambda epsilon: False) == 0
 
 
-def test_every_mechanism_can_be_priced_at_another_epsilon() -> None:
-    assert set(PRICES) == set(MECHANISMS)
+@pytest.mark.parametrize("mechanism", [laplace(0.5), gaussian(0.5)])
+def test_a_mechanism_costs_at_its_own_epsilon_what_it_costs(mechanism: Any) -> None:
+    assert mechanism.at(Decimal("0.5"), Decimal("1e-6")) == mechanism.cost()
+    assert mechanism.at(Decimal("0.6"), Decimal("1e-6")).rho > mechanism.cost().rho

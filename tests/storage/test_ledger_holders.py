@@ -18,7 +18,7 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, HolderSpec, Request
 from storage.ledger.tally import COUNTING
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import ROWS, SCHEMA, STAMP, VALUES, account, cap, commit, gaussian, laplace, new_ledger
+from tests.storage.ledger_cases import ENTRIES, ROWS, SCHEMA, STAMP, account, cap, commit, gaussian, laplace, new_ledger
 from tests.storage.ledger_cases import request as asked_of
 
 
@@ -50,7 +50,7 @@ def charge_as_priced(ledger: Ledger, request: Request, mechanism: Any) -> Entry:
             neighbours=payload["neighbours"],
             rows=ROWS,
             mechanism=mechanism,
-            values=tuple(VALUES.tolist()),
+            values=(0.0,) * ENTRIES,
         )
         return page.append(
             "charge", request.key, {**payload, "digest": release.digest}, canonical_json(release.to_record())
@@ -183,10 +183,10 @@ def test_one_population_is_split_in_one_way_only(ledger: Ledger) -> None:
 
 def test_the_count_of_a_holder_whose_people_move_is_never_released(ledger: Ledger) -> None:
     spec = held("movable")
-    with pytest.raises(StudyInvalid, match="public under replace-one only"):
+    with pytest.raises(StudyInvalid, match="made for replace-one neighbours"):
         commit(ledger, asked(spec, "north"), laplace(0.1))
     ledger.open_account(spec, STAMP)
-    with pytest.raises(StudyInvalid, match="public under replace-one only"):
+    with pytest.raises(StudyInvalid, match="made for replace-one neighbours"):
         commit(ledger, asked(replace(spec, holders=None), "north"), laplace(0.1))
     assert commit(ledger, asked(spec, None), laplace(0.1)).payload["neighbours"] == "replace-one"
 

@@ -9,26 +9,25 @@ import numpy as np
 from dpbayes_core.noise import OpenDPNoise
 from storage.books import Books
 from storage.ledger.entries import Entry
-from storage.pricing import mechanism_for
+from storage.pricing import design_for
 from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
 from tasks.software import stamp_of
+from tests.support.sums import sums_of
 
 
 def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str = "tester") -> Entry:
     """One release of the study's first release, charged and anchored."""
     declared = load_study(study)
     name = next(iter(declared.releases))
-    mechanism, schema = mechanism_for(declared, name), declared.schema(name)
+    design = design_for(declared, name)
     with Books.open(study) as books:
         entry = books.ledger.commit(
             declared.request(name, period, revision, "the source was wrong" if revision > 1 else None),
-            mechanism,
-            np.zeros(len(schema.entries)),
+            design,
+            sums_of(np.zeros(len(design.schema.entries)), 2000),
             OpenDPNoise(),
-            schema=schema,
-            rows=2000,
             stamp=stamp_of(actor),
         )
         books.settle()

@@ -1,0 +1,29 @@
+"""The design of a regression's release: second moments of bounded columns, with noise on every free entry."""
+
+from dataclasses import dataclass
+
+from dpbayes_core.mechanisms import Mechanism
+from dpbayes_core.noise import NoiseSource
+from dpbayes_core.release import Release
+from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.statistics import ExactStatistics, on_grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionDesign:
+    """Noisy second moments of one regression, its number of rows published as it is."""
+
+    schema: RegressionSchema
+    mechanism: Mechanism
+    neighbours: str = "replace-one"
+
+    def release(self, noise: NoiseSource, exact: ExactStatistics) -> Release:
+        """The exact sums on the mechanism's grid, with its noise."""
+        noisy = self.mechanism.release(noise, on_grid(exact, self.mechanism.grid))
+        return Release(
+            schema=self.schema,
+            neighbours=self.neighbours,
+            rows=exact.rows,
+            mechanism=self.mechanism,
+            values=tuple(noisy.tolist()),
+        )
