@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True, kw_only=True)
 class Release:
     """Noisy second moments in standardised units; everything a sampler may know about the data."""
+
+    kind: ClassVar[str] = "regression"
 
     schema: RegressionSchema
     neighbours: str
@@ -50,7 +52,7 @@ class Release:
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
         return {
-            "kind": "regression",
+            "kind": self.kind,
             "mechanism": self.mechanism.to_record(),
             "neighbours": self.neighbours,
             "noisy": self.payload(),

@@ -3,6 +3,7 @@
 Chains move in the latent statistic only; every parameter is then drawn exactly given it. See docs/methods.md.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.interface import Block, ChainState, Floats
+from dpbayes_core.samplers.labels import latent_draws, regression_draws
 from dpbayes_core.samplers.streams import from_words, stream, to_words
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class Collapsed:
     """NUTS on the latent statistic under its exact law, then exact conjugate draws of every parameter."""
 
     name: str = "collapsed"
+    takes: str = "regression"
+    beside: str | None = "naive"
     target: str = "posterior of the parameters given the noisy statistics, noise and latent statistics integrated out"
     calibrated: bool = True
     caveat: str = (
@@ -95,6 +99,14 @@ class Collapsed:
         after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
         block = Block(parameters=draws[1], latent=draws[0], divergences=divergences, gradients=gradients)
         return after, block
+
+    def draws(self, release: Release, parameters: Floats) -> Mapping[str, Floats]:
+        """Coefficients and sigma."""
+        return regression_draws(release, parameters)
+
+    def monitors(self, release: Release, latent: Floats) -> Mapping[str, Floats]:
+        """The latent statistic."""
+        return latent_draws(release, latent)
 
     def _chain(self, problem: CollapsedProblem, numbers: Floats, attempt: int) -> "Chain":
         """The chain's arrays; its adaptation is a view of `numbers`."""

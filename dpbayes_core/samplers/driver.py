@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dpbayes_core.design import AnyRelease
 from dpbayes_core.posterior import Posterior
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
 from dpbayes_core.samplers.interface import Sampler, SamplerUnsuitable
-from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.samplers.registry import SAMPLERS, samplers_for
 from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round, run_chain
-from dpbayes_core.schema import SIGMA, RegressionSchema
 
 AUTO = "auto"
 
@@ -24,27 +23,30 @@ class Choice:
     reason: str
 
 
-def choose(release: Release, name: str = AUTO) -> Choice:
+def choose(release: AnyRelease, name: str = AUTO) -> Choice:
     """The sampler of that name, or for "auto" the first calibrated one that takes the release."""
     if name == AUTO:
         return _choose_calibrated(release)
-    if name not in SAMPLERS:
-        known = ", ".join((AUTO, *SAMPLERS))
-        raise SamplerUnsuitable(f"cannot analyse with sampler {name}: it does not exist. Choose one of {known}.")
+    fitting = [sampler.name for sampler in samplers_for(release.kind)]
+    if name not in fitting:
+        what = f"it does not take a {release.kind} release" if name in SAMPLERS else "it does not exist"
+        raise SamplerUnsuitable(
+            f"cannot analyse with sampler {name}: {what}. Choose one of {', '.join((AUTO, *fitting))}."
+        )
     if refusal := SAMPLERS[name].refusal(release):
         raise SamplerUnsuitable(f"cannot analyse with sampler {name}: {refusal}. Choose another sampler.")
     return Choice(SAMPLERS[name], "asked for by name")
 
 
-def _choose_calibrated(release: Release) -> Choice:
+def _choose_calibrated(release: AnyRelease) -> Choice:
     refusals: list[str] = []
-    for sampler in SAMPLERS.values():
+    for sampler in samplers_for(release.kind):
         if sampler.calibrated:
             refusal = sampler.refusal(release)
             if refusal is None:
                 return Choice(sampler, "auto: the first calibrated sampler that takes this release")
             refusals.append(f"{sampler.name}: {refusal}")
-    others = " or ".join(sampler.name for sampler in SAMPLERS.values() if not sampler.calibrated)
+    others = " or ".join(sampler.name for sampler in samplers_for(release.kind) if not sampler.calibrated)
     raise SamplerUnsuitable(
         f"cannot analyse with a calibrated sampler: {'; '.join(refusals)}. "
         f"Ask for {others} by name to get an uncalibrated posterior."
@@ -52,8 +54,8 @@ def _choose_calibrated(release: Release) -> Choice:
 
 
 def sample(
-    release: Release,
-    prior: Prior,
+    release: AnyRelease,
+    prior: Any,
     *,
     sampler: str = AUTO,
     chains: int = 4,
@@ -91,17 +93,14 @@ def begin(sampler: Sampler, problem: object, current: Round, *, chains: int, see
     return [ChainDraws(state=state) for state in starts]
 
 
-def combine(release: Release, choice: Choice, drawn: Sequence[ChainDraws], *, seed: int) -> Posterior:
+def combine(release: AnyRelease, choice: Choice, drawn: Sequence[ChainDraws], *, seed: int) -> Posterior:
     """The draws of every chain as one posterior in the user's units."""
     made = [chain.made for chain in drawn if chain.made is not None]
     parameters = np.stack([block.parameters for block in made])
     latent = np.stack([block.latent for block in made])
-    theta, sigma = release.schema.to_user_units(parameters[..., :-1], parameters[..., -1])
-    names = release.schema.coefficients
-    monitors = statistic_names(release.schema)[: latent.shape[-1]]
     return Posterior(
-        draws={**{name: theta[..., place] for place, name in enumerate(names)}, SIGMA: sigma},
-        latent={name: latent[..., place] for place, name in enumerate(monitors)},
+        draws=choice.sampler.draws(release, parameters),
+        latent=choice.sampler.monitors(release, latent),
         sampler=choice.sampler.name,
         choice=choice.reason,
         target=choice.sampler.target,
@@ -113,9 +112,3 @@ def combine(release: Release, choice: Choice, drawn: Sequence[ChainDraws], *, se
         divergences=sum(block.divergences for block in made),
         gradients=sum(block.gradients for block in made),
     )
-
-
-def statistic_names(schema: RegressionSchema) -> list[str]:
-    """A name for each released entry: the sum or sum of products of standardised variables that it is."""
-    labels = [variable.label for variable in schema.variables]
-    return [f"sum {labels[j - 1]}" if i == 0 else f"sum {labels[i - 1]}*{labels[j - 1]}" for i, j in schema.entries]

@@ -1,5 +1,6 @@
 """What every sampler offers and what passes between it and a driver: problems, states, blocks of draws."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NewType, Protocol
 
@@ -7,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.errors import DpbayesError
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
 from dpbayes_core.samplers.packing import pack, unpack
 
 Floats = NDArray[np.float64]
@@ -48,10 +47,10 @@ class ChainState:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Draws of one chain after warm-up, in standardised units."""
+    """Draws of one chain after warm-up, in the sampler's own units and order."""
 
-    parameters: Floats  # (draws, d + 2): coefficients in the schema's order, sigma
-    latent: Floats  # (draws, entries), or (draws, 0) where nothing is latent
+    parameters: Floats  # (draws, parameters)
+    latent: Floats  # (draws, monitors), or (draws, 0) where nothing is latent
     divergences: int
     gradients: int
 
@@ -74,6 +73,16 @@ class Sampler(Protocol):
         ...
 
     @property
+    def takes(self) -> str:
+        """The kind of release it takes."""
+        ...
+
+    @property
+    def beside(self) -> str | None:
+        """The sampler that is shown beside it for comparison, if any."""
+        ...
+
+    @property
     def target(self) -> str:
         """The law its draws have."""
         ...
@@ -88,11 +97,11 @@ class Sampler(Protocol):
         """What a reader of its result must know."""
         ...
 
-    def refusal(self, release: Release) -> str | None:
-        """Why it cannot take this release, or None."""
+    def refusal(self, release: Any) -> str | None:
+        """Why it cannot take this release of its kind, or None."""
         ...
 
-    def prepare(self, release: Release, prior: Prior) -> Any:
+    def prepare(self, release: Any, prior: Any) -> Any:
         """Everything the chains share, as arrays: the problem."""
         ...
 
@@ -106,4 +115,12 @@ class Sampler(Protocol):
 
     def run_block(self, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
         """The chain `iterations` later, warm-up included, and the draws it made after warm-up."""
+        ...
+
+    def draws(self, release: Any, parameters: Floats) -> Mapping[str, Floats]:
+        """What it drew by name, in the user's units; `parameters` is (chains, draws, parameters)."""
+        ...
+
+    def monitors(self, release: Any, latent: Floats) -> Mapping[str, Floats]:
+        """What it watches besides, by name; `latent` is (chains, draws, monitors)."""
         ...

@@ -1,5 +1,6 @@
 """The conjugate posterior that takes the noisy statistic, repaired, for the exact one: for comparison only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.interface import Block, ChainState
+from dpbayes_core.samplers.labels import latent_draws, regression_draws
 from dpbayes_core.samplers.streams import from_words, stream, to_words
 
 Floats = NDArray[np.float64]
@@ -27,6 +29,8 @@ class Naive:
     """Independent draws from the normal-inverse-gamma posterior of the repaired noisy statistic."""
 
     name: str = "naive"
+    takes: str = "regression"
+    beside: str | None = None
     target: str = "conjugate posterior, as if the noisy statistic were exact"
     calibrated: bool = False
     caveat: str = (
@@ -68,6 +72,14 @@ class Naive:
             generator=to_words(generator),
         )
         return after, Block(parameters=draws, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
+
+    def draws(self, release: Release, parameters: Floats) -> Mapping[str, Floats]:
+        """Coefficients and sigma."""
+        return regression_draws(release, parameters)
+
+    def monitors(self, release: Release, latent: Floats) -> Mapping[str, Floats]:
+        """The latent statistic."""
+        return latent_draws(release, latent)
 
 
 def repaired(noisy: Floats) -> Floats:

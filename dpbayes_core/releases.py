@@ -1,0 +1,19 @@
+"""Releases of every kind: read back by the kind that their record names."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, cast
+
+from dpbayes_core.design import AnyRelease
+
+RELEASES: Mapping[str, str] = {"regression": "release.Release"}
+"""Where each kind lives; loaded when one is read, for some are heavy."""
+
+
+def release_from_record(record: Mapping[str, Any]) -> AnyRelease:
+    """The release that a record describes."""
+    home = RELEASES.get(record["kind"])
+    if home is None:
+        raise ValueError(f"cannot read a release: its kind is not one of {', '.join(RELEASES)}. Update dpbayes.")
+    module, name = home.rsplit(".", 1)
+    return cast("AnyRelease", getattr(import_module(f"dpbayes_core.{module}"), name).from_record(record))
