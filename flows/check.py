@@ -40,7 +40,7 @@ def _check_source(study: Study, period: str | None) -> str:
     parsed = Period.parse(period, study.period.grain)
     for name in study.releases:
         check_shape(study.table(name, parsed))
-    return study.source.path.replace("{period}", parsed.name)
+    return ", ".join(path.replace("{period}", parsed.name) for path in study.source.path or (study.source.url or "",))
 
 
 def _release(study: Study, name: str) -> dict[str, Any]:

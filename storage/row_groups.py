@@ -1,58 +1,116 @@
-"""What one row group adds to the pass, and how the parts become one statistic whatever order they came in."""
+"""What one batch of rows adds to the pass, and how the parts become one statistic whatever order they came in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
+
+from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.fixed_point import EncodedRows, encode
-from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.statistics import ExactStatistics, block_products, regression_statistics
+from dpbayes_core.statistic import EncodedTable, Statistic
 from storage.columns import encode_column
 from storage.contribution import Candidates, Keys, candidates, hash_units, null_units, one_row_each
-from storage.parquet import RowGroup
 from storage.profile import GroupProfile
 from storage.source import TableSource
 
 T = TypeVar("T")
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Batch(Protocol):
+    """One unit of work: rows that are read, counted and summed together."""
+
+    @property
+    def file(self) -> str:
+        """Base name of what holds it, for the profile."""
+        ...
+
+    @property
+    def index(self) -> int:
+        """Place within it, for the profile."""
+        ...
+
+    def read(self, columns: tuple[str, ...]) -> Any:
+        """The named columns as a `pyarrow.Table`."""
+        ...
 
 
 @dataclass(frozen=True, repr=False)
 class Part(Confidential):
-    """One row group's counts with its sums, or with the rows that may yet count where contributions are bounded."""
+    """One batch's counts with its sums, or with the rows that may yet count where contributions are bounded."""
 
     profile: GroupProfile
-    statistics: ExactStatistics
+    statistics: Any  # what the statistic's `sum` gives
     candidates: tuple[Candidates, ...] = ()
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays for the encrypted store of an interrupted pass."""
+        groups = {"profile": self.profile, "sums": self.statistics}
+        groups |= {f"candidates{share}": rows for share, rows in enumerate(self.candidates)}
+        return {f"{group}.{name}": array for group, one in groups.items() for name, array in one.to_arrays().items()}
 
-def read_part(group: RowGroup, source: TableSource, schema: RegressionSchema, keys: Keys | None) -> Part:
-    """Read, profile, clip and encode one row group; `keys` bounds contributions."""
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, statistic: Statistic) -> "Part":
+        """The inverse of `to_arrays`, for sums of this statistic."""
+        shares = sum(name.startswith("candidates") and name.endswith(".scores") for name in arrays)
+        return cls(
+            GroupProfile.from_arrays(_group(arrays, "profile")),
+            type(statistic.empty()).from_arrays(_group(arrays, "sums")),
+            tuple(Candidates.from_arrays(_group(arrays, f"candidates{share}")) for share in range(shares)),
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Counted(Confidential):
+    """What the parts add up to, and how many rows were counted."""
+
+    statistics: Any
+    rows: int
+
+
+def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Keys | None) -> Part:
+    """Read, profile, clip and encode one batch; `keys` bounds contributions."""
     names = dict.fromkeys(rule.name for rule in source.columns)
     table = group.read((*names,) if source.unit is None else (*{**names, source.unit: None},))
     encoded = {rule.name: encode_column(table.column(rule.name), rule) for rule in source.columns}
-    columns = {name: values for name, (values, _) in encoded.items()}
     counts = {name: counts for name, (_, counts) in encoded.items()}
-    profile = GroupProfile(file=group.path.name, row_group=group.index, rows=table.num_rows, columns=counts)
-    if keys is None or source.unit is None:
-        return Part(profile, regression_statistics(schema, columns))
-    people = hash_units(table.column(source.unit), keys)
-    chosen = candidates(people, encode(schema, columns).matrix, keys)
-    return Part(replace(profile, null_units=null_units(people, keys)), ExactStatistics.empty(schema), chosen)
+    rows = statistic.encode({name: values for name, (values, _) in encoded.items()})
+    people = None if keys is None or source.unit is None else hash_units(table.column(source.unit), keys)
+    profile = GroupProfile(
+        file=group.file,
+        row_group=group.index,
+        rows=table.num_rows,
+        columns=counts,
+        null_units=None if people is None or keys is None else null_units(people, keys),
+    )
+    if people is None or keys is None:
+        return Part(profile, statistic.sum(rows, None))
+    return Part(profile, statistic.empty(), candidates(people, rows.integers, keys))
 
 
-def add_up(parts: Sequence[Part], schema: RegressionSchema, workers: int) -> ExactStatistics:
-    """The sums of all parts, and of one row of every person among their candidates."""
+def add_up(parts: Sequence[Part], statistic: Statistic, workers: int) -> Counted:
+    """The sums of all parts, and of the rows that count of every person among their candidates."""
 
-    def count_once(share: Sequence[Candidates]) -> ExactStatistics:
-        return block_products(EncodedRows(schema, one_row_each(share)))
+    def count_once(share: Sequence[Candidates]) -> Counted:
+        kept = one_row_each(share)
+        return Counted(statistic.sum(EncodedTable(kept.rows), kept.units), len(kept))
 
+    plain = [Counted(part.statistics, 0 if part.candidates else part.profile.rows) for part in parts]
     shares = zip(*(part.candidates for part in parts), strict=True)
-    jobs = [partial(count_once, share) for share in shares]
-    sums = [*(part.statistics for part in parts), *in_threads(jobs, workers)]
-    return sum(sums, start=ExactStatistics.empty(schema))
+    return _total(statistic, [*plain, *in_threads([partial(count_once, share) for share in shares], workers)])
+
+
+def _total(statistic: Statistic, sums: Iterable[Counted]) -> Counted:
+    total, rows = statistic.empty(), 0
+    for one in sums:
+        total, rows = total + one.statistics, rows + one.rows
+    return Counted(total, rows)
+
+
+def _group(arrays: Arrays, group: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(f"{group}."): array for name, array in arrays.items() if name.startswith(f"{group}.")}
 
 
 def in_threads(jobs: Sequence[Callable[[], T]], workers: int, done: Callable[[int], None] | None = None) -> list[T]:

@@ -1,6 +1,8 @@
 """The public description of a confidential table: where it is and what its columns are declared to be."""
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
 
 from dpbayes_core.bounds import Bounds
 
@@ -14,13 +16,42 @@ class ColumnRule:
     levels: tuple[str, ...] | None = None
     null_value: float | None = None  # what null, NaN and unparsable become; continuous columns only
     unknown: str | None = None  # the level that nulls and unknown levels map to; factors only
+    measure: Literal["number", "date"] = "number"  # a date counts as days since 1970-01-01, its bounds too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What to ask of which database; `:period` in the text is bound to the period's name."""
+
+    url: str
+    text: str
+    period: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource:
-    """One period's table, with the columns a pass will read."""
+    """One period's table, with the columns a pass will read; either `path` or `query` says where it is."""
 
-    path: str  # the period already filled in
+    path: str | tuple[str, ...] = ()  # files, folders, patterns or URLs; the period already filled in
+    query: Query | None = None
     columns: tuple[ColumnRule, ...]
     unit: str | None  # the column that names a person; None where one row is one person
     max_rows_per_unit: int = 1
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every place where files of the table are."""
+        return (self.path,) if isinstance(self.path, str) else self.path
+
+    @property
+    def name(self) -> str:
+        """What messages call it: base names, never the folders above."""
+        if self.query is not None:
+            return PurePosixPath(self.query.url.partition("?")[0]).name or "of the query"
+        return ", ".join(PurePosixPath(path).name or path for path in self.paths)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns to read, each once."""
+        wanted = [rule.name for rule in self.columns] + ([] if self.unit is None else [self.unit])
+        return tuple(dict.fromkeys(wanted))

@@ -1,19 +1,19 @@
-"""The confidential pass: from rows to exact statistics and a profile, one Parquet row group at a time."""
+"""The confidential pass: from rows to exact statistics and a profile, one batch of rows at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.source import TableSource
 
 if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
-    from dpbayes_core.schema import RegressionSchema
-    from dpbayes_core.statistics import ExactStatistics
+    from dpbayes_core.statistic import Statistic
     from storage.contribution import Keys
     from storage.profile import Profile
+    from storage.row_groups import Part
+    from storage.sources.batch import Batch
 
 KEY_BYTES = 16
 
@@ -22,20 +22,20 @@ KEY_BYTES = 16
 class SecurePass(Confidential):
     """What one pass learnt: the exact statistics for the release, the profile for the vault."""
 
-    statistics: "ExactStatistics"
+    statistics: Any  # what the statistic's `sum` gives
     profile: "Profile"
 
 
 def check_shape(source: TableSource) -> None:
     """Raise `ShapeMismatch` unless files, column names and storage types are as declared; no value is looked at."""
-    from storage.parquet import lay_out
+    from storage.sources.layout import lay_out
 
     lay_out(source)
 
 
 def read_statistics(
     source: TableSource,
-    schema: "RegressionSchema",
+    statistic: "Statistic",
     *,
     key: bytes,
     workers: int = 2,
@@ -43,25 +43,28 @@ def read_statistics(
 ) -> SecurePass:
     """One pass over the table; total on values, and the same for every order, cut and number of workers.
 
-    With a unit column one row a person counts, whichever the hash under `key` picks; about 24 + 4 m bytes a person
-    and row group, m encoded variables, are then held until the last row group is read. `progress` hears the share of
+    With a unit column one row a person counts, whichever the hash under `key` picks; about 24 + 4 w bytes a person
+    and row group, w integers a row, are then held until the last row group is read. `progress` hears the share of
     bytes read.
     """
-    from storage.parquet import lay_out
     from storage.profile import Profile
-    from storage.row_groups import add_up, in_threads, read_part
+    from storage.row_groups import add_up, read_part
+    from storage.sources.layout import lay_out
+    from storage.sources.pool import each_in_threads
 
     keys = _keys(source, key)
     layout = lay_out(source)
-    jobs = [partial(read_part, group, source, schema, keys) for group in layout.groups]
-    report = _share_of_bytes([group.size for group in layout.groups], progress)
-    parts = in_threads(jobs, workers, report)
+
+    def summed(batch: "Batch") -> "Part":
+        return read_part(batch, source, statistic, keys)
+
+    parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
     if progress is not None:
         progress(1.0)  # an empty table is read, too
-    statistics = add_up(parts, schema, workers)
+    done = add_up(parts, statistic, workers)
     groups = tuple(part.profile for part in parts)
-    duplicates = None if keys is None else sum(group.rows for group in groups) - statistics.rows
-    return SecurePass(statistics, Profile(types=layout.types, groups=groups, duplicate_rows=duplicates))
+    duplicates = None if keys is None else sum(group.rows for group in groups) - done.rows
+    return SecurePass(done.statistics, Profile(types=layout.types, groups=groups, duplicate_rows=duplicates))
 
 
 def _keys(source: TableSource, key: bytes) -> "Keys | None":
@@ -78,13 +81,13 @@ def _keys(source: TableSource, key: bytes) -> "Keys | None":
     return Keys.derive(key)
 
 
-def _share_of_bytes(sizes: Sequence[int], progress: Callable[[float], None] | None) -> Callable[[int], None]:
-    total, read = max(sum(sizes), 1), 0
+def _share_of_bytes(total: int, progress: Callable[[float], None] | None) -> "Callable[[Batch], None]":
+    read = 0
 
-    def done(place: int) -> None:
+    def done(batch: "Batch") -> None:
         nonlocal read
-        read += sizes[place]
-        if progress is not None:
-            progress(read / total)
+        read += batch.size
+        if progress is not None and total:  # nobody knows how long a query's answer is
+            progress(min(read / total, 1.0))
 
     return done

@@ -1,12 +1,14 @@
 """From the study file to what the other rooms take: schema, table source, account and the public definition."""
 
+from pathlib import Path
 from typing import Any
 
 from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
 from storage.ledger.request import AccountSpec, decimal_text
-from storage.source import ColumnRule
+from storage.source import ColumnRule, Query
+from storage.study.dates import DateBounds
 from storage.study.models import StudyFile
-from storage.study.table import ColumnSpec
+from storage.study.table import ColumnSpec, SourceSpec
 from storage.study.work import ReleaseSpec
 
 
@@ -36,6 +38,16 @@ def account(file: StudyFile) -> AccountSpec:
     )
 
 
+def place(file: StudyFile, folder: Path, period: str) -> tuple[str | tuple[str, ...], Query | None]:
+    """Where one period's table is: paths, or a query; relative ones stand in the study's folder."""
+    source = file.source
+    if source.url is not None and source.query is not None:
+        return (), Query(url=_beside(source.url, folder), text=source.query, period=period)
+    filled = [path.replace("{period}", period) for path in source.path or ()]
+    paths = tuple(path if "://" in path else str(folder / path) for path in filled)
+    return paths[0] if len(paths) == 1 else paths, None
+
+
 def uses_delta(release: ReleaseSpec) -> bool:
     """Whether the noise is calibrated with the study's delta."""
     return release.mechanism == "gaussian" and release.epsilon is not None
@@ -60,10 +72,21 @@ def definition(file: StudyFile, release: ReleaseSpec) -> dict[str, Any]:
         "response": release.response,
         "source": {
             "max_rows_per_unit": file.source.max_rows_per_unit,
-            "path": file.source.path,
+            **_place(file.source),
             "unit": file.source.unit,
         },
     }
+
+
+def _place(source: SourceSpec) -> dict[str, Any]:
+    if source.path is None:
+        return {"query": source.query, "url": source.url}
+    return {"path": source.path[0] if len(source.path) == 1 else list(source.path)}
+
+
+def _beside(url: str, folder: Path) -> str:
+    scheme, _, path = url.partition(":///")
+    return f"sqlite:///{folder / path}" if scheme == "sqlite" else url
 
 
 def _covariate(name: str, column: ColumnSpec) -> Covariate:
@@ -76,12 +99,14 @@ def _covariate(name: str, column: ColumnSpec) -> Covariate:
 def _rule(name: str, column: ColumnSpec) -> ColumnRule:
     if column.bounds is not None:
         nulls = column.bounds.middle if column.nulls is None else column.nulls
-        return ColumnRule(name=name, bounds=column.bounds, null_value=nulls)
+        measure = "date" if isinstance(column.bounds, DateBounds) else "number"
+        return ColumnRule(name=name, bounds=column.bounds, null_value=nulls, measure=measure)
     assert column.levels is not None
     return ColumnRule(name=name, levels=column.levels, unknown=column.unknown or column.levels[0])
 
 
 def _rule_record(rule: ColumnRule) -> dict[str, Any]:
     if rule.bounds is not None:
-        return {"bounds": [rule.bounds.low, rule.bounds.high], "nulls": rule.null_value}
+        measure = {} if rule.measure == "number" else {"measure": rule.measure}
+        return {"bounds": [rule.bounds.low, rule.bounds.high], "nulls": rule.null_value, **measure}
     return {"levels": list(rule.levels or ()), "unknown": rule.unknown}

@@ -101,9 +101,10 @@ class Study:
     def table(self, release: str, period: Period | str) -> TableSource:
         """One period's table with the columns that a release uses."""
         spec = self.release(release)
-        filled = self.source.path.replace("{period}", self._period(period).name)
+        path, query = compiled.place(self.file, self.path.parent, self._period(period).name)
         return TableSource(
-            path=str(self.path.parent / filled),
+            path=path,
+            query=query,
             columns=compiled.column_rules(self.file, spec),
             unit=self.source.unit,
             max_rows_per_unit=self.source.max_rows_per_unit,

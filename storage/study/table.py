@@ -2,14 +2,13 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from storage.ledger.request import Grain
+from storage.study.dates import BoundsOrDates, DateBounds, Day, RealOrDate
 from storage.study.fields import (
     ColumnName,
     Levels,
-    Pair,
-    Real,
     Section,
     Spread,
     Text,
@@ -17,19 +16,7 @@ from storage.study.fields import (
     refusal,
 )
 from storage.study.flaw import shown
-
-
-def _template(path: str) -> str:
-    rest = path.replace("{period}", "")
-    if rest == path:
-        raise refusal(
-            "there is no {period} in it", "Write {period} where the period's name goes: data-{period}.parquet"
-        )
-    if "{" in rest or "}" in rest:
-        raise refusal("it has braces other than {period}", "Keep {period} as the only field")
-    if ".." in path.replace("\\", "/").split("/"):
-        raise refusal("two dots climb out of its folder", "Put the study file above the data, or write a full path")
-    return path
+from storage.study.places import DatabaseUrl, Paths, QueryText
 
 
 class HolderSpec(Section):
@@ -45,13 +32,23 @@ class HolderSpec(Section):
 class SourceSpec(Section):
     """Where the confidential table is and what one person is in it."""
 
-    path: Annotated[Text, AfterValidator(_template)] = Field(
-        description="Parquet file or folder of one period, relative to the study file; {period} becomes its name.",
+    path: Paths | None = Field(
+        default=None,
+        description=(
+            "Parquet or CSV of one period: a file, a folder, a pattern with * ? or **, an fsspec URL, or a list of "
+            "them, relative to the study file; {period} becomes the period's name."
+        ),
         examples=["data/wages-{period}.parquet"],
     )
-    url: Text | None = Field(default=None, description="Database to read from.", examples=["postgresql://host/people"])
-    query: Text | None = Field(
-        default=None, description="What to read from the database.", examples=["select * from wages"]
+    url: DatabaseUrl | None = Field(
+        default=None,
+        description="PostgreSQL or SQLite database to read instead; its password comes from PGPASSWORD or .pgpass.",
+        examples=["postgresql://reader@host/people"],
+    )
+    query: QueryText | None = Field(
+        default=None,
+        description="What to read from the database; :period is bound to the period's name.",
+        examples=["select * from wages where month = :period"],
     )
     rows: Annotated[int, Field(ge=1, le=10**12)] = Field(
         description="About how many rows a period has: a public guess, never trusted as the number of rows.",
@@ -71,6 +68,15 @@ class SourceSpec(Section):
         examples=["{column: office, values: [n, s], membership: fixed}"],
     )
 
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        exactly_one({"path": self.path, "url": self.url}, "where the table is")
+        if self.url is not None and self.query is None:
+            raise refusal("a database is read by a query", "Add query: and a select", "url")
+        if self.url is None and self.query is not None:
+            raise refusal("a query needs a database", "Add url: and its address", "query")
+        return self
+
 
 class PeriodSpec(Section):
     """What a period is and whether the people in it come back."""
@@ -89,22 +95,25 @@ class PeriodSpec(Section):
 class ExpectSpec(Section):
     """Public guesses about a column: used by planning only, never in a release."""
 
-    mean: Real = Field(description="Expected mean, within the bounds.", examples=["2.5"])
+    mean: RealOrDate = Field(description="Expected mean, within the bounds.", examples=["2.5"])
     sd: Spread = Field(description="Expected standard deviation.", examples=["0.6"])
 
 
 class ColumnSpec(Section):
     """What is publicly known of a column; either `bounds` or `levels`, never taken from the data."""
 
-    bounds: Pair | None = Field(
-        default=None, description="[low, high] of a numeric column; values outside are clipped.", examples=["[16, 80]"]
+    bounds: BoundsOrDates | None = Field(
+        default=None,
+        description="[low, high] of a column of numbers, or of dates: [1950-01-01, 2026-12-31]; values outside are "
+        "clipped, and dates count as days since 1970-01-01.",
+        examples=["[16, 80]"],
     )
     levels: Levels | None = Field(
         default=None,
         description="Values of a column of names; the first is the reference the others are compared with.",
         examples=["[north, south, east, west]"],
     )
-    nulls: Real | None = Field(
+    nulls: RealOrDate | None = Field(
         default=None,
         description="What null, NaN and unparsable become, within the bounds; the middle of the bounds if not given.",
         examples=["38"],
@@ -125,6 +134,7 @@ class ColumnSpec(Section):
         exactly_one({"bounds": self.bounds, "levels": self.levels}, "what the column may hold")
         if self.bounds is not None:
             self._check_bounded(self.bounds.low, self.bounds.high)
+            self._check_dates(isinstance(self.bounds, DateBounds))
         elif self.nulls is not None:
             raise refusal(
                 "a column of levels takes unknown, not nulls", "Write unknown: and one of its levels", "nulls"
@@ -142,3 +152,10 @@ class ColumnSpec(Section):
             raise refusal(f"{self.nulls:g} is outside the bounds", "Choose a value within them", "nulls")
         if self.expect is not None and not low <= self.expect.mean <= high:
             raise refusal("the expected mean is outside the bounds", "Choose one within them", "expect")
+
+    def _check_dates(self, dates: bool) -> None:
+        given = {"nulls": self.nulls, "expect": None if self.expect is None else self.expect.mean}
+        for key, value in given.items():
+            if value is not None and isinstance(value, Day) != dates:
+                what = "the bounds are dates and this is none" if dates else "this is a date and the bounds are none"
+                raise refusal(what, "Write both as dates, or both as numbers", key)

@@ -30,14 +30,6 @@ def _is(*words: object) -> Values:
     return Values(said, lambda value: value in words)
 
 
-def _ends(*endings: str) -> Values:
-    return Values(", ".join(endings), lambda value: isinstance(value, str) and value.lower().endswith(endings))
-
-
-def _has(*parts: str) -> Values:
-    return Values(", ".join(parts), lambda value: isinstance(value, str) and any(part in value for part in parts))
-
-
 _GIVEN = Values("any", lambda value: value is not None)
 _MANY = Values("more than 1", lambda value: isinstance(value, int) and value > 1)
 _OTHER_KINDS = _is("posterior-probability", "posterior-quantile", "bayes-net", "posterior-draw", "map")
@@ -47,11 +39,6 @@ _OTHER_SAMPLERS = _is(
 )
 
 UNAVAILABLE = (
-    Unavailable("source.url", _GIVEN, "reading from a database", "Export each period to Parquet and give its path"),
-    Unavailable("source.query", _GIVEN, "reading by a query", "Export each period to Parquet and give its path"),
-    Unavailable("source.path", _has("://"), "reading from a URL", "Give the path of a local Parquet file or folder"),
-    Unavailable("source.path", _has("*", "?"), "a pattern of paths", "Give one Parquet file, or the folder of them"),
-    Unavailable("source.path", _ends(".csv", ".csv.gz", ".tsv"), "reading CSV", "Convert each period to Parquet"),
     Unavailable("source.holder", _GIVEN, "a table of several holders", "Release the table as one"),
     Unavailable("source.max_rows_per_unit", _MANY, "more than one row per person", "Write 1 or leave it out"),
     Unavailable("privacy.neighbours", _is("add-remove"), "neighbours: add-remove", "Write replace-one"),

@@ -10,15 +10,9 @@ from storage.study.models import StudyFile
 from storage.study.unavailable import UNAVAILABLE, unavailable_in
 
 STUDY = Path(__file__).parents[2].joinpath("studies/wages/study.yaml").read_text()
-REPLACED = "data/wages-{period}.parquet"
 
 REQUESTS = [
-    ("source:\n", "source:\n  url: sqlite:///people.db\n", "source.url"),
-    ("source:\n", "source:\n  query: select * from people\n", "source.query"),
     ("source:\n", "source:\n  holder: {column: office, values: [n, s], membership: fixed}\n", "source.holder"),
-    (REPLACED, "s3://bucket/wages-{period}.parquet", "source.path"),
-    (REPLACED, "data/{period}/*.parquet", "source.path"),
-    (REPLACED, "data/{period}.CSV", "source.path"),
     ("max_rows_per_unit: 1 ", "max_rows_per_unit: 3 ", "source.max_rows_per_unit"),
     ("neighbours: replace-one", "neighbours: add-remove", "privacy.neighbours"),
     ("mechanism: gaussian", "mechanism: auto", "releases.wage-regression.mechanism"),

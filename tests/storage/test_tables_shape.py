@@ -103,7 +103,7 @@ def test_a_second_file_is_looked_at_too(tmp_path: Path) -> None:
 def test_a_folder_holds_parquet_files_and_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "wages"
     folder.mkdir()
-    assert "holds no Parquet file" in refusal(folder)
+    assert "holds no file of a table" in refusal(folder)
     write(folder / "a.parquet", ROWS)
     (folder / "_SUCCESS").touch()
     (folder / ".part.crc").write_bytes(b"anything")

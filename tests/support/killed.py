@@ -10,7 +10,8 @@ from typing import Any
 import storage.archive
 import storage.books
 import storage.ledger.ledger
-import storage.parquet
+import storage.sources.layout
+import storage.sources.parquet
 import storage.stores
 import storage.tables
 
@@ -59,8 +60,8 @@ def while_anchoring() -> None:
 
 
 BOUNDARIES: dict[str, Callable[[], None]] = {
-    "before-read": lambda: before(storage.parquet, "lay_out"),
-    "during-pass": lambda: before(storage.parquet.RowGroup, "read", nth=3),
+    "before-read": lambda: before(storage.sources.layout, "lay_out"),
+    "during-pass": lambda: before(storage.sources.parquet.RowGroup, "read", nth=3),
     "before-commit": lambda: before(storage.ledger.ledger.Ledger, "commit"),
     "after-commit": lambda: after(storage.ledger.ledger.Ledger, "commit"),
     "while-anchoring": while_anchoring,

@@ -1,0 +1,1 @@
+"""Where confidential rows come from: every source gives batches of Arrow columns of the declared shape."""

@@ -1,0 +1,175 @@
+"""CSV as a stream of batches: typed by the study, every row total, only header and encoding a matter of shape."""
+
+import codecs
+import csv
+import gzip
+import io
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from dpbayes_core.confidential import Confidential
+from dpbayes_core.errors import ShapeMismatch
+from storage.source import ColumnRule, TableSource
+from storage.sources.batch import Arrow, Batch, Layout, attempt
+from storage.sources.files import File
+from storage.sources.shape import place_of
+from storage.sources.text import days, numbers
+from storage.sources.tokens import Bytes, Places, fields_of, first_row, gathered, whole_rows
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+CHUNK = 1 << 23  # bytes of text that one batch has, about
+LONGEST_ROW = 1 << 28
+_LONGEST_HEADER = 1 << 24
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, repr=False)
+class CsvBatch(Confidential):
+    """Whole rows of one file, as they were read; split where they are summed."""
+
+    file: str
+    index: int
+    size: int  # bytes of the file, compressed or not
+    content: bytes
+    delimiter: int
+    places: tuple[int, ...]  # in a row, of each column of the source
+    source: TableSource
+
+    @property
+    def identity(self) -> str:
+        """Which piece of which file."""
+        return f"{self.file}\n{self.index}"
+
+    def read(self, columns: tuple[str, ...]) -> Arrow:
+        """The named columns: numbers and days as declared, else text."""
+        rules = {rule.name: rule for rule in self.source.columns}
+        content = np.frombuffer(self.content, np.uint8)
+        most = self.content.count(b"\n") + self.content.count(b"\r") + 1
+        slots = np.full(max(self.places) + 1, -1, np.int64)
+        wanted = [self.places[self.source.names.index(name)] for name in columns]
+        slots[wanted] = np.arange(len(wanted))
+        rows, found = fields_of(content, self.delimiter, slots, most)
+        read = [typed(_text(content, found[place, :rows]), rules.get(name)) for place, name in enumerate(columns)]
+        return pa.table(read, names=list(columns))
+
+
+def is_csv(name: str) -> bool:
+    """Whether a file's name says that it is delimited text."""
+    return name.lower().endswith(ENDINGS)
+
+
+def typed(text: Arrow, rule: ColumnRule | None) -> Arrow:
+    """Text as its declaration reads it; text without one names people."""
+    if rule is None or rule.bounds is None:
+        return text
+    return days(text) if rule.measure == "date" else numbers(text)
+
+
+def lay_out_csv(source: TableSource, files: Sequence[File]) -> Layout:
+    """Check header and encoding of every file; rows are read as the pass asks for them."""
+    places = [_places(file, source) for file in files]
+
+    def batches() -> Iterator[Batch]:
+        for file, where in zip(files, places, strict=True):
+            yield from _batches(file, where, source)
+
+    return Layout(dict.fromkeys(source.names, "text"), batches, sum(file.size for file in files), None)
+
+
+def _places(file: File, source: TableSource) -> tuple[int, ...]:
+    header = attempt(lambda: _header(file))
+    if header is None:
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: a file of it is not readable as CSV in UTF-8. Write it again in UTF-8."
+        )
+    if not header:
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: a file of it has no header. Write the column names in its first line."
+        )
+    return tuple(place_of(header, name, source.name) for name in source.names)
+
+
+def _header(file: File) -> list[str]:
+    with _opened(file) as (text, _):
+        start = b""
+        while (found := _first_row(start, file)) is None and len(start) < _LONGEST_HEADER:
+            more = text.read(CHUNK)
+            if not more:
+                break
+            start = (start + more).removeprefix(codecs.BOM_UTF8)
+    begin, end = found or (0, len(start))
+    row = start[begin:end].decode("utf-8")
+    return next(csv.reader(io.StringIO(row, newline=""), delimiter=chr(_delimiter(file))), [])
+
+
+def _first_row(start: bytes, file: File) -> tuple[int, int] | None:
+    """Where the first row that is not empty begins and ends, if it ends in here."""
+    begin, end = first_row(np.frombuffer(start, np.uint8), _delimiter(file))
+    return None if end < 0 else (int(begin), int(end))
+
+
+def _batches(file: File, places: tuple[int, ...], source: TableSource) -> Generator[Batch]:
+    with ExitStack() as stack:
+        opened = attempt(lambda: stack.enter_context(_opened(file)))
+        text, raw = _readable(opened, source)
+        rest, index, told, below = b"", 0, 0, False
+        while True:
+            read: bytes = _readable(attempt(partial(text.read, max(CHUNK, len(rest)))), source)
+            content = rest + read if below or rest else read.removeprefix(codecs.BOM_UTF8)
+            rows, rest = _cut(content, file, source, last=not read)
+            if not below:  # the header is still to come
+                found = _first_row(rows, file)
+                rows, below = (rows[found[1] :], True) if found else (b"", False)
+            if rows:
+                position = int(raw.tell())
+                yield CsvBatch(file.name, index, position - told, rows, _delimiter(file), places, source)
+                index, told = index + 1, position
+            if not read:
+                return
+
+
+def _cut(content: bytes, file: File, source: TableSource, *, last: bool) -> tuple[bytes, bytes]:
+    """Whole rows, and what is left of the content."""
+    end, quote_open = whole_rows(np.frombuffer(content, np.uint8), _delimiter(file))
+    if quote_open if last else len(content) - end > LONGEST_ROW:
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: a quote in a file of it is never closed. Write it again as CSV."
+        )
+    return (content, b"") if last else (content[:end], content[end:])
+
+
+def _readable(read: T | None, source: TableSource) -> T:
+    if read is None:
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: the content of a file is damaged. Write the table again."
+        )
+    return read
+
+
+@contextmanager
+def _opened(file: File) -> Generator[tuple[BinaryIO, BinaryIO]]:
+    """The text's bytes, and the file below, which knows its position."""
+    with file.open() as raw:
+        if file.name.lower().endswith(".gz"):
+            yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)), raw
+        else:
+            yield raw, raw
+
+
+def _delimiter(file: File) -> int:
+    return ord("\t") if file.name.lower().endswith((".tsv", ".tsv.gz")) else ord(",")
+
+
+def _text(content: Bytes, ends: Places) -> Arrow:
+    text, offsets, null = gathered(content, np.ascontiguousarray(ends))
+    valid = pa.array(~null).buffers()[1]
+    return pa.Array.from_buffers(
+        pa.large_string(), len(ends), [valid, pa.py_buffer(offsets), pa.py_buffer(text)], int(null.sum())
+    )

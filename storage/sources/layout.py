@@ -1,0 +1,24 @@
+"""From what the study declares to the batches of its table, whatever keeps it."""
+
+from dpbayes_core.errors import ShapeMismatch
+from storage.source import TableSource
+from storage.sources.batch import Layout
+
+
+def lay_out(source: TableSource) -> Layout:
+    """Check the declared shape without looking at a value, and say where the batches are; `ShapeMismatch` otherwise."""
+    if source.query is not None:
+        from storage.sources.sql import lay_out_query
+
+        return lay_out_query(source, source.query)
+    from storage.sources.csv import is_csv, lay_out_csv
+    from storage.sources.files import files_of
+    from storage.sources.parquet import lay_out_parquet
+
+    files = files_of(source)
+    delimited = [is_csv(file.name) for file in files]
+    if any(delimited) and not all(delimited):
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: some of its files are CSV and others are not. Write all files alike."
+        )
+    return lay_out_csv(source, files) if delimited and delimited[0] else lay_out_parquet(source, files)

@@ -1,0 +1,132 @@
+"""Parquet files as a list of row groups of a proven shape; a failure here names columns and types, never content."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as types
+
+from dpbayes_core.confidential import Confidential
+from dpbayes_core.errors import ShapeMismatch
+from storage.source import TableSource
+from storage.sources.batch import Arrow, Batch, Layout, attempt
+from storage.sources.files import File
+from storage.sources.shape import NULL, check_kind, declared, kind_of, place_of, spelling_of
+
+_min_max: Any = pc.min_max  # pyright: ignore[reportAttributeAccessIssue]  # made when pyarrow loads
+_MILLISECONDS_A_DAY = 86_400_000
+
+
+@dataclass(frozen=True, repr=False)
+class RowGroup(Confidential):
+    """One unit of work; the file is opened anew for each, so that memory does not grow with the file."""
+
+    table: str
+    place: File
+    metadata: Arrow  # holds minima and maxima of the columns
+    index: int
+
+    @property
+    def file(self) -> str:
+        """Base name of the file."""
+        return self.place.name
+
+    @property
+    def size(self) -> int:
+        """Bytes, for progress only."""
+        return self.metadata.row_group(self.index).total_byte_size
+
+    @property
+    def identity(self) -> str:
+        """Which row group of which file."""
+        return f"{self.place.place}\n{self.index}"
+
+    def read(self, columns: tuple[str, ...]) -> Arrow:
+        """The named columns; dates as days, decimals as the nearest doubles."""
+        table = attempt(lambda: self._read(columns))
+        if table is None:
+            raise ShapeMismatch(
+                f"cannot read table {self.table}: the content of a file is damaged. Write the table again."
+            )
+        return table
+
+    def _read(self, columns: tuple[str, ...]) -> Arrow:
+        with self.place.open_arrow() as file, pq.ParquetFile(file, metadata=self.metadata) as parquet:
+            table = parquet.read_row_group(self.index, columns=list(columns), use_threads=False).select(columns)
+        for column in table.columns:
+            _check_dictionaries(column)
+        return pa.table([_plain(column) for column in table.columns], names=list(columns))
+
+
+def lay_out_parquet(source: TableSource, files: Sequence[File]) -> Layout:
+    """Check the declared shape from the files' footers alone, and list the row groups; `ShapeMismatch` otherwise."""
+    table = source.name
+    groups: list[Batch] = []
+    first: dict[str, str] = {}
+    kinds: dict[str, str] = {}
+    for file in files:
+        footer = attempt(lambda file=file: _footer(file))
+        if footer is None:
+            raise ShapeMismatch(
+                f"cannot read table {table}: a file of it is not readable as Parquet. Write it again as Parquet, or "
+                "as CSV with a name that says so."
+            )
+        schema, metadata = footer
+        for name, (kind, spelling) in _stored(schema, source).items():
+            first.setdefault(name, spelling)
+            if kind != NULL and kinds.setdefault(name, kind) != kind:
+                raise ShapeMismatch(
+                    f"cannot read table {table}: column {name} is {kinds[name]} in one file and {kind} in another. "
+                    "Write all files with the same types."
+                )
+        groups += [RowGroup(table, file, metadata, index) for index in range(metadata.num_row_groups)]
+    size = sum(group.size for group in groups)
+    return Layout(first, lambda: iter(groups), size, "\n".join(file.identity for file in files))
+
+
+def _footer(file: File) -> tuple[Arrow, Arrow]:
+    with file.open_arrow() as opened, pq.ParquetFile(opened) as parquet:
+        return parquet.schema_arrow, parquet.metadata
+
+
+def _stored(schema: Arrow, source: TableSource) -> dict[str, tuple[str, str]]:
+    """Kind and spelling of each declared column."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, allowed in declared(source):
+        stored = schema.field(place_of(schema.names, name, source.name)).type
+        check_kind(kind_of(stored), spelling_of(stored), name, allowed, source.name)
+        found[name] = kind_of(stored), spelling_of(stored)
+    return found
+
+
+def _plain(column: Arrow) -> Arrow:
+    """Days for dates, and doubles for decimals: Arrow's own cast of those misses the nearest double."""
+    stored = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if types.is_decimal(stored):
+        return pc.cast(pc.cast(_flat(column), pa.string()), pa.float64())
+    if types.is_date32(stored):
+        return pc.cast(_flat(column), pa.int32())
+    if types.is_date64(stored):
+        days = [_whole_days(chunk) for chunk in _flat(column).chunks]
+        return pa.chunked_array(days, pa.int64())
+    return column
+
+
+def _whole_days(chunk: Arrow) -> Arrow:
+    milliseconds = pc.fill_null(pc.cast(chunk, pa.int64()), 0).to_numpy()
+    return pa.array(milliseconds // _MILLISECONDS_A_DAY, mask=chunk.is_null().to_numpy(zero_copy_only=False))
+
+
+def _flat(column: Arrow) -> Arrow:
+    return pc.cast(column, column.type.value_type) if types.is_dictionary(column.type) else column
+
+
+def _check_dictionaries(column: Arrow) -> None:
+    # the reader takes the places in a dictionary page on trust
+    for chunk in column.chunks if types.is_dictionary(column.type) else ():
+        ends = _min_max(chunk.indices).as_py()
+        if ends["max"] is not None and not 0 <= ends["min"] <= ends["max"] < len(chunk.dictionary):
+            raise ValueError("a place lies outside its dictionary")

@@ -1,0 +1,76 @@
+"""The declared shape against what is stored: names and types only, whatever the source."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from dpbayes_core.errors import ShapeMismatch
+from storage.source import ColumnRule, TableSource
+from storage.sources.batch import Arrow
+
+NUMBERS = ("integer", "float", "decimal", "boolean")
+DATES = ("date",)
+LEVELS = ("string", "integer", "boolean")
+UNITS = ("string", "integer")
+NULL = "null"  # a column without any value: fits everywhere, else one value more would change the shape
+
+_KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
+    ("integer", types.is_integer),
+    ("float", types.is_floating),
+    ("decimal", types.is_decimal),
+    ("boolean", types.is_boolean),
+    ("date", types.is_date),
+    ("string", types.is_string),
+    ("string", types.is_large_string),
+    ("string", types.is_string_view),
+    (NULL, types.is_null),
+)
+
+
+def declared(source: TableSource) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each column to find and the kinds of storage it may have."""
+    for rule in source.columns:
+        yield rule.name, _allowed(rule)
+    if source.unit is not None:
+        yield source.unit, UNITS
+
+
+def place_of(names: Sequence[str], name: str, table: str) -> int:
+    """Where a column stands among the stored ones; `ShapeMismatch` unless exactly once."""
+    places = [place for place, stored in enumerate(names) if stored == name]
+    if not places:
+        raise ShapeMismatch(
+            f"cannot read table {table}: column {name} is missing. Add it to the table, or drop it from the study."
+        )
+    if len(places) > 1:
+        raise ShapeMismatch(f"cannot read table {table}: column {name} occurs more than once. Write each column once.")
+    return places[0]
+
+
+def check_kind(kind: str, spelling: str, name: str, allowed: tuple[str, ...], table: str) -> None:
+    """`ShapeMismatch` unless a column is stored as one of the kinds that its declaration allows."""
+    if kind not in (*allowed, NULL):
+        choices = " or ".join(part for part in (", ".join(allowed[:-1]), *allowed[-1:]) if part)
+        raise ShapeMismatch(f"cannot read table {table}: column {name} is stored as {spelling}. Store it as {choices}.")
+
+
+def kind_of(stored: Arrow) -> str:
+    """The kind of an Arrow type, by the name that a declaration uses."""
+    plain = stored.value_type if types.is_dictionary(stored) else stored
+    return next((kind for kind, fits in _KINDS if fits(plain)), "other")
+
+
+def spelling_of(stored: Arrow) -> str:
+    """An Arrow type as a message may show it."""
+    # a nested or extension type spells out names of its own making
+    return (
+        "a nested or extension type" if stored.num_fields or isinstance(stored, pa.BaseExtensionType) else str(stored)
+    )
+
+
+def _allowed(rule: ColumnRule) -> tuple[str, ...]:
+    if rule.bounds is None:
+        return LEVELS
+    return DATES if rule.measure == "date" else NUMBERS

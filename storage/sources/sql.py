@@ -1,0 +1,118 @@
+"""The rows of a query as a stream of batches, from a transaction that reads one state of the database and writes none.
+
+Every value comes as the database's own text, so that a driver's conversion can neither fail by a value nor round one.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpbayes_core.confidential import Confidential
+from dpbayes_core.errors import ShapeMismatch
+from storage.source import Query, TableSource
+from storage.sources import postgresql, sqlite
+from storage.sources.batch import Arrow, Batch, Layout, attempt
+from storage.sources.csv import typed
+from storage.sources.shape import check_kind, declared, place_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import CursorResult
+
+ROWS = 1 << 16  # of one batch
+
+Types = Callable[[Any], Sequence[tuple[str, str]]]
+
+
+@dataclass(frozen=True, repr=False)
+class SqlBatch(Confidential):
+    """Rows as they came from the database."""
+
+    file: str
+    index: int
+    text: dict[str, Arrow]
+    source: TableSource
+    size: int = 0  # nobody knows how much is still to come
+
+    @property
+    def identity(self) -> str:
+        """Which rows of the stream."""
+        return f"{self.file}\n{self.index}"
+
+    def read(self, columns: tuple[str, ...]) -> Arrow:
+        """The named columns: numbers and days as declared, else text."""
+        rules = {rule.name: rule for rule in self.source.columns}
+        return pa.table([typed(self.text[name], rules.get(name)) for name in columns], names=list(columns))
+
+
+def lay_out_query(source: TableSource, query: Query) -> Layout:
+    """Check the columns that the query gives; the rows are asked for by the pass."""
+    with _answer(source, query) as answer:
+        found = attempt(lambda: (list(answer.keys()), list(_dialect(query).stored_types(answer))))
+    names, stored = _reached(found, source)
+    types: dict[str, str] = {}
+    for name, allowed in declared(source):
+        kind, types[name] = stored[place_of(names, name, source.name)]
+        check_kind(kind, types[name], name, allowed, source.name)
+    return Layout(types, lambda: _batches(source, query), 0, None)
+
+
+def _batches(source: TableSource, query: Query) -> Iterator[Batch]:
+    with _answer(source, query) as answer:
+        names = list(answer.keys())
+        places = [place_of(names, name, source.name) for name in source.names]
+        stored = [_dialect(query).stored_types(answer)[place][0] for place in places]
+        index = 0
+        while rows := _reached(attempt(lambda: answer.fetchmany(ROWS)), source):
+            columns = {
+                name: _text([row[place] for row in rows], kind)
+                for name, place, kind in zip(source.names, places, stored, strict=True)
+            }
+            yield SqlBatch(source.name, index, columns, source)
+            index += 1
+
+
+@contextmanager
+def _answer(source: TableSource, query: Query) -> Generator["CursorResult[Any]"]:
+    """The result of the query, of which nothing was fetched yet."""
+    engine = _reached(attempt(lambda: _dialect(query).make_engine(query.url)), source)
+    try:
+        connection = _reached(attempt(engine.connect), source)
+        with connection:
+            yield _reached(attempt(lambda: _ask(connection, query)), source)
+    finally:
+        engine.dispose()
+
+
+def _ask(connection: Any, query: Query) -> Any:
+    from sqlalchemy import text
+
+    _dialect(query).prepare(connection)
+    statement = text(query.text.strip().rstrip(";").replace("{period}", ":period"))
+    return connection.execute(statement, {"period": query.period} if ":period" in statement.text else {})
+
+
+def _dialect(query: Query) -> Any:
+    return sqlite if query.url.startswith("sqlite") else postgresql
+
+
+def _reached(answer: Any, source: TableSource) -> Any:
+    if answer is None:
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: the database does not answer the query. Check URL, password and query "
+            "with the database's own client."
+        )
+    return answer
+
+
+def _text(values: list[Any], kind: str) -> Arrow:
+    """One column as text; drivers give bytes, SQLite also its own numbers."""
+    spelled = [value if value is None or isinstance(value, bytes) else repr(value).encode() for value in values]
+    if kind == "boolean":
+        spelled = [_BOOLEANS.get(value) for value in spelled]
+    return pa.array(spelled, pa.large_binary()).view(pa.large_string())  # not checked to be UTF-8
+
+
+_BOOLEANS = {b"t": b"true", b"f": b"false"}

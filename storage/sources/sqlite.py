@@ -1,0 +1,30 @@
+"""SQLite as a source: opened for reading only; its types are of values, not columns, so none is a matter of shape."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ANY = "null"  # fits every declaration
+
+
+def make_engine(url: str) -> Any:
+    """An engine that cannot write, and gives text as bytes, which need not be UTF-8."""
+    from sqlalchemy import create_engine, make_url
+    from sqlalchemy.pool import NullPool
+
+    path = make_url(url).database
+    if path is None or not Path(path).is_file():
+        raise FileNotFoundError
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return create_engine(f"sqlite:///file:{quoted}?mode=ro&uri=true", poolclass=NullPool, hide_parameters=True)
+
+
+def prepare(connection: Any) -> None:
+    """Make sure that nothing is written, and that text comes as the bytes it is."""
+    connection.exec_driver_sql("PRAGMA query_only = ON")
+    connection.connection.dbapi_connection.text_factory = bytes
+
+
+def stored_types(answer: Any) -> Sequence[tuple[str, str]]:
+    """Kind and name of the type of each column."""
+    return [(ANY, "anything")] * len(answer.keys())
