@@ -1,13 +1,16 @@
 """Exact second moments of encoded rows: Python integers in units of UNIT**-2, one per released entry."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.fixed_point import BITS, UNIT, Columns, EncodedRows, encode
+from dpbayes_core.fixed_point import BITS, UNIT, EncodedRows
 from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.statistic import Columns
 
 Floats = NDArray[np.float64]
 
@@ -15,6 +18,7 @@ EXACT_BITS = 53  # doubles hold every integer up to 2**53
 PRODUCT_BITS = 2 * BITS - 2
 BLOCK_ROWS = 2 ** (EXACT_BITS - PRODUCT_BITS)  # every partial sum of a block is then an exact double
 FINEST_GRID = 30
+LIMB_BITS = 32
 HEADROOM_BITS = 6  # room for 64 times the declared rows: n is trusted by nobody
 
 
@@ -33,6 +37,28 @@ class ExactStatistics(Confidential):
     def __add__(self, other: "ExactStatistics") -> "ExactStatistics":
         sums = (a + b for a, b in zip(self.sums, other.sums, strict=True))
         return ExactStatistics(self.rows + other.rows, tuple(sums))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The rows, and each sum in two halves: 64-bit integers would overflow."""
+        high, low = limbs((self.rows, *self.sums))
+        return {"high": high, "low": low}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "ExactStatistics":
+        """The inverse of `to_arrays`."""
+        rows, *sums = from_limbs(arrays["high"], arrays["low"])
+        return cls(rows, tuple(sums))
+
+
+def limbs(values: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Integers of up to 95 bits as arrays (high, low), each value high * 2**32 + low."""
+    high = np.array([value >> LIMB_BITS for value in values], np.int64)
+    return high, np.array([value & (2**LIMB_BITS - 1) for value in values], np.int64)
+
+
+def from_limbs(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[int]:
+    """The inverse of `limbs`."""
+    return [(a << LIMB_BITS) + b for a, b in zip(high.tolist(), low.tolist(), strict=True)]
 
 
 def block_products(encoded: EncodedRows) -> ExactStatistics:
@@ -54,12 +80,10 @@ def _exact_block(schema: RegressionSchema, block: Floats) -> ExactStatistics:
 
 def regression_statistics(schema: RegressionSchema, columns: Columns) -> ExactStatistics:
     """Exact second moments of raw columns (factors as level codes); total on values, empty columns included."""
-    total = ExactStatistics.empty(schema)
-    rows = len(columns[schema.response.name])
-    for start in range(0, max(rows, 1), BLOCK_ROWS):  # small blocks stay in the processor's cache
-        block = {name: column[start : start + BLOCK_ROWS] for name, column in columns.items()}
-        total += block_products(encode(schema, block))
-    return total
+    from dpbayes_core.second_moments import SecondMoments  # which is made of what stands here
+
+    statistic = SecondMoments(schema)
+    return statistic.sum(statistic.encode(columns))
 
 
 def grid_for(rows: int) -> int:

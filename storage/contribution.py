@@ -7,7 +7,7 @@ fall back on the integers themselves, so file, row order, row groups and threads
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ import pyarrow.types as types
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.schema import Floats
 from storage.columns import Chunk, Column, missing, take_from_dictionary
 from storage.siphash import Words, hash_rows, hash_texts, least_of_each
 
@@ -47,7 +46,7 @@ class Candidates(Confidential):
 
     units: Words  # (rows, 2)
     scores: Words  # (rows,)
-    rows: NDArray[np.int32]  # (rows, m) encoded integers
+    rows: NDArray[np.int32]  # (rows, width), as the statistic encodes them
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -56,22 +55,31 @@ class Candidates(Confidential):
         """The rows at these places."""
         return Candidates(self.units[places], self.scores[places], self.rows[places])
 
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays for the encrypted store of an interrupted pass."""
+        return {"units": self.units, "scores": self.scores, "rows": self.rows}
 
-def candidates(people: Words, matrix: Floats, keys: Keys) -> tuple[Candidates, ...]:
-    """One row group's candidates by partition; `matrix` is (rows, m) encoded integers."""
-    rows = np.ascontiguousarray(matrix, dtype=np.int32)
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Candidates":
+        """The inverse of `to_arrays`."""
+        return cls(arrays["units"], arrays["scores"], arrays["rows"])
+
+
+def candidates(people: Words, integers: NDArray[np.int32], keys: Keys) -> tuple[Candidates, ...]:
+    """One row group's candidates by partition; `integers` is (rows, width), as the statistic encodes rows."""
+    rows = np.ascontiguousarray(integers, dtype=np.int32)
     group = Candidates(people, hash_rows(people, rows, keys.choice), rows)
     group = group.take(least_of_each(group.units, group.scores, group.rows))
     shares = (group.units[:, 0] % np.uint64(PARTITIONS)).astype(np.uint8)
     return tuple(group.take(np.flatnonzero(shares == share)) for share in range(PARTITIONS))
 
 
-def one_row_each(parts: Sequence[Candidates]) -> Floats:
-    """The encoded integers of one row of every person in one partition, from all row groups' shares of it."""
+def one_row_each(parts: Sequence[Candidates]) -> Candidates:
+    """One row of every person in one partition, from all row groups' shares of it."""
     units = np.concatenate([part.units for part in parts])
     scores = np.concatenate([part.scores for part in parts])
     rows = np.concatenate([part.rows for part in parts])
-    return rows[least_of_each(units, scores, rows)].astype(np.float64)
+    return Candidates(units, scores, rows).take(least_of_each(units, scores, rows))
 
 
 def hash_units(column: Column, keys: Keys) -> Words:

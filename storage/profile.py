@@ -1,9 +1,13 @@
 """What a pass noticed about the table, as counts per row group: confidential, for the vault only, never a value."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.confidential import Confidential
+
+if TYPE_CHECKING:  # numpy loads only when a table is opened
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -25,6 +29,26 @@ class GroupProfile(Confidential):
     rows: int
     columns: dict[str, ColumnCounts]
     null_units: int | None = None  # None where one row is one person
+
+    def to_arrays(self) -> "dict[str, NDArray[Any]]":
+        """Plain arrays for the encrypted store of an interrupted pass."""
+        import numpy as np
+
+        units = -1 if self.null_units is None else self.null_units
+        return {
+            "names": np.array([self.file, *self.columns], np.str_),
+            "numbers": np.array([self.row_group, self.rows, units], np.int64),
+            "counts": np.array([[*_counts_record(one).values()] for one in self.columns.values()], np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: "Mapping[str, NDArray[Any]]") -> "GroupProfile":
+        """The inverse of `to_arrays`."""
+        file, *names = arrays["names"].tolist()
+        row_group, rows, units = arrays["numbers"].tolist()
+        counts = [ColumnCounts(**dict(zip(COUNTS, one, strict=True))) for one in arrays["counts"].tolist()]
+        columns = dict(zip(names, counts, strict=True))
+        return cls(file=file, row_group=row_group, rows=rows, columns=columns, null_units=None if units < 0 else units)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -12,7 +12,6 @@ from dpbayes_core.statistics import ExactStatistics
 from storage.books import Books
 from storage.ledger.entries import Entry
 from storage.ledger.request import Request
-from storage.pricing import design_for
 from storage.sealed import sealed
 from storage.study.load import load_study
 from storage.study.study import Study
@@ -53,7 +52,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> str:
     with Books.open(study.path) as books:
         if books.ledger.known(request):
             return "already-released"
-        books.ledger.check(request, design_for(study, order.release).mechanism)
+        books.ledger.check(request, study.design(order.release).mechanism)
         _read_and_charge(study, request, books, noise, order.actor)
         books.settle()  # anchors the charge, and the account if this charge opened it
     return "released"
@@ -62,7 +61,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> str:
 @sealed()
 def _read_and_charge(study: Study, request: Request, books: Books, noise: NoiseSource, actor: str) -> Entry:
     """The pass and the transaction; a failure in here says only of which type it was."""
-    design = design_for(study, request.release)
+    design = study.design(request.release)
     exact = _read(study, request, books)
     return books.ledger.commit(request, design, exact, noise, stamp=stamp_of(actor))
 
@@ -72,7 +71,7 @@ def _read(study: Study, request: Request, books: Books) -> ExactStatistics:
     table = study.table(request.release, request.period)
     done = read_statistics(
         table,
-        study.schema(request.release),
+        study.design(request.release).statistic(),
         key=books.home.contribution_key(),
         progress=lambda share: report("reading the table", share),
     )

@@ -34,7 +34,7 @@ def secrets(desk: Desk) -> Iterator[bytes]:
     yield from (repr(column).encode() for column in people().values())
     study, home = load_study(desk.study), Home.find(desk.study)
     table = study.table("pay-regression", PERIOD)
-    done = read_statistics(table, study.schema("pay-regression"), key=home.contribution_key())
+    done = read_statistics(table, study.design("pay-regression").statistic(), key=home.contribution_key())
     yield canonical_json([str(total) for total in done.statistics.sums])
     yield canonical_json(list(done.statistics.sums))
     yield canonical_json(done.profile.to_record())

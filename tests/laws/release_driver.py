@@ -30,7 +30,6 @@ from storage.crates import release_path
 from storage.home import Home
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
-from storage.pricing import mechanism_for
 from storage.study.load import load_study
 from storage.tables import read_statistics
 from tasks.publish_release import publish_once
@@ -319,10 +318,13 @@ def warm_up(place: Path) -> None:
     """Load and compile what every child needs, but start no thread that a fork would cut off."""
     study = load_study(place / "study.yaml")
     read_statistics(
-        study.table(RELEASE, PERIOD), study.schema(RELEASE), key=Home.find(place).contribution_key(), progress=float
+        study.table(RELEASE, PERIOD),
+        study.design(RELEASE).statistic(),
+        key=Home.find(place).contribution_key(),
+        progress=float,
     )
-    mechanism = mechanism_for(study, RELEASE)
-    mechanism.release(OpenDPNoise(), np.zeros(len(study.schema(RELEASE).entries)))
+    mechanism = study.design(RELEASE).mechanism
+    mechanism.release(OpenDPNoise(), np.zeros(len(study.design(RELEASE).schema.entries)))
 
 
 def main(scenario: str, folder: str, database: str = "") -> None:

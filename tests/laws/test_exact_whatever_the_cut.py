@@ -8,7 +8,7 @@ import pytest
 
 from storage.source import TableSource
 from storage.tables import read_statistics
-from tests.storage.small_tables import KEY, SCHEMA, Row, one_row_each, ordinary_rows, source, sums_of, write
+from tests.storage.small_tables import KEY, STATISTIC, Row, one_row_each, ordinary_rows, source, sums_of, write
 
 ROWS = ordinary_rows(400, people=150, seed=20261118)
 
@@ -71,7 +71,7 @@ CUTS = (
 
 
 def exact(table: TableSource, workers: int) -> tuple[int, tuple[int, ...]]:
-    statistics = read_statistics(table, SCHEMA, key=KEY, workers=workers).statistics
+    statistics = read_statistics(table, STATISTIC, key=KEY, workers=workers).statistics
     return statistics.rows, statistics.sums
 
 

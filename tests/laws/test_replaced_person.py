@@ -11,7 +11,7 @@ import pytest
 from dpbayes_core.sensitivity import regression_sensitivity
 from dpbayes_core.statistics import PRODUCT_BITS, ExactStatistics
 from storage.tables import read_statistics
-from tests.storage.small_tables import KEY, SCHEMA, Row, ordinary_rows, source, sums_of, write
+from tests.storage.small_tables import KEY, SCHEMA, STATISTIC, Row, ordinary_rows, source, sums_of, write
 
 STRANGERS = (None, "", " ", "null", "None", "nan", "07", "7.0", "７", "P1", "p1 ", "p01", "é", "e\u0301", "p" * 300)
 
@@ -27,7 +27,7 @@ def rows_of(person: str | None, count: int, seed: int) -> list[Row]:
 
 
 def statistics(path: Path, rows: list[Row], cut: int = 7) -> ExactStatistics:
-    return read_statistics(source(write(path, rows, cut)), SCHEMA, key=KEY).statistics
+    return read_statistics(source(write(path, rows, cut)), STATISTIC, key=KEY).statistics
 
 
 def one_row_apart(one: ExactStatistics, other: ExactStatistics, left: list[Row], entered: list[Row]) -> bool:

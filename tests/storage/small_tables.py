@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.fixed_point import BITS, UNIT
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.second_moments import SecondMoments
 from storage.source import ColumnRule, TableSource
 
 KEY = bytes(range(16))
@@ -20,6 +21,7 @@ FEMALE, REGION = ("no", "yes"), ("north", "south", "east")
 SCHEMA = RegressionSchema(
     Continuous("wage", WAGE), (Continuous("age", AGE), Factor("female", FEMALE), Factor("region", REGION))
 )
+STATISTIC = SecondMoments(SCHEMA)
 RULES = (
     ColumnRule(name="wage", bounds=WAGE),
     ColumnRule(name="age", bounds=AGE, null_value=40.0),
@@ -68,6 +70,12 @@ def encoded(row: Row) -> tuple[int, ...]:
     return (age, UNIT if row["female"] == "yes" else -UNIT, *indicators, wage)
 
 
+def stored(row: Row) -> tuple[int, ...]:
+    """The integers of one row as a pass holds them, column by column: a factor is the code of its level."""
+    age, female, south, east, wage = encoded(row)
+    return (age, female, (south + 2 * east) // UNIT, wage)
+
+
 def _integer(value: float | None, bounds: Bounds, instead: float) -> int:
     if value is None or math.isnan(value):
         value = instead
@@ -87,8 +95,8 @@ def one_row_each(rows: list[Row], key: bytes = KEY) -> list[Row]:
     chosen: dict[bytes, tuple[Any, Row]] = {}
     for row in rows:
         person = material[32:] if row["person"] is None else siphash(material[:16], str(row["person"]).encode(), 16)
-        words = b"".join(value.to_bytes(8, "little", signed=True) for value in encoded(row))
-        rank = int.from_bytes(siphash(material[16:32], person + words, 8), "little"), encoded(row)
+        words = b"".join(value.to_bytes(8, "little", signed=True) for value in stored(row))
+        rank = int.from_bytes(siphash(material[16:32], person + words, 8), "little"), stored(row)
         if person not in chosen or rank < chosen[person][0]:
             chosen[person] = rank, row
     return [row for _, row in chosen.values()]

@@ -10,14 +10,14 @@ from storage.contribution import PARTITIONS, Keys, candidates, hash_units, one_r
 from storage.siphash import hash_rows, hash_texts, least_of_each
 from storage.tables import read_statistics
 from tests.storage import small_tables
-from tests.storage.small_tables import KEY, SCHEMA, Row, ordinary_rows, siphash, source, sums_of, write
+from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, siphash, source, sums_of, write
 
 KEYS = Keys.derive(KEY)
 ROW: Row = {"person": "p0", "wage": 2.0, "age": 40.0, "female": "yes", "region": "south"}
 
 
 def people(path: Path, unit: str | None = "person", key: bytes = KEY) -> int:
-    return read_statistics(source(path, unit), SCHEMA, key=key).statistics.rows
+    return read_statistics(source(path, unit), STATISTIC, key=key).statistics.rows
 
 
 def test_siphash_gives_its_authors_test_vectors() -> None:
@@ -56,7 +56,7 @@ def test_persons_that_share_half_a_hash_are_two() -> None:
 def test_every_person_is_in_one_partition() -> None:
     column = pa.chunked_array([pa.array([f"p{n % 500}" for n in range(2000)])])
     hashed = hash_units(column, KEYS)
-    parts = candidates(hashed, np.arange(2000.0)[:, None], KEYS)
+    parts = candidates(hashed, np.arange(2000, dtype=np.int32)[:, None], KEYS)
     assert len(parts) == PARTITIONS
     assert sum(len(part) for part in parts) == 500
     assert sum(len(one_row_each([part, part])) for part in parts) == 500
@@ -80,7 +80,7 @@ def test_a_person_is_the_text_of_the_identifier_whatever_stores_it(tmp_path: Pat
     for kind in (pa.int8(), pa.uint64(), pa.string(), pa.dictionary(pa.int32(), pa.string())):
         as_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind)
         stored = [row | {"person": str(row["person"])} for row in rows] if as_text else rows
-        done = read_statistics(source(write(tmp_path / "t.parquet", stored, 60, person=kind)), SCHEMA, key=KEY)
+        done = read_statistics(source(write(tmp_path / "t.parquet", stored, 60, person=kind)), STATISTIC, key=KEY)
         found.add(done.statistics.sums)
     assert len(found) == 1
 
@@ -92,7 +92,7 @@ def test_zeros_in_front_make_another_person(tmp_path: Path) -> None:
 def test_the_key_decides_which_rows_count_but_not_how_many(tmp_path: Path) -> None:
     rows = ordinary_rows(300, people=40, seed=13)
     path = write(tmp_path / "t.parquet", rows)
-    first, second = (read_statistics(source(path), SCHEMA, key=key).statistics for key in (KEY, KEY + b"x"))
+    first, second = (read_statistics(source(path), STATISTIC, key=key).statistics for key in (KEY, KEY + b"x"))
     assert first.rows == second.rows
     assert first.sums != second.sums
 
@@ -100,13 +100,13 @@ def test_the_key_decides_which_rows_count_but_not_how_many(tmp_path: Path) -> No
 def test_each_row_of_a_person_is_equally_likely_to_count() -> None:
     """Over 2,000 keys the first of four rows counts 500 times, give or take four standard errors of 19.4."""
     rows = [ROW | {"wage": wage} for wage in (1.0, 2.0, 3.0, 4.0)]
-    matrix = np.array([small_tables.encoded(row) for row in rows], np.float64)
+    matrix = np.array([small_tables.stored(row) for row in rows], np.int32)
     column = pa.chunked_array([pa.array(["p0"] * 4)])
     first = 0
     for number in range(2000):
         keys = Keys.derive(number.to_bytes(16, "big"))
         parts = candidates(hash_units(column, keys), matrix, keys)
-        chosen = np.concatenate([one_row_each([part]) for part in parts])
+        chosen = np.concatenate([one_row_each([part]).rows for part in parts])
         first += chosen.tolist() == [matrix[0].tolist()]
     assert abs(first - 500) < 4 * 19.4
 
@@ -114,10 +114,10 @@ def test_each_row_of_a_person_is_equally_likely_to_count() -> None:
 def test_a_persons_second_row_is_never_counted_beside_the_first(tmp_path: Path) -> None:
     rows = [ROW | {"wage": 5.0}, ROW | {"wage": 0.0}]
     for cut in (1, 2):
-        done = read_statistics(source(write(tmp_path / "t.parquet", rows, cut)), SCHEMA, key=KEY)
+        done = read_statistics(source(write(tmp_path / "t.parquet", rows, cut)), STATISTIC, key=KEY)
         assert done.statistics.sums in {sums_of([row]) for row in rows}
 
 
-@pytest.mark.parametrize("hidden", [KEYS, candidates(np.zeros((1, 2), np.uint64), np.zeros((1, 1)), KEYS)[0]])
+@pytest.mark.parametrize("hidden", [KEYS, candidates(np.zeros((1, 2), np.uint64), np.zeros((1, 1), np.int32), KEYS)[0]])
 def test_keys_and_candidates_do_not_print(hidden: object) -> None:
     assert repr(hidden) == f"{type(hidden).__name__}(values=withheld)"

@@ -12,7 +12,7 @@ import pytest
 
 from storage.profile import Profile
 from storage.tables import SecurePass, read_statistics
-from tests.storage.small_tables import KEY, SCHEMA, Row, source, write
+from tests.storage.small_tables import KEY, STATISTIC, Row, source, write
 
 CANARY = "zebra-4711"
 ODD: list[Row] = [
@@ -24,7 +24,7 @@ ODD: list[Row] = [
 
 
 def passed(path: Path, unit: str | None = "person") -> SecurePass:
-    return read_statistics(source(write(path / "t.parquet", ODD, 2), unit), SCHEMA, key=KEY)
+    return read_statistics(source(write(path / "t.parquet", ODD, 2), unit), STATISTIC, key=KEY)
 
 
 def test_every_broken_rule_is_counted_in_its_row_group(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_nothing_confidential_can_be_sent_or_copied(tmp_path: Path, leave: Calla
 def test_row_groups_stand_in_the_order_of_the_files(tmp_path: Path) -> None:
     write(tmp_path / "b.parquet", ODD, 1)
     write(tmp_path / "a.parquet", ODD[:3], 1)
-    done = read_statistics(source(tmp_path), SCHEMA, key=KEY, workers=4)
+    done = read_statistics(source(tmp_path), STATISTIC, key=KEY, workers=4)
     places = [(group.file, group.row_group) for group in done.profile.groups]
     assert places == [*(("a.parquet", n) for n in range(3)), *(("b.parquet", n) for n in range(4))]
 

@@ -16,11 +16,23 @@ from rich.traceback import Traceback
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.statistics import ExactStatistics
 from storage.sealed import SecureFailure, sealed
 from storage.source import ColumnRule, TableSource
 from storage.tables import SecurePass, read_statistics
-from tests.storage.small_tables import KEY, RULES, SCHEMA, Row, one_row_each, ordinary_rows, source, sums_of, write
+from tests.storage.small_tables import (
+    KEY,
+    RULES,
+    SCHEMA,
+    STATISTIC,
+    Row,
+    one_row_each,
+    ordinary_rows,
+    source,
+    sums_of,
+    write,
+)
 
 ORDINARY: Row = {"person": "p0", "wage": 2.5, "age": 40.0, "female": "yes", "region": "south"}
 BREAKING = [
@@ -47,7 +59,7 @@ BREAKING = [
 
 
 def sums(table: TableSource, schema: RegressionSchema = SCHEMA, key: bytes = KEY) -> tuple[int, tuple[int, ...]]:
-    statistics = read_statistics(table, schema, key=key).statistics
+    statistics = read_statistics(table, SecondMoments(schema), key=key).statistics
     return statistics.rows, statistics.sums
 
 
@@ -55,8 +67,8 @@ def sums(table: TableSource, schema: RegressionSchema = SCHEMA, key: bytes = KEY
 @pytest.mark.parametrize("unit", [None, "person"])
 def test_a_value_that_breaks_a_rule_is_summed_as_declared(tmp_path: Path, change: Row, unit: str | None) -> None:
     rows = [ORDINARY | {"person": "p1", "wage": 1.0}, ORDINARY | change]
-    done = read_statistics(source(write(tmp_path / "t.parquet", rows), unit), SCHEMA, key=KEY)
-    plain = read_statistics(source(write(tmp_path / "t.parquet", [rows[0], ORDINARY]), unit), SCHEMA, key=KEY)
+    done = read_statistics(source(write(tmp_path / "t.parquet", rows), unit), STATISTIC, key=KEY)
+    plain = read_statistics(source(write(tmp_path / "t.parquet", [rows[0], ORDINARY]), unit), STATISTIC, key=KEY)
     assert done.statistics.sums == sums_of(rows)
     assert done.statistics.rows == plain.statistics.rows == 2
     assert done.profile.types == plain.profile.types
@@ -67,7 +79,7 @@ def test_a_value_that_breaks_a_rule_is_summed_as_declared(tmp_path: Path, change
 def test_an_empty_table_is_the_zero_statistic(tmp_path: Path, unit: str | None) -> None:
     heard: list[float] = []
     table = source(write(tmp_path / "t.parquet", []), unit)
-    done = read_statistics(table, SCHEMA, key=KEY, progress=heard.append)
+    done = read_statistics(table, STATISTIC, key=KEY, progress=heard.append)
     assert done.statistics == ExactStatistics.empty(SCHEMA)
     assert done.profile.rows == 0
     assert heard[-1] == 1.0
@@ -175,7 +187,7 @@ def test_a_name_with_a_dot_is_a_name(tmp_path: Path) -> None:
 def test_progress_rises_to_one(tmp_path: Path) -> None:
     heard: list[float] = []
     path = write(tmp_path / "t.parquet", ordinary_rows(100, people=30, seed=4), 9)
-    read_statistics(source(path), SCHEMA, key=KEY, progress=heard.append)
+    read_statistics(source(path), STATISTIC, key=KEY, progress=heard.append)
     assert heard == sorted(heard)
     assert heard[-1] == 1.0
     assert len(heard) == 12 + 1  # row groups, and the end
@@ -188,7 +200,7 @@ def test_a_failure_in_one_row_group_ends_the_pass(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        read_statistics(source(path), SCHEMA, key=KEY, progress=interrupt)
+        read_statistics(source(path), STATISTIC, key=KEY, progress=interrupt)
 
 
 def test_a_failure_deep_in_the_pass_carries_nothing_out_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +213,7 @@ def test_a_failure_deep_in_the_pass_carries_nothing_out_of_it(tmp_path: Path, mo
 
     @sealed()
     def secure_work() -> SecurePass:
-        return read_statistics(source(path), SCHEMA, key=KEY)
+        return read_statistics(source(path), STATISTIC, key=KEY)
 
     with pytest.raises(SecureFailure) as caught:
         secure_work()
@@ -217,11 +229,11 @@ def test_a_failure_deep_in_the_pass_carries_nothing_out_of_it(tmp_path: Path, mo
 def test_a_short_key_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", [ORDINARY])
     with pytest.raises(DpbayesError, match="fewer than 16 bytes"):
-        read_statistics(source(path), SCHEMA, key=b"short")
+        read_statistics(source(path), STATISTIC, key=b"short")
 
 
 def test_more_rows_a_person_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", [ORDINARY])
     table = TableSource(path=str(path), columns=RULES, unit="person", max_rows_per_unit=2)
     with pytest.raises(StudyInvalid, match="only one row a person"):
-        read_statistics(table, SCHEMA, key=KEY)
+        read_statistics(table, STATISTIC, key=KEY)

@@ -10,7 +10,7 @@ import pytest
 
 from dpbayes_core.errors import ShapeMismatch
 from storage.tables import check_shape, read_statistics
-from tests.storage.small_tables import KEY, SCHEMA, TYPES, ordinary_rows, source, table, write
+from tests.storage.small_tables import KEY, STATISTIC, TYPES, ordinary_rows, source, table, write
 
 ROWS = ordinary_rows(200, people=50, seed=5)
 CANARY = "zebra-4711"
@@ -91,7 +91,7 @@ def test_a_column_without_any_value_fits_every_type(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", ROWS)
     write(tmp_path / "b.parquet", [dict.fromkeys(row) for row in ROWS], **dict.fromkeys(TYPES, pa.null()))
     check_shape(source(tmp_path))
-    assert read_statistics(source(tmp_path, None), SCHEMA, key=KEY).statistics.rows == 400
+    assert read_statistics(source(tmp_path, None), STATISTIC, key=KEY).statistics.rows == 400
 
 
 def test_a_second_file_is_looked_at_too(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_damaged_page_is_a_matter_of_shape(tmp_path: Path) -> None:
     path.write_bytes(content)
     check_shape(source(path))  # footers alone
     with pytest.raises(ShapeMismatch) as caught:
-        read_statistics(source(path), SCHEMA, key=KEY)
+        read_statistics(source(path), STATISTIC, key=KEY)
     assert str(caught.value) == (
         "cannot read table t.parquet: the content of a file is damaged. Write the table again."
     )

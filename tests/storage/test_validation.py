@@ -15,7 +15,7 @@ from storage.profile import ColumnCounts, GroupProfile, Profile
 from storage.source import ColumnRule, TableSource
 from storage.tables import read_statistics
 from storage.validation import Expectation, expectations_of, validate
-from tests.storage.small_tables import KEY, SCHEMA, ordinary_rows, source, write
+from tests.storage.small_tables import KEY, STATISTIC, ordinary_rows, source, write
 
 TABLE = TableSource(
     path="t.parquet",
@@ -89,7 +89,7 @@ def test_a_failure_inside_the_library_says_only_that(monkeypatch: pytest.MonkeyP
 def test_the_record_holds_names_and_answers_only(tmp_path: Path) -> None:
     rows = [row | {"person": "zebra-4711", "region": "zebra-4711"} for row in ordinary_rows(30, people=9, seed=21)]
     table = source(write(tmp_path / "t.parquet", rows, 10))
-    result = validate(read_statistics(table, SCHEMA, key=KEY).profile, table)
+    result = validate(read_statistics(table, STATISTIC, key=KEY).profile, table)
     record = json.loads(json.dumps(result.to_record()))
     assert record["success"] is False
     assert "4711" not in json.dumps(record)

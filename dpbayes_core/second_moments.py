@@ -1,0 +1,114 @@
+"""Second moments of a regression as what a pass adds up: integers per row, exact sums per block."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.fixed_point import UNIT, quantise
+from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.statistic import Columns, EncodedTable, Words
+from dpbayes_core.statistics import BLOCK_ROWS, ExactStatistics
+
+Integers = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class SecondMoments:
+    """The released second moments of one regression; a factor stays one code a row and is never expanded."""
+
+    schema: RegressionSchema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Covariates in their declared order, the response last; `encode` keeps it."""
+        return tuple(column.name for column in (*self.schema.covariates, self.schema.response))
+
+    @property
+    def needs_people(self) -> bool:
+        """No: every row weighs the same."""
+        return False
+
+    def encode(self, columns: Columns) -> EncodedTable:
+        """Per column a number in [-UNIT, UNIT], -UNIT or UNIT for two levels, or the code of a level."""
+        return EncodedTable(encoded_integers(self.schema, columns))
+
+    def sum(self, encoded: EncodedTable, people: Words | None = None) -> ExactStatistics:
+        """Exact sums over these rows, block by block."""
+        total = self.empty()
+        for start in range(0, len(encoded.integers), BLOCK_ROWS):
+            total += self._block(encoded.integers[start : start + BLOCK_ROWS])
+        return total
+
+    def empty(self) -> ExactStatistics:
+        """The sums over no rows."""
+        return ExactStatistics.empty(self.schema)
+
+    def _block(self, integers: Integers) -> ExactStatistics:
+        moments = np.zeros((self.schema.m + 1, self.schema.m + 1), np.int64)
+        layout = self._layout
+        block = np.empty((len(integers), 1 + len(layout.numbers)), order="F")
+        block[:, 0] = UNIT
+        for place, (column, _) in enumerate(layout.numbers, start=1):
+            block[:, place] = integers[:, column]
+        at = np.array([0, *(variable for _, variable in layout.numbers)])
+        moments[np.ix_(at, at)] = block.T @ block  # exact: integers below 2**53
+        for column, variables in layout.factors:
+            codes = integers[:, column]
+            for code, variable in enumerate(variables, start=1):
+                moments[variable, at] = moments[at, variable] = UNIT * block[codes == code].sum(axis=0)
+        for first, (column, variables) in enumerate(layout.factors):
+            for other, others in layout.factors[first + 1 :]:
+                pairs = integers[:, column].astype(np.int64) * (len(others) + 1) + integers[:, other]
+                counts = np.bincount(pairs, minlength=(len(variables) + 1) * (len(others) + 1))
+                table = counts.reshape(len(variables) + 1, -1)[1:, 1:] * UNIT**2
+                moments[np.ix_(variables, others)] = table
+                moments[np.ix_(others, variables)] = table.T
+        places = np.array(self.schema.entries)
+        return ExactStatistics(len(integers), tuple(moments[places[:, 0], places[:, 1]].tolist()))
+
+    @cached_property
+    def _layout(self) -> "ColumnLayout":
+        return ColumnLayout.of(self.schema)
+
+
+@dataclass(frozen=True)
+class ColumnLayout:
+    """Which column of the integers holds which variables of the schema."""
+
+    numbers: tuple[tuple[int, int], ...]  # (column, variable); variable 0 is the constant
+    factors: tuple[tuple[int, tuple[int, ...]], ...]  # (column, variables of its levels but the reference)
+
+    @classmethod
+    def of(cls, schema: RegressionSchema) -> "ColumnLayout":
+        """Columns of three levels or more are factors, all others are numbers."""
+        numbers: list[tuple[int, int]] = []
+        factors: list[tuple[int, tuple[int, ...]]] = []
+        variable = 1
+        for place, column in enumerate((*schema.covariates, schema.response)):
+            count = len(column.variables())
+            if isinstance(column, Continuous) or len(column.levels) == 2:
+                numbers.append((place, variable))
+            else:
+                factors.append((place, tuple(range(variable, variable + count))))
+            variable += count
+        return cls(tuple(numbers), tuple(factors))
+
+
+def encoded_integers(schema: RegressionSchema, columns: Columns) -> Integers:
+    """One integer per row and column, (rows, columns)."""
+    needed: dict[str, NDArray[Any]] = {c.name: columns[c.name] for c in (*schema.covariates, schema.response)}
+    if len({len(values) for values in needed.values()}) > 1:
+        raise ValueError("cannot encode rows: the columns differ in length. Give one value of each column per row.")
+    integers = np.empty((len(needed[schema.response.name]), len(needed)), np.int32, order="F")
+    for place, column in enumerate((*schema.covariates, schema.response)):
+        values = needed[column.name]
+        if isinstance(column, Continuous):
+            integers[:, place] = quantise(values, column.bounds)
+        elif len(column.levels) == 2:
+            integers[:, place] = np.where(values == 1, UNIT, -UNIT)
+        else:
+            integers[:, place] = np.where((values > 0) & (values < len(column.levels)), values, 0)
+    return integers
