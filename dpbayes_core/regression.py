@@ -6,6 +6,7 @@ from dpbayes_core.mechanisms import Mechanism
 from dpbayes_core.noise import NoiseSource
 from dpbayes_core.release import Release
 from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.statistics import ExactStatistics, on_grid
 
 
@@ -16,6 +17,10 @@ class RegressionDesign:
     schema: RegressionSchema
     mechanism: Mechanism
     neighbours: str = "replace-one"
+
+    def statistic(self) -> SecondMoments:
+        """Sums of products of the encoded columns."""
+        return SecondMoments(self.schema)
 
     def release(self, noise: NoiseSource, exact: ExactStatistics) -> Release:
         """The exact sums on the mechanism's grid, with its noise."""

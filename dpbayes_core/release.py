@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,7 @@ class Release:
         whole = len(self.values) == len(self.schema.entries) and self.neighbours == due.neighbours
         return whole and self.mechanism.protects(due)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """sha256 of the noisy payload alone: entries, values and the public number of rows."""
         return hashlib.sha256(canonical_json(self.payload())).hexdigest()

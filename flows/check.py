@@ -6,7 +6,6 @@ from typing import Any
 from dpbayes_core.errors import StudyInvalid
 from flows.documents import ledger_document
 from storage.books import Books
-from storage.pricing import mechanism_for
 from storage.study.load import load_study
 from storage.study.periods import Period
 from storage.study.study import Study
@@ -45,11 +44,11 @@ def _check_source(study: Study, period: str | None) -> str:
 
 def _release(study: Study, name: str) -> dict[str, Any]:
     spec = study.releases[name]
-    mechanism = mechanism_for(study, name)
-    price = f"epsilon {spec.epsilon}" if spec.epsilon is not None else f"rho {spec.rho}"
+    mechanism = study.design(name).mechanism
+    price = ", ".join(f"{measure} {loss}" for measure, loss in spec.losses().items())
     return {
         "release": name,
-        "formula": f"{spec.response} ~ {' + '.join(spec.covariates)}",
+        "formula": spec.formula,
         "mechanism": mechanism.name,
         "price": price,
         "entries": len(mechanism.scales),

@@ -18,7 +18,6 @@ from storage.ledger.caps import Debit, Scope, Tally, debits
 from storage.ledger.refusal import Quote, delta_of, largest_fitting, quotes
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.position import Position
-from storage.pricing import mechanism_for
 from storage.study.periods import Period
 from storage.study.schedule import coming
 from storage.study.study import Study
@@ -61,7 +60,7 @@ class Plan:
 
 def plan(study: Study, position: Position, period: Period) -> Plan:
     """What the releases of a period would cost and leave, and which coming period the budget refuses."""
-    mechanisms = {name: mechanism_for(study, name) for name in study.releases}
+    mechanisms = {name: study.design(name).mechanism for name in study.releases}
     costs = {name: mechanism.cost() for name, mechanism in mechanisms.items()}
     outlook = _Outlook.of(study, position, period)
     ahead, planned = outlook.ahead(), list[PlannedRelease]()

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from dpbayes_core.schema import INTERCEPT, SIGMA
-from storage.study.compile import regression_schema, uses_delta
 from storage.study.flaw import Flaw, Place, nearest, shown
 from storage.study.models import StudyFile
 from storage.study.work import ReleaseSpec
@@ -14,11 +12,9 @@ def flaws(file: StudyFile) -> Iterator[Flaw]:
     yield from _table(file)
     yield from _caps(file)
     for name, release in file.releases.items():
-        columns = [*_response(file, name, release), *_covariates(file, name, release)]
-        yield from columns
-        yield from _privacy_loss(file, name, release)
-        if not columns:
-            yield from _schema(file, name, release)
+        place = ("releases", name)
+        yield from release.flaws(file, place)
+        yield from _privacy_loss(file, place, release)
     yield from _analyses(file)
 
 
@@ -40,48 +36,14 @@ def _caps(file: StudyFile) -> Iterator[Flaw]:
             yield Flaw(place, "a cap of epsilon needs a delta", "Write delta: 1e-6, say, under privacy")
 
 
-def _response(file: StudyFile, name: str, release: ReleaseSpec) -> Iterator[Flaw]:
-    place = ("releases", name, "response")
-    if release.response not in file.columns:
-        yield _undeclared(file, place, release.response)
-    elif file.columns[release.response].bounds is None:
-        what = f"{shown(release.response)} has levels, and a response must be bounded"
-        yield Flaw(place, what, "Choose a column that has bounds")
-    if release.response in release.covariates:
-        yield Flaw(place, f"{shown(release.response)} is among the covariates too", "Take it out of one of them")
-
-
-def _covariates(file: StudyFile, name: str, release: ReleaseSpec) -> Iterator[Flaw]:
-    for index, covariate in enumerate(release.covariates):
-        place = ("releases", name, "covariates", index)
-        if covariate not in file.columns:
-            yield _undeclared(file, place, covariate)
-        elif covariate in (INTERCEPT, SIGMA):
-            what = f"{covariate} is the name of another number in the results"
-            yield Flaw(place, what, "Rename the column in the table")
-
-
-def _undeclared(file: StudyFile, place: Place, column: str) -> Flaw:
-    what = f"column {shown(column)} is not declared"
-    return Flaw(place, what, nearest(column, file.columns, "Declare it under columns, which has"))
-
-
-def _privacy_loss(file: StudyFile, name: str, release: ReleaseSpec) -> Iterator[Flaw]:
-    if uses_delta(release) and file.privacy.delta is None:
+def _privacy_loss(file: StudyFile, place: Place, release: ReleaseSpec) -> Iterator[Flaw]:
+    if release.needs_delta and file.privacy.delta is None:
         what = "gaussian noise of an epsilon needs a delta"
-        yield Flaw(("releases", name, "mechanism"), what, "Write delta: 1e-6, say, under privacy, or use laplace")
+        yield Flaw((*place, "mechanism"), what, "Write delta: 1e-6, say, under privacy, or use laplace")
     for cap in file.privacy.caps:
-        if cap.measure == "pure-epsilon" and release.mechanism == "gaussian":
+        if cap.measure == "pure-epsilon" and not release.has_pure_epsilon:
             what = f"gaussian noise has no pure epsilon, and the {shown(cap.name)} cap counts in it"
-            yield Flaw(("releases", name, "mechanism"), what, "Use laplace, or state the cap in epsilon or rho")
-
-
-def _schema(file: StudyFile, name: str, release: ReleaseSpec) -> Iterator[Flaw]:
-    try:
-        regression_schema(file, release)
-    except ValueError:
-        what = "these columns give two coefficients one name"
-        yield Flaw(("releases", name, "covariates"), what, "Rename a column or a level")
+            yield Flaw((*place, "mechanism"), what, "Use laplace, or state the cap in epsilon or rho")
 
 
 def _analyses(file: StudyFile) -> Iterator[Flaw]:

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
-from storage.ledger.request import AccountSpec, decimal_text
+from storage.ledger.request import AccountSpec
 from storage.source import ColumnRule, Query
 from storage.study.dates import DateBounds
 from storage.study.models import StudyFile
@@ -12,17 +11,9 @@ from storage.study.table import ColumnSpec, SourceSpec
 from storage.study.work import ReleaseSpec
 
 
-def regression_schema(file: StudyFile, release: ReleaseSpec) -> RegressionSchema:
-    """The regression that a release describes, in the terms of its statistics."""
-    response = file.columns[release.response].bounds
-    assert response is not None
-    covariates = tuple(_covariate(name, file.columns[name]) for name in release.covariates)
-    return RegressionSchema(Continuous(release.response, response), covariates)
-
-
 def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:
     """What a pass must know of the columns that a release uses, defaults filled in."""
-    return tuple(_rule(name, file.columns[name]) for name in (*release.covariates, release.response))
+    return tuple(_rule(name, file.columns[name]) for name in dict.fromkeys(release.uses))
 
 
 def account(file: StudyFile) -> AccountSpec:
@@ -48,28 +39,13 @@ def place(file: StudyFile, folder: Path, period: str) -> tuple[str | tuple[str, 
     return paths[0] if len(paths) == 1 else paths, None
 
 
-def uses_delta(release: ReleaseSpec) -> bool:
-    """Whether the noise is calibrated with the study's delta."""
-    return release.mechanism == "gaussian" and release.epsilon is not None
-
-
 def definition(file: StudyFile, release: ReleaseSpec) -> dict[str, Any]:
     """Every public fact that decides what is released, and nothing else: the request's hash covers this."""
-    mechanism: dict[str, Any] = {"name": release.mechanism}
-    for name, loss in (("epsilon", release.epsilon), ("rho", release.rho)):
-        if loss is not None:
-            mechanism[name] = decimal_text(loss)
-    if uses_delta(release) and file.privacy.delta is not None:
-        mechanism["delta"] = decimal_text(file.privacy.delta)
     return {
+        **release.definition(file),
         "columns": {rule.name: _rule_record(rule) for rule in column_rules(file, release)},
-        "covariates": list(release.covariates),
-        "intercept": release.intercept,
-        "kind": release.kind,
-        "mechanism": mechanism,
         "neighbours": file.privacy.neighbours,
         "population": file.population,
-        "response": release.response,
         "source": {
             "max_rows_per_unit": file.source.max_rows_per_unit,
             **_place(file.source),
@@ -87,13 +63,6 @@ def _place(source: SourceSpec) -> dict[str, Any]:
 def _beside(url: str, folder: Path) -> str:
     scheme, _, path = url.partition(":///")
     return f"sqlite:///{folder / path}" if scheme == "sqlite" else url
-
-
-def _covariate(name: str, column: ColumnSpec) -> Covariate:
-    if column.bounds is not None:
-        return Continuous(name, column.bounds)
-    assert column.levels is not None
-    return Factor(name, column.levels)
 
 
 def _rule(name: str, column: ColumnSpec) -> ColumnRule:

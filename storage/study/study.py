@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.schema import RegressionSchema
 from storage.ledger.request import AccountSpec, Request
 from storage.source import TableSource
 from storage.study import compile as compiled
@@ -15,6 +15,9 @@ from storage.study.periods import Period
 from storage.study.privacy import PrivacySpec
 from storage.study.table import ColumnSpec, PeriodSpec, SourceSpec
 from storage.study.work import AnalysisSpec, ReleaseSpec, ScheduleSpec
+
+if TYPE_CHECKING:
+    from dpbayes_core.design import Design
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +93,9 @@ class Study:
         """The periods of `A..B`, or the one named, in the study's grain."""
         return Period.range(text, self.period.grain)
 
-    def schema(self, release: str) -> RegressionSchema:
-        """The regression that a release describes."""
-        return compiled.regression_schema(self.file, self.release(release))
+    def design(self, release: str) -> "Design":
+        """What a release will be."""
+        return self.release(release).design(self.file)
 
     def account(self) -> AccountSpec:
         """The account that every release of this study is charged to."""

@@ -41,7 +41,6 @@ _OTHER_SAMPLERS = _is(
 UNAVAILABLE = (
     Unavailable("source.holder", _GIVEN, "a table of several holders", "Release the table as one"),
     Unavailable("source.max_rows_per_unit", _MANY, "more than one row per person", "Write 1 or leave it out"),
-    Unavailable("privacy.neighbours", _is("add-remove"), "neighbours: add-remove", "Write replace-one"),
     Unavailable("releases.*.kind", _OTHER_KINDS, "this kind of release", "Write regression"),
     Unavailable("releases.*.mechanism", _is("auto"), "mechanism: auto", "Write gaussian or laplace"),
     Unavailable("releases.*.moments", _GIVEN, "releasing higher moments", "Delete moments"),

@@ -1,15 +1,15 @@
 """Sections of the study file about what is done: releases, analyses with their priors, the schedule."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from storage.study.cron import cron_flaw
-from storage.study.fields import Covariates, Loss, Section, Spread, Text, exactly_one, refusal
+from storage.study.fields import Section, Spread, Text, refusal
 from storage.study.flaw import shown
+from storage.study.kinds.regression import RegressionSpec
 
-Kind = Literal["regression", "posterior-probability", "posterior-quantile", "bayes-net", "posterior-draw", "map"]
 SamplerName = Literal["auto", "collapsed", "naive"]  # the registry in dpbayes_core.samplers needs numba: kept apart
 
 
@@ -27,42 +27,7 @@ def _cron(expression: str) -> str:
     return expression
 
 
-class ReleaseSpec(Section):
-    """Noisy statistics to release once per period; each is charged to every cap."""
-
-    kind: Kind = Field(description="What is released.", examples=["regression"])
-    response: Text = Field(description="Bounded column to explain.", examples=["log_wage"])
-    covariates: Covariates = Field(
-        description="Columns that explain it, in the order of the coefficients.", examples=["[age, female, region]"]
-    )
-    mechanism: Literal["gaussian", "laplace", "auto"] = Field(
-        description="Law of the privacy noise: gaussian, laplace, or auto.", examples=["gaussian"]
-    )
-    epsilon: Loss | None = Field(
-        default=None,
-        description="Privacy loss; for gaussian, the release that a cap of this epsilon would just admit.",
-        examples=["0.5"],
-    )
-    rho: Loss | None = Field(
-        default=None, description="Privacy loss of a gaussian release, in place of epsilon.", examples=["0.01"]
-    )
-    moments: Literal["fourth"] | None = Field(
-        default=None, description="Release fourth moments too.", examples=["fourth"]
-    )
-    norm: dict[str, Any] | None = Field(
-        default=None, description="Ball bounds in place of a box.", examples=["{covariates: 2, response: 1}"]
-    )
-    split: dict[str, Any] | None = Field(
-        default=None, description="Shares of the loss among the statistics.", examples=["{second: 0.8, fourth: 0.2}"]
-    )
-    intercept: bool = Field(default=True, description="Whether the regression has an intercept.", examples=["true"])
-
-    @model_validator(mode="after")
-    def _one_loss(self) -> Self:
-        exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
-        if self.rho is not None and self.mechanism == "laplace":
-            raise refusal("laplace noise is stated by its epsilon", "Write epsilon in place of rho", "rho")
-        return self
+ReleaseSpec = RegressionSpec
 
 
 class InterceptPrior(Section):

@@ -9,7 +9,6 @@ import pytest
 
 from storage.books import Books
 from storage.ledger.refusal import PeriodClosed
-from storage.pricing import mechanism_for
 from storage.study.load import load_study
 from tests.support.charged import charge
 from tests.support.desk import PERIOD, Desk
@@ -53,7 +52,7 @@ def test_a_raise_is_needed_to_pass_a_cap_and_enough(desk: Desk) -> None:
     desk.edit_study("epsilon: 1\n", "epsilon: 2.5\n")
     study = load_study(desk.study)
     with Books.open(desk.study) as books, pytest.raises(Exception, match="per-period cap of staff"):
-        books.ledger.check(study.request("pay-regression", PERIOD), mechanism_for(study, "pay-regression"))
+        books.ledger.check(study.request("pay-regression", PERIOD), study.design("pay-regression").mechanism)
     desk.document("ledger", "raise", desk.study, "per-period", "2.5", "--reason", "council decision 8")
     assert charge(desk.study).kind == "charge"
     assert desk.document("audit", desk.study, exit_code=5)["checks"]  # no crate was made: nothing else is wrong

@@ -19,7 +19,6 @@ from storage.ledger.ledger import Ledger
 from storage.plan import Plan, plan
 from storage.plan_document import plan_document
 from storage.position import Position
-from storage.pricing import design_for
 from storage.study.load import load_study
 from storage.study.study import Study
 from tests.storage.ledger_cases import STAMP
@@ -119,7 +118,7 @@ class Bureau:
     def charge(self, ledger: Ledger, name: str, period: str) -> bool:
         """Whether the ledger took the charge; no table is needed, for the exact statistics are all 0."""
         study = self.study
-        design = design_for(study, name)
+        design = study.design(name)
         asked, zeros = study.request(name, period), sums_of(np.zeros(len(design.schema.entries)), 2000)
         try:
             ledger.commit(asked, design, zeros, OpenDPNoise(), stamp=STAMP)

@@ -17,7 +17,6 @@ from storage.ledger.ledger import Ledger
 from storage.plan import period_to_plan
 from storage.plan_document import runs
 from storage.position import Position
-from storage.pricing import mechanism_for
 from tests.storage.ledger_cases import STAMP
 from tests.storage.plan_cases import Bureau, regression
 
@@ -281,7 +280,7 @@ def test_a_year_that_fits_says_so(tmp_path: Path) -> None:
 def test_the_noise_is_that_of_the_mechanism_and_the_analytic_figure_stands_beside_it(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, LIFETIME, regression("epsilon: 0.5"), regression("epsilon: 0.3", "laplace"))
     gaussian, laplace = bureau.document()["releases"]
-    made = mechanism_for(bureau.study, "r1")
+    made = bureau.study.design("r1").mechanism
     assert gaussian["entries"] == laplace["entries"] == len(made.scales)
     assert gaussian["scale"] == made.scale
     exact = analytic_gaussian_epsilon(made.sensitivity, made.scale, 1e-6)
@@ -299,7 +298,7 @@ def test_entries_of_different_noise_list_their_scales(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, *flat("gaussian under one cap")).edited("privacy:", f"{declared}privacy:")
     bureau = bureau.edited("[age]", f"[{', '.join(names)}]")
     scale = bureau.document()["releases"][0]["scale"]
-    assert scale == mechanism_for(bureau.study, "r1").scales.tolist()
+    assert scale == bureau.study.design("r1").mechanism.scales.tolist()
     assert len(set(scale)) == 2
 
 

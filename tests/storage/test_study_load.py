@@ -154,7 +154,7 @@ def test_whatever_is_done_to_a_study_it_is_read_or_refused_in_one_line(
 def test_a_release_or_an_analysis_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> None:
     study = load_study(WAGES)
     with pytest.raises(StudyInvalid, match=r"cannot find release wage: study wages has none\. .*wage-regression"):
-        study.schema("wage")
+        study.design("wage")
     with pytest.raises(StudyInvalid, match=r"cannot find analysis wage-posterio: .*Did you mean wage-posterior"):
         study.analysis("wage-posterio")
 

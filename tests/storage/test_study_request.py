@@ -202,7 +202,7 @@ def test_a_full_path_stays_where_it_is(read: Callable[..., Study], tmp_path: Pat
 
 
 def test_the_schema_names_the_coefficients_in_the_study_s_order(read: Callable[..., Study]) -> None:
-    schema = read().schema("wage")
+    schema = read().design("wage").schema
     assert schema.coefficients == ("(intercept)", "age", "region[south]", "region[east]", "female[yes]")
     assert schema.response.bounds == Bounds(0, 5)
 

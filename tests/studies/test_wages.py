@@ -29,7 +29,7 @@ def design(month: dict[str, np.ndarray]) -> tuple[list[str], np.ndarray]:
 
 
 def test_the_truth_names_every_coefficient_of_the_study() -> None:
-    assert tuple(wages.TRUTH) == (*load_study(STUDY).schema("wage-regression").coefficients, "sigma")
+    assert tuple(wages.TRUTH) == (*load_study(STUDY).design("wage-regression").schema.coefficients, "sigma")
 
 
 def test_files_stand_where_the_study_looks_for_them(tmp_path: Path) -> None:

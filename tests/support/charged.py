@@ -9,7 +9,6 @@ import numpy as np
 from dpbayes_core.noise import OpenDPNoise
 from storage.books import Books
 from storage.ledger.entries import Entry
-from storage.pricing import design_for
 from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
@@ -21,7 +20,7 @@ def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str =
     """One release of the study's first release, charged and anchored."""
     declared = load_study(study)
     name = next(iter(declared.releases))
-    design = design_for(declared, name)
+    design = declared.design(name)
     with Books.open(study) as books:
         entry = books.ledger.commit(
             declared.request(name, period, revision, "the source was wrong" if revision > 1 else None),

@@ -1,0 +1,67 @@
+"""What a release of any kind says of itself in the study file, and what the other rooms ask of it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from storage.ledger.request import decimal_text
+from storage.study.fields import Loss, Section
+from storage.study.flaw import Flaw, Place, nearest, shown
+
+if TYPE_CHECKING:
+    from dpbayes_core.design import Design
+    from storage.study.models import StudyFile
+
+EPSILON = "Privacy loss of the whole release, pure."
+
+
+class ReleaseSection(Section, ABC):
+    """Noisy statistics to release once per period; each is charged to every cap."""
+
+    epsilon: Loss | None = Field(default=None, description=EPSILON, examples=["0.5"])
+
+    @property
+    @abstractmethod
+    def uses(self) -> tuple[str, ...]:
+        """The columns it needs, in the order of its parameters."""
+
+    @property
+    @abstractmethod
+    def formula(self) -> str:
+        """What it is, on one line for people."""
+
+    @property
+    def has_pure_epsilon(self) -> bool:
+        """Whether a cap that counts in pure epsilon takes it."""
+        return True
+
+    @property
+    def needs_delta(self) -> bool:
+        """Whether its noise is calibrated with the study's delta."""
+        return False
+
+    @abstractmethod
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """What is wrong with it in its study; `place` is where it stands."""
+
+    @abstractmethod
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The public facts that only this kind has; with `kind` and `mechanism` among them."""
+
+    @abstractmethod
+    def design(self, file: "StudyFile") -> "Design":
+        """What it will be."""
+
+    def losses(self) -> dict[str, str]:
+        """The stated privacy loss, as the ledger hashes it."""
+        return {} if self.epsilon is None else {"epsilon": decimal_text(self.epsilon)}
+
+
+def undeclared(file: "StudyFile", place: Place, names: Iterable[str]) -> Iterator[Flaw]:
+    """Columns that the study does not declare."""
+    for name in names:
+        if name not in file.columns:
+            remedy = nearest(name, file.columns, "Declare it under columns, which has")
+            yield Flaw(place, f"column {shown(name)} is not declared", remedy)

@@ -1,0 +1,160 @@
+"""A regression: noisy second moments of bounded columns."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor, RegressionSchema
+from storage.ledger.request import decimal_text
+from storage.study.fields import Covariates, Loss, Text, exactly_one, refusal
+from storage.study.flaw import Flaw, Place, shown
+from storage.study.kinds.base import ReleaseSection, undeclared
+
+if TYPE_CHECKING:
+    from dpbayes_core.mechanisms import Mechanism
+    from dpbayes_core.regression import RegressionDesign
+    from storage.study.models import StudyFile
+
+
+class RegressionSpec(ReleaseSection):
+    """Noisy second moments for a linear regression, released once per period and charged to every cap."""
+
+    kind: Literal["regression"] = Field(description="What is released.", examples=["regression"])
+    response: Text = Field(description="Bounded column to explain.", examples=["log_wage"])
+    covariates: Covariates = Field(
+        description="Columns that explain it, in the order of the coefficients.", examples=["[age, female, region]"]
+    )
+    mechanism: Literal["gaussian", "laplace", "auto"] = Field(
+        description="Law of the privacy noise: gaussian, laplace, or auto.", examples=["gaussian"]
+    )
+    epsilon: Loss | None = Field(
+        default=None,
+        description="Privacy loss; for gaussian, the release that a cap of this epsilon would just admit.",
+        examples=["0.5"],
+    )
+    rho: Loss | None = Field(
+        default=None, description="Privacy loss of a gaussian release, in place of epsilon.", examples=["0.01"]
+    )
+    moments: Literal["fourth"] | None = Field(
+        default=None, description="Release fourth moments too.", examples=["fourth"]
+    )
+    norm: dict[str, Any] | None = Field(
+        default=None, description="Ball bounds in place of a box.", examples=["{covariates: 2, response: 1}"]
+    )
+    split: dict[str, Any] | None = Field(
+        default=None, description="Shares of the loss among the statistics.", examples=["{second: 0.8, fourth: 0.2}"]
+    )
+    intercept: bool = Field(default=True, description="Whether the regression has an intercept.", examples=["true"])
+
+    @model_validator(mode="after")
+    def _one_loss(self) -> Self:
+        exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
+        if self.rho is not None and self.mechanism == "laplace":
+            raise refusal("laplace noise is stated by its epsilon", "Write epsilon in place of rho", "rho")
+        return self
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Covariates in their order, then the response."""
+        return (*self.covariates, self.response)
+
+    @property
+    def formula(self) -> str:
+        """The regression on one line."""
+        return f"{self.response} ~ {' + '.join(self.covariates)}"
+
+    @property
+    def has_pure_epsilon(self) -> bool:
+        """Laplace noise has."""
+        return self.mechanism != "gaussian"
+
+    @property
+    def needs_delta(self) -> bool:
+        """Gaussian noise of an epsilon does."""
+        return self.mechanism == "gaussian" and self.epsilon is not None
+
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """Columns that cannot be what they are asked to be."""
+        found = [*self._response(file, (*place, "response")), *self._covariates(file, (*place, "covariates"))]
+        yield from found
+        if file.privacy.neighbours != "replace-one":
+            what = "a regression's number of rows is public under replace-one neighbours only"
+            yield Flaw((*place, "kind"), what, "Write neighbours: replace-one under privacy")
+        if not found:
+            yield from self._schema(file, (*place, "covariates"))
+
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The regression and its noise."""
+        mechanism: dict[str, Any] = {"name": self.mechanism, **self.losses()}
+        if self.needs_delta and file.privacy.delta is not None:
+            mechanism["delta"] = decimal_text(file.privacy.delta)
+        return {
+            "covariates": list(self.covariates),
+            "intercept": self.intercept,
+            "kind": self.kind,
+            "mechanism": mechanism,
+            "response": self.response,
+        }
+
+    def losses(self) -> dict[str, str]:
+        """Epsilon, or rho."""
+        return super().losses() | ({} if self.rho is None else {"rho": decimal_text(self.rho)})
+
+    def regression(self, file: "StudyFile") -> RegressionSchema:
+        """The regression in the terms of its statistics."""
+        response = file.columns[self.response].bounds
+        assert response is not None
+        return RegressionSchema(
+            Continuous(self.response, response), tuple(_covariate(file, name) for name in self.covariates)
+        )
+
+    def design(self, file: "StudyFile") -> "RegressionDesign":
+        """Second moments with this noise."""
+        from dpbayes_core.regression import RegressionDesign
+
+        schema = self.regression(file)
+        return RegressionDesign(schema=schema, mechanism=self._noise(file, schema))
+
+    def _noise(self, file: "StudyFile", schema: RegressionSchema) -> "Mechanism":
+        from dpbayes_core.mechanisms import gaussian_for, laplace_for
+        from dpbayes_core.sensitivity import regression_sensitivity
+        from dpbayes_core.statistics import grid_for
+
+        sensitivity, grid = regression_sensitivity(schema), grid_for(file.source.rows)
+        if self.mechanism == "laplace":
+            assert self.epsilon is not None
+            return laplace_for(sensitivity, epsilon=self.epsilon, grid=grid, entries=len(sensitivity.weights))
+        if self.rho is not None:
+            return gaussian_for(sensitivity, grid=grid, rho=self.rho)
+        return gaussian_for(sensitivity, grid=grid, epsilon=self.epsilon, delta=file.privacy.delta)
+
+    def _response(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        yield from undeclared(file, place, [self.response])
+        if self.response in file.columns and file.columns[self.response].bounds is None:
+            what = f"{shown(self.response)} has no bounds, and a response must be bounded"
+            yield Flaw(place, what, "Choose a column that has bounds")
+        if self.response in self.covariates:
+            yield Flaw(place, f"{shown(self.response)} is among the covariates too", "Take it out of one of them")
+
+    def _covariates(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        for index, covariate in enumerate(self.covariates):
+            yield from undeclared(file, (*place, index), [covariate])
+            if covariate in (INTERCEPT, SIGMA):
+                what = f"{covariate} is the name of another number in the results"
+                yield Flaw((*place, index), what, "Rename the column in the table")
+
+    def _schema(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        try:
+            self.regression(file)
+        except ValueError:
+            what = "these columns give two coefficients one name"
+            yield Flaw(place, what, "Rename a column or a level")
+
+
+def _covariate(file: "StudyFile", name: str) -> Covariate:
+    column = file.columns[name]
+    if column.bounds is not None:
+        return Continuous(name, column.bounds)
+    assert column.levels is not None
+    return Factor(name, column.levels)
