@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from dpbayes_core.accounting import UNITS, epsilon_of, from_units
@@ -102,7 +103,13 @@ def account_key(population: str) -> str:
 def opened(page: Page, population: str) -> AccountSpec | None:
     """The account as it was opened."""
     entry = page.find(account_key(population))
-    return None if entry is None else AccountSpec.from_record(entry.payload["spec"])
+    return None if entry is None else spec_of(entry)
+
+
+@lru_cache(maxsize=256)  # every charge asks; an entry never changes
+def spec_of(entry: Entry) -> AccountSpec:
+    """The account as an entry opened it."""
+    return AccountSpec.from_record(entry.payload["spec"])
 
 
 def raised_limits(page: Page, spec: AccountSpec) -> dict[str, Decimal]:
@@ -179,7 +186,7 @@ def _refuse_other_programme(page: Page, stated: AccountSpec) -> None:
     others = page.of_kind("account", programme=str(stated.programme))
     if not others:
         return
-    first = AccountSpec.from_record(others[0].payload["spec"])
+    first = spec_of(others[0])
     name, caps = f"programme {stated.programme}", (_programme_cap(first), _programme_cap(standing(page, first)))
     if _programme_cap(stated) not in caps:
         raise StudyInvalid(
@@ -204,7 +211,7 @@ def total_of(page: Page, scope: Scope) -> Tally:
 
 def state_of(page: Page, entry: Entry) -> AccountState:
     """The account that an entry opened, as it stands."""
-    spec = standing(page, AccountSpec.from_record(entry.payload["spec"]))
+    spec = standing(page, spec_of(entry))
     periods = page.charged_periods(spec.population)
     caps: list[CapState] = []
     for cap in spec.caps:

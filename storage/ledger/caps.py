@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from dpbayes_core.accounting import Cost, cap_rho_units, limit_units
@@ -109,7 +109,7 @@ class Debit:
     membership: Membership = "undeclared"
     source: "Debit | None" = None  # the scope by whose growth this one grows, where it does not count charges itself
 
-    @property
+    @cached_property
     def after(self) -> Tally:
         """The scope once the charge is made."""
         return self.after_of(self.cost)
@@ -120,7 +120,7 @@ class Debit:
             return self.before.plus(self.source.after_of(cost).most.since(self.source.before.most))
         return self.before.plus(cost, holder=self.holder, membership=self.membership)
 
-    @property
+    @cached_property
     def fits(self) -> bool:
         """Whether the cap admits the charge."""
         return self.cap is None or admits(self.cap, self.after)

@@ -26,6 +26,7 @@ def matching(known: Entry, request: Request) -> Entry:
     return known
 
 
+@lru_cache(maxsize=256)
 def closing_key(population: str, period: str) -> str:
     """The key of the entry that closes a period."""
     return act_key("close", population, period)
@@ -87,6 +88,7 @@ def counting(membership: Membership, holder: str | None) -> dict[str, str]:
     return {"counting": COUNTING[membership]} if holder is not None or membership != "undeclared" else {}
 
 
+@lru_cache(maxsize=64)
 def readable_cost(cost: Cost) -> dict[str, Any]:
     """A cost in exact units, and for people."""
     readable = {"epsilon": None if cost.epsilon is None else up(cost.epsilon), "rho": up(cost.rho)}

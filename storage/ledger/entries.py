@@ -52,6 +52,9 @@ class Entry:
         object.__setattr__(entry, "hash", entry.computed_hash)  # before anyone has seen it without
         return entry
 
+    def __hash__(self) -> int:
+        return hash(self.hash)  # what is worked out from an entry is kept by it
+
     @cached_property
     def text(self) -> str:
         """The payload as canonical JSON."""

@@ -8,6 +8,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 
 from dpbayes_core.errors import DpbayesError, StudyInvalid
+from storage.ledger import wire
 from storage.ledger.entries import BEFORE_GENESIS
 
 LOCK = 0x6470_6261_7965_73  # "dpbayes": one per database
@@ -106,4 +107,4 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
 def _begin(connection: Connection) -> None:
     begin: str | None = connection.get_execution_options().get("begin")
     if begin is not None:
-        connection.exec_driver_sql(begin)  # with the lock in one round trip; the driver would begin in another
+        wire.at_once(connection, begin)  # with the lock in one round trip; the driver would begin in another

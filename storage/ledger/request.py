@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import MAX_PREC, Context, Decimal
+from functools import cached_property
 from typing import Any, Literal
 
 from dpbayes_core.canonical import canonical_json, digest
@@ -143,17 +144,17 @@ class Request:
         """How people call this release."""
         return f"{self.release} of {self.period}" + ("" if self.holder is None else f" at {self.holder}")
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The unique name of this release; asking again under it answers the same bytes."""
         return self._key(self.revision)
 
-    @property
+    @cached_property
     def supersedes(self) -> str | None:
         """The key of the revision before this one."""
         return self._key(self.revision - 1) if self.revision > 1 else None
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """sha256 over the definition: the same key with another hash is refused."""
         return digest(self.definition)

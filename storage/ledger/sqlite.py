@@ -8,6 +8,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from dpbayes_core.errors import LedgerMissing, StudyInvalid
+from storage.ledger import wire
 from storage.ledger.entries import BEFORE_GENESIS
 
 PATIENCE = 60.0  # seconds to wait for another writer
@@ -71,4 +72,4 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
     if not options.get("bare"):
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")
+        wire.at_once(connection, "BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")

@@ -11,12 +11,12 @@ from sqlalchemy.exc import ArgumentError
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure, LedgerMissing, StudyInvalid
-from storage.ledger import postgresql, sqlite
+from storage.ledger import postgresql, sqlite, wire
 from storage.ledger.caps import Scope
 from storage.ledger.entries import COPIED, Entry, hash_of
 from storage.ledger.failures import plain_failures
 from storage.ledger.schema import ENTRY, METADATA
-from storage.ledger.sight import in_sight, in_style
+from storage.ledger.sight import in_sight
 
 T = TypeVar("T")
 COLUMNS = list(ENTRY.c.keys())
@@ -48,7 +48,7 @@ class Page:
 
     def look_ahead(self, keys: Sequence[str], scopes: Sequence[Scope]) -> None:
         """See at once what deciding a charge asks for one by one."""
-        found = {row.seq: _intact(tuple(row)) for row in in_sight(self._connection, keys, scopes)}
+        found = {row[0]: _intact(row) for row in in_sight(self._connection, keys, scopes)}
         entries = [found[seq] for seq in sorted(found, reverse=True)]
         self._seen["head"] = entries[0] if entries else None
         for key in keys:
@@ -100,7 +100,7 @@ class Page:
     def restore(self, entry: Entry) -> None:
         """Write an entry as it stands; the database refuses one that does not follow the last."""
         record = entry.to_record() | {"payload": entry.text} | entry.copies
-        self._connection.exec_driver_sql(in_style(INSERT, self._connection), record)
+        wire.at_once(self._connection, INSERT, record).close()
         self._seen.clear()
 
     def _last(self, *wanted: ColumnElement[bool]) -> Entry | None:
@@ -197,7 +197,7 @@ def entry_of(row: Sequence[Any]) -> Entry:
     return _entry(row, payload)
 
 
-@lru_cache(maxsize=64)  # charges meet the same few rows: their account, and the entries before
+@lru_cache(maxsize=512)  # charges meet the same rows, text by text: their account, and the entries before
 def _intact(row: tuple[Any, ...]) -> Entry:
     """The entry in a row whose hash is that of its text: then the text is what was written, and canonical."""
     entry = _entry(row, _parsed_payload(row))

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from storage.ledger import wire
 from storage.ledger.caps import Scope, scopes
 from storage.ledger.charging import closing_key, look_ahead
 from storage.ledger.ledger import Ledger
@@ -87,22 +89,20 @@ def test_a_charge_asks_the_database_for_one_answer(ledger: Ledger, monkeypatch: 
     assert asked_for == []
 
 
-def test_every_answer_comes_from_the_end_of_an_index(ledger: Ledger) -> None:
+def test_every_answer_comes_from_the_end_of_an_index(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[str] = []
     with ledger._store.snapshot() as page:
         connection = page._connection
         explain = "EXPLAIN QUERY PLAN" if connection.dialect.name == "sqlite" else "EXPLAIN"
 
-        class Explained:
-            dialect = connection.dialect
+        def explained(connection: Any, statement: str, parameters: Any) -> Any:
+            plans.extend(str(row[-1]) for row in at_once(connection, f"{explain} {statement}", parameters))
+            return at_once(connection, statement, parameters)
 
-            def exec_driver_sql(self, statement: str, parameters: object) -> object:
-                found = connection.exec_driver_sql(f"{explain} {statement}", parameters)  # type: ignore[arg-type]
-                plans.extend(str(row[-1]) for row in found)
-                return connection.exec_driver_sql(statement, parameters)  # type: ignore[arg-type]
-
+        at_once = wire.at_once
+        monkeypatch.setattr(wire, "at_once", explained)
         everywhere = [Scope(window="programme", account="a", period="p", programme="x")]
-        in_sight(Explained(), ["key"], everywhere)  # type: ignore[arg-type]
+        in_sight(connection, ["key"], everywhere)
     assert len(plans) > 6
     for line in plans:
         assert not any(slow in line for slow in ("Seq Scan", "Sort", "TEMP B-TREE", "Aggregate"))
