@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.confidential import Confidential
@@ -14,6 +15,7 @@ if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from storage.profile import Profile
     from storage.row_groups import Part
     from storage.sources.batch import Batch
+    from storage.unfinished import Unfinished
 
 KEY_BYTES = 16
 
@@ -40,12 +42,13 @@ def read_statistics(
     key: bytes,
     workers: int = 2,
     progress: Callable[[float], None] | None = None,
+    unfinished: "Unfinished | None" = None,
 ) -> SecurePass:
     """One pass over the table; total on values, and the same for every order, cut and number of workers.
 
     With a unit column one row a person counts, whichever the hash under `key` picks; about 24 + 4 w bytes a person
     and row group, w integers a row, are then held until the last row group is read. `progress` hears the share of
-    bytes read.
+    bytes read. What an earlier pass left in `unfinished` is not read again, and this one leaves its own there.
     """
     from storage.profile import Profile
     from storage.row_groups import add_up, read_part
@@ -54,11 +57,12 @@ def read_statistics(
 
     keys = _keys(source, key)
     layout = lay_out(source)
-
-    def summed(batch: "Batch") -> "Part":
-        return read_part(batch, source, statistic, keys)
-
-    parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
+    read = partial(read_part, source=source, statistic=statistic, keys=keys)
+    # where a secret of this attempt decides what is summed, what another attempt summed is of no use
+    if unfinished is not None and layout.identity is not None and not statistic.needs_people:
+        unfinished.begin(layout.identity, repr(source), repr(statistic), key.hex())
+        read = partial(_kept, read=read, statistic=statistic, unfinished=unfinished)
+    parts = each_in_threads(layout.batches(), read, workers, _share_of_bytes(layout.size, progress))
     if progress is not None:
         progress(1.0)  # an empty table is read, too
     done = add_up(parts, statistic, workers)
@@ -79,6 +83,18 @@ def _keys(source: TableSource, key: bytes) -> "Keys | None":
     from storage.contribution import Keys
 
     return Keys.derive(key)
+
+
+def _kept(batch: "Batch", read: "Callable[[Batch], Part]", statistic: "Statistic", unfinished: "Unfinished") -> "Part":
+    """One batch's part: what an earlier pass kept of it, or read now and kept for a later one."""
+    from storage.row_groups import Part
+
+    kept = unfinished.find(batch.identity)
+    if kept is not None:
+        return Part.from_arrays(kept, statistic)
+    part = read(batch)
+    unfinished.keep(batch.identity, part.to_arrays())
+    return part
 
 
 def _share_of_bytes(total: int, progress: Callable[[float], None] | None) -> "Callable[[Batch], None]":

@@ -39,6 +39,11 @@ class Vault:
             raise VaultFailure(f"cannot keep {name} in the vault: {reason}. Make the vault's folder writable.")
         return self.folder.joinpath(*parts)
 
+    def make_folder(self, *parts: str) -> Path:
+        """A folder of the vault, closed to others like the vault itself; OSError where that fails."""
+        self._make_folders(list(parts))
+        return self.folder.joinpath(*parts)
+
     def _replace(self, parts: list[str], text: str) -> str | None:
         try:
             self._make_folders(parts[:-1])

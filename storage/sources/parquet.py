@@ -84,7 +84,8 @@ def lay_out_parquet(source: TableSource, files: Sequence[File]) -> Layout:
                 )
         groups += [RowGroup(table, file, metadata, index) for index in range(metadata.num_row_groups)]
     size = sum(group.size for group in groups)
-    return Layout(first, lambda: iter(groups), size, "\n".join(file.identity for file in files))
+    known = all(file.stamp for file in files)  # without one, a changed file may look like the same
+    return Layout(first, lambda: iter(groups), size, "\n".join(file.identity for file in files) if known else None)
 
 
 def _footer(file: File) -> tuple[Arrow, Arrow]:

@@ -41,7 +41,7 @@ def make_engine(url: str) -> Any:
         hide_parameters=True,
         connect_args={"client_encoding": "utf8", "application_name": "dpbayes"},
         isolation_level="REPEATABLE READ",
-        execution_options={"stream_results": True, "postgresql_readonly": True},
+        execution_options={"postgresql_readonly": True},
     )
 
 

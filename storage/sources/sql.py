@@ -81,7 +81,11 @@ def _answer(source: TableSource, query: Query) -> Generator["CursorResult[Any]"]
     try:
         connection = _reached(attempt(engine.connect), source)
         with connection:
-            yield _reached(attempt(lambda: _ask(connection, query)), source)
+            answer = _reached(attempt(lambda: _ask(connection, query)), source)
+            try:
+                yield answer
+            finally:
+                attempt(answer.close)
     finally:
         engine.dispose()
 
@@ -91,7 +95,8 @@ def _ask(connection: Any, query: Query) -> Any:
 
     _dialect(query).prepare(connection)
     statement = text(query.text.strip().rstrip(";").replace("{period}", ":period"))
-    return connection.execute(statement, {"period": query.period} if ":period" in statement.text else {})
+    streaming = connection.execution_options(stream_results=True)
+    return streaming.execute(statement, {"period": query.period} if ":period" in statement.text else {})
 
 
 def _dialect(query: Query) -> Any:

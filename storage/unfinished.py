@@ -1,0 +1,115 @@
+"""What an interrupted pass had summed: encrypted files in the vault that the next attempt begins from.
+
+Each pass has a key of its own among the home's keys. Once the release is committed the key goes first, then the files:
+whatever a disk keeps of them is unreadable from then on. A changed table, statistic or definition starts over.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.errors import DpbayesError
+from storage.disk import create_file, require_private
+from storage.vault import Vault
+
+Arrays = Mapping[str, NDArray[Any]]
+
+FOLDER = "unfinished"
+
+_KEY_BYTES, _NONCE_BYTES = 32, 12
+_LARGEST = 1 << 30  # one seal takes no more than twice this; a larger part is read again
+
+
+class Unfinished:
+    """Finished batches of one request's pass; failing to keep one costs reading it again, and nothing else."""
+
+    def __init__(self, vault: Vault, name: str, key_file: Path) -> None:
+        self._vault, self._name, self._key_file = vault, name, key_file
+        self._folder = vault.folder / FOLDER / name
+        self._key = self._bound = b""
+
+    @classmethod
+    def open(cls, vault: Vault, keys: Path, request: str) -> "Unfinished":
+        """Of the request with this key; nothing is made or read until a pass begins."""
+        name = hashlib.sha256(request.encode()).hexdigest()[:32]  # of public words
+        return cls(vault, name, keys / f"unfinished-{name}.key")
+
+    def begin(self, *facts: str) -> None:
+        """Find what an earlier pass left, if every fact is as it was then; else start over."""
+        with contextlib.suppress(OSError, DpbayesError):  # without a key nothing is kept
+            self._key = self._load_key()
+            self._bound = hmac.digest(self._key, repr(facts).encode(), "sha256")
+            mine = self._folder / self._bound.hex()
+            if self._folder.is_dir() and not mine.is_dir():
+                shutil.rmtree(self._folder)
+            self._vault.make_folder(FOLDER, self._name, mine.name)
+
+    def find(self, batch: str) -> dict[str, NDArray[Any]] | None:
+        """The arrays that were kept of this batch, if any and if whole."""
+        try:
+            sealed = self._place(batch).read_bytes()
+        except OSError:
+            return None
+        opened = self._opened(sealed, batch)
+        if opened is None:
+            return None
+        with np.load(io.BytesIO(opened), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+    def keep(self, batch: str, arrays: Arrays) -> None:
+        """Keep this batch's arrays; not durably, since a torn file is found out and read again."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        if not self._key or sum(array.nbytes for array in arrays.values()) > _LARGEST:
+            return
+        plain = io.BytesIO()
+        np.savez(plain, allow_pickle=False, **dict(arrays))
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        sealed = AESGCM(self._key).encrypt(nonce, plain.getvalue(), self._about(batch))
+        place = self._place(batch)
+        part = place.with_suffix(f".{secrets.token_hex(4)}")
+        with contextlib.suppress(OSError):  # a full disk, or another process that has committed by now
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(nonce + sealed)
+            part.replace(place)
+
+    def forget(self) -> None:
+        """Delete the key and everything kept: to be called once the release is committed, by whoever did it."""
+        with contextlib.suppress(FileNotFoundError):
+            self._key_file.unlink()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._key = b""
+
+    def _load_key(self) -> bytes:
+        with contextlib.suppress(FileExistsError):
+            create_file(self._key_file, secrets.token_bytes(_KEY_BYTES), scratch=self._key_file.parent, mode=0o600)
+        require_private(self._key_file)
+        return self._key_file.read_bytes()
+
+    def _opened(self, sealed: bytes, batch: str) -> bytes | None:
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        if not self._key or len(sealed) <= _NONCE_BYTES:
+            return None
+        try:
+            return AESGCM(self._key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], self._about(batch))
+        except InvalidTag:
+            return None
+
+    def _about(self, batch: str) -> bytes:
+        return self._bound + batch.encode()
+
+    def _place(self, batch: str) -> Path:
+        return self._folder / self._bound.hex() / hmac.digest(self._key or b"-", self._about(batch), "sha256").hex()

@@ -1,0 +1,200 @@
+"""One table, kept in every way: the same exact statistics, equal to sums of Python integers."""
+
+import csv
+import gzip
+import sqlite3
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from storage.source import Query, TableSource
+from storage.tables import check_shape, read_statistics
+from tests.storage.small_tables import KEY, RULES, STATISTIC, Row, one_row_each, ordinary_rows, sums_of, table, write
+from tests.support.postgres import Server
+
+ROWS = ordinary_rows(600, people=200, seed=20261118)
+FEW = ordinary_rows(7, people=3, seed=8)
+
+
+def files(path: Path | str, *more: str) -> TableSource:
+    return TableSource(path=(str(path), *more) if more else str(path), columns=RULES, unit="person")
+
+
+def parquet(folder: Path, rows: list[Row]) -> TableSource:
+    return files(write(folder / "t.parquet", rows, 97))
+
+
+def as_csv(folder: Path, rows: list[Row]) -> TableSource:
+    pa.csv.write_csv(table(rows), folder / "t.csv")
+    return files(folder / "t.csv")
+
+
+def csv_of_the_standard_library(folder: Path, rows: list[Row]) -> TableSource:
+    """Quotes only where needed, CRLF, a mark of UTF-8, columns in another order, one more than declared."""
+    with (folder / "t.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file)
+        names = ["region", "note", *[name for name in rows[0] if name != "region"]]
+        writer.writerow(names)
+        for place, row in enumerate(rows):
+            writer.writerow([{"note": f'"a,\r\n{place}'}.get(name, row.get(name)) for name in names])
+    return files(folder / "t.csv")
+
+
+def compressed_csv(folder: Path, rows: list[Row]) -> TableSource:
+    pa.csv.write_csv(table(rows), folder / "plain.csv")
+    (folder / "t.csv.gz").write_bytes(gzip.compress((folder / "plain.csv").read_bytes()))
+    return files(folder / "t.csv.gz")
+
+
+def tabs(folder: Path, rows: list[Row]) -> TableSource:
+    pa.csv.write_csv(table(rows), folder / "t.tsv", pa.csv.WriteOptions(delimiter="\t"))
+    return files(folder / "t.tsv")
+
+
+def folder_of_csv(folder: Path, rows: list[Row]) -> TableSource:
+    (folder / "t").mkdir()
+    for place in range(3):
+        pa.csv.write_csv(table(rows[place::3]), folder / "t" / f"{place}.csv")
+    return files(folder / "t")
+
+
+def pattern(folder: Path, rows: list[Row]) -> TableSource:
+    for place, name in enumerate(["a", "b"]):
+        (folder / "t" / name).mkdir(parents=True)
+        write(folder / "t" / name / "part.parquet", rows[place::2], 50)
+    (folder / "t" / "notes.txt").write_text("nothing")
+    return files(folder / "t" / "**" / "part.parque?")
+
+
+def several_files(folder: Path, rows: list[Row]) -> TableSource:
+    return files(write(folder / "x.parquet", rows[:200]), str(write(folder / "y.parquet", rows[200:], 33)))
+
+
+def url(folder: Path, rows: list[Row]) -> TableSource:
+    return files(f"file://{write(folder / 't.parquet', rows, 97)}")
+
+
+def url_of_a_folder(folder: Path, rows: list[Row]) -> TableSource:
+    place = f"memory://{uuid.uuid4().hex}/t"
+    for part in range(2):
+        with fsspec.open(f"{place}/{part}.parquet", "wb") as file:
+            pq.write_table(table(rows[part::2]), file, row_group_size=41)
+    return files(place)
+
+
+def url_pattern_of_csv(folder: Path, rows: list[Row]) -> TableSource:
+    place = f"memory://{uuid.uuid4().hex}/t"
+    for part in range(2):
+        with fsspec.open(f"{place}/{part}.csv", "wb") as file:
+            pa.csv.write_csv(table(rows[part::2]), file)
+    return files(f"{place}/*.csv")
+
+
+def in_sqlite(folder: Path, rows: list[Row]) -> TableSource:
+    with sqlite3.connect(folder / "t.db") as connection:
+        connection.execute("CREATE TABLE t (month TEXT, person TEXT, wage REAL, age REAL, female TEXT, region TEXT)")
+        connection.executemany("INSERT INTO t VALUES ('2026-01', ?, ?, ?, ?, ?)", [tuple(row.values()) for row in rows])
+        connection.execute("INSERT INTO t VALUES ('2026-02', 'p', 1, 20, 'no', 'south')")
+    connection.close()
+    query = Query(url=f"sqlite:///{folder / 't.db'}", text="SELECT * FROM t WHERE month = {period};", period="2026-01")
+    return TableSource(query=query, columns=RULES, unit="person")
+
+
+WAYS = (
+    parquet,
+    as_csv,
+    csv_of_the_standard_library,
+    compressed_csv,
+    tabs,
+    folder_of_csv,
+    pattern,
+    several_files,
+    url,
+    url_of_a_folder,
+    url_pattern_of_csv,
+    in_sqlite,
+)
+
+
+def exact(source: TableSource, workers: int = 2) -> tuple[int, tuple[int, ...]]:
+    check_shape(source)
+    statistics = read_statistics(source, STATISTIC, key=KEY, workers=workers).statistics
+    return statistics.rows, statistics.sums
+
+
+def without_unit(source: TableSource) -> TableSource:
+    return TableSource(path=source.path, query=source.query, columns=source.columns, unit=None)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("rows", [ROWS, FEW, []], ids=len)
+def test_every_way_of_keeping_a_table_gives_the_same_sums(
+    tmp_path: Path, way: Callable[[Path, list[Row]], TableSource], rows: list[Row]
+) -> None:
+    if not rows and way is csv_of_the_standard_library:
+        pytest.skip("a header is written from the first row")
+    counted = one_row_each(rows)
+    source = way(tmp_path, rows)
+    assert exact(source) == (len(counted), sums_of(counted))
+    assert exact(without_unit(source)) == (len(rows), sums_of(rows))
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+@pytest.mark.parametrize("way", [as_csv, csv_of_the_standard_library, compressed_csv], ids=lambda way: way.__name__)
+def test_a_stream_is_the_same_whatever_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[[Path, list[Row]], TableSource], size: int
+) -> None:
+    rows = ROWS[:60]
+    source = way(tmp_path, rows)
+    monkeypatch.setattr("storage.sources.csv.CHUNK", size)
+    counted = one_row_each(rows)
+    for workers in (1, 3):
+        assert exact(source, workers) == (len(counted), sums_of(counted))
+
+
+def test_a_query_is_the_same_however_many_rows_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = in_sqlite(tmp_path, ROWS)
+    monkeypatch.setattr("storage.sources.sql.ROWS", 7)
+    counted = one_row_each(ROWS)
+    assert exact(source) == (len(counted), sums_of(counted))
+
+
+def test_the_comparison_can_fail(tmp_path: Path) -> None:
+    changed = [*ROWS[:-1], ROWS[-1] | {"wage": 1.0}]
+    assert exact(without_unit(as_csv(tmp_path, changed))) != (len(ROWS), sums_of(ROWS))
+
+
+@pytest.fixture
+def in_postgresql(postgresql: Server) -> Callable[[list[Row]], TableSource]:
+    address = postgresql.new_database()
+
+    def fill(rows: list[Row]) -> TableSource:
+        columns = "month text, person text, wage float8, age float8, female text, region text"
+        with postgresql.connect(address.rpartition("/")[2]) as connection:
+            connection.execute("DROP TABLE IF EXISTS t")
+            connection.execute(f"CREATE TABLE t ({columns})")
+            values: list[list[Any]] = [["2026-01", *row.values()] for row in rows]
+            with connection.cursor() as cursor:
+                cursor.executemany("INSERT INTO t VALUES (%s, %s, %s, %s, %s, %s)", values)
+        query = Query(url=address, text="SELECT * FROM t WHERE month = :period", period="2026-01")
+        return TableSource(query=query, columns=RULES, unit="person")
+
+    return fill
+
+
+def test_postgresql_gives_the_same_sums(
+    in_postgresql: Callable[[list[Row]], TableSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.sources.sql.ROWS", 100)
+    for rows in (ROWS, []):
+        counted = one_row_each(rows)
+        source = in_postgresql(rows)
+        assert exact(source) == (len(counted), sums_of(counted))
+        assert exact(without_unit(source)) == (len(rows), sums_of(rows))
