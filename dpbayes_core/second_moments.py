@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.fixed_point import UNIT, quantise
+from dpbayes_core.fixed_point import BITS, UNIT
 from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.statistic import Columns, EncodedTable, Words
 from dpbayes_core.statistics import BLOCK_ROWS, ExactStatistics
@@ -47,39 +47,42 @@ class SecondMoments:
         return ExactStatistics.empty(self.schema)
 
     def _block(self, integers: Integers) -> ExactStatistics:
-        moments = np.zeros((self.schema.m + 1, self.schema.m + 1), np.int64)
+        from dpbayes_core.kernels import add_by_code, count_pairs
+
         layout = self._layout
-        block = np.empty((len(integers), 1 + len(layout.numbers)), order="F")
-        block[:, 0] = UNIT
+        numbers = np.empty((1 + len(layout.numbers), len(integers)))
+        numbers[0] = UNIT
         for place, (column, _) in enumerate(layout.numbers, start=1):
-            block[:, place] = integers[:, column]
-        at = np.array([0, *(variable for _, variable in layout.numbers)])
-        moments[np.ix_(at, at)] = block.T @ block  # exact: integers below 2**53
+            numbers[place] = integers[:, column]
+        moments = np.zeros((self.schema.m + 1, self.schema.m + 1))
+        at = layout.variables
+        moments[np.ix_(at, at)] = numbers @ numbers.T  # exact: every partial sum is below 2**53
         for column, variables in layout.factors:
-            codes = integers[:, column]
-            for code, variable in enumerate(variables, start=1):
-                moments[variable, at] = moments[at, variable] = UNIT * block[codes == code].sum(axis=0)
+            by_code = np.zeros((len(numbers), len(variables) + 1))
+            for values, totals in zip(numbers, by_code, strict=True):
+                add_by_code(integers[:, column], values, totals)
+            moments[np.ix_(at, np.array(variables))] = by_code[:, 1:] * UNIT
         for first, (column, variables) in enumerate(layout.factors):
             for other, others in layout.factors[first + 1 :]:
-                pairs = integers[:, column].astype(np.int64) * (len(others) + 1) + integers[:, other]
-                counts = np.bincount(pairs, minlength=(len(variables) + 1) * (len(others) + 1))
-                table = counts.reshape(len(variables) + 1, -1)[1:, 1:] * UNIT**2
-                moments[np.ix_(variables, others)] = table
-                moments[np.ix_(others, variables)] = table.T
-        places = np.array(self.schema.entries)
-        return ExactStatistics(len(integers), tuple(moments[places[:, 0], places[:, 1]].tolist()))
+                counts = np.zeros((len(variables) + 1, len(others) + 1), np.int64)
+                count_pairs(integers[:, column], integers[:, other], counts)
+                moments[np.ix_(np.array(variables), np.array(others))] = counts[1:, 1:] * float(UNIT**2)
+        return ExactStatistics(len(integers), tuple(moments[layout.first, layout.second].astype(np.int64).tolist()))
 
     @cached_property
     def _layout(self) -> "ColumnLayout":
         return ColumnLayout.of(self.schema)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ColumnLayout:
     """Which column of the integers holds which variables of the schema."""
 
     numbers: tuple[tuple[int, int], ...]  # (column, variable); variable 0 is the constant
     factors: tuple[tuple[int, tuple[int, ...]], ...]  # (column, variables of its levels but the reference)
+    variables: NDArray[np.int64]  # the constant and those of the numbers
+    first: NDArray[np.int64]  # where a released entry is found: numbers before factors, as they are summed
+    second: NDArray[np.int64]
 
     @classmethod
     def of(cls, schema: RegressionSchema) -> "ColumnLayout":
@@ -94,7 +97,10 @@ class ColumnLayout:
             else:
                 factors.append((place, tuple(range(variable, variable + count))))
             variable += count
-        return cls(tuple(numbers), tuple(factors))
+        indicators = {variable for _, own in factors for variable in own}
+        places = [(j, i) if i in indicators and j not in indicators else (i, j) for i, j in schema.entries]
+        first, second = np.array(places).T
+        return cls(tuple(numbers), tuple(factors), np.array([0, *(v for _, v in numbers)]), first, second)
 
 
 def encoded_integers(schema: RegressionSchema, columns: Columns) -> Integers:
@@ -102,11 +108,13 @@ def encoded_integers(schema: RegressionSchema, columns: Columns) -> Integers:
     needed: dict[str, NDArray[Any]] = {c.name: columns[c.name] for c in (*schema.covariates, schema.response)}
     if len({len(values) for values in needed.values()}) > 1:
         raise ValueError("cannot encode rows: the columns differ in length. Give one value of each column per row.")
+    from dpbayes_core.kernels import quantise_into
+
     integers = np.empty((len(needed[schema.response.name]), len(needed)), np.int32, order="F")
     for place, column in enumerate((*schema.covariates, schema.response)):
         values = needed[column.name]
         if isinstance(column, Continuous):
-            integers[:, place] = quantise(values, column.bounds)
+            quantise_into(values, column.bounds.middle, column.bounds.width, 2.0**BITS, integers[:, place])
         elif len(column.levels) == 2:
             integers[:, place] = np.where(values == 1, UNIT, -UNIT)
         else:

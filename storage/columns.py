@@ -1,5 +1,7 @@
 """Arrow columns to finite numbers and level codes, whatever they hold: every rule about values is total."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,64 +10,96 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 from numpy.typing import NDArray
 
-from dpbayes_core.schema import Floats
+from dpbayes_core.kernels import NULL_CODE, UNKNOWN_CODE, clip_and_count, clip_and_count_known, settle_codes
 from storage.profile import ColumnCounts
 from storage.source import ColumnRule
 
-Codes = NDArray[np.int64]
+BLOCK_ROWS = 32_768  # a block of a dozen columns stays in the processor's cache from clipping to summing
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
 Column = Any  # pyarrow.ChunkedArray; pyarrow carries no type information
 Chunk = Any  # pyarrow.Array
 
-_UNKNOWN, _NULL = -1, -2
 _index_in: Any = pc.index_in  # pyright: ignore[reportAttributeAccessIssue]  # made when pyarrow loads
 
 
-def encode_column(column: Column, rule: ColumnRule) -> tuple[Floats | Codes, ColumnCounts]:
-    """Numbers inside their bounds, or codes into the levels, with the count of every rule that had to act."""
-    return _numbers(column, rule) if rule.levels is None else _codes(column, rule, rule.levels)
+class Reading:
+    """One batch on its way to the statistic: block by block, while what broke a rule is counted."""
+
+    def __init__(self, table: Any, rules: Sequence[ColumnRule]) -> None:
+        self._table, self._rules = table, {rule.name: rule for rule in rules}
+        self._counts = {name: Counter[str]() for name in self._rules}
+        self._codes = {
+            name: _codes(table.column(name), rule, rule.levels, self._counts[name])
+            for name, rule in self._rules.items()
+            if rule.levels is not None
+        }
+
+    def blocks(self) -> Iterator[dict[str, Floats | Codes]]:
+        """Numbers inside their bounds and codes into the levels, for one block of rows after the other."""
+        for start in range(0, max(self._table.num_rows, 1), BLOCK_ROWS):
+            yield {name: self._column(rule, start) for name, rule in self._rules.items()}
+
+    def counts(self) -> dict[str, ColumnCounts]:
+        """How often each rule had to act, in the blocks so far."""
+        return {name: ColumnCounts(**counts) for name, counts in self._counts.items()}
+
+    def _column(self, rule: ColumnRule, start: int) -> Floats | Codes:
+        if rule.levels is not None:
+            return self._codes[rule.name][start : start + BLOCK_ROWS]
+        return _numbers(self._table.column(rule.name).slice(start, BLOCK_ROWS), rule, self._counts[rule.name])
 
 
-def _numbers(column: Column, rule: ColumnRule) -> tuple[Floats, ColumnCounts]:
+def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
+    """Clipped numbers of one block, read where Arrow keeps them."""
     assert rule.bounds is not None
     low, high = rule.bounds.low, rule.bounds.high
-    instead = rule.bounds.middle if rule.null_value is None else rule.null_value
+    instead = min(max(rule.bounds.middle if rule.null_value is None else rule.null_value, low), high)
+    numbers = np.empty(len(column))
+    if not len(column):
+        return numbers
     # one null for all that may hide in dictionaries; not safe: an integer past 2^53 must round, not raise
-    plain = pc.cast(column, pa.float64(), safe=False)
-    values = pc.fill_null(plain, instead).to_numpy()
-    not_a_number = np.isnan(values)
-    counts = ColumnCounts(
-        nulls=plain.null_count,
-        not_a_number=int(np.count_nonzero(not_a_number)),
-        out_of_bounds=int(np.count_nonzero((values < low) | (values > high))),
-    )
-    if counts.not_a_number:
-        values = np.where(not_a_number, instead, values)
-    return np.clip(values, low, high), counts
+    plain = column if column.type == pa.float64() else pc.cast(column, pa.float64(), safe=False)
+    done = 0
+    for chunk in plain.chunks:
+        valid, content = chunk.buffers()
+        values = np.frombuffer(content, np.float64)[chunk.offset : chunk.offset + len(chunk)]
+        out = numbers[done : done + len(chunk)]
+        if chunk.null_count:
+            known = np.frombuffer(valid, np.uint8)
+            odd = clip_and_count_known(values, known, chunk.offset, low, high, instead, out)
+        else:
+            odd = clip_and_count(values, low, high, instead, out)
+        counts.update(nulls=chunk.null_count, not_a_number=int(odd[0]), out_of_bounds=int(odd[1]))
+        done += len(chunk)
+    return numbers
 
 
-def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...]) -> tuple[Codes, ColumnCounts]:
+def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Counter[str]) -> Codes:
+    """Level codes of a whole batch, so that each dictionary is looked through once."""
     wanted = pa.array(levels, pa.large_string())
-    found = [_chunk_codes(chunk, wanted) for chunk in column.chunks]
-    codes = np.concatenate(found) if found else np.empty(0, np.int64)
-    unknown, null = codes == _UNKNOWN, codes == _NULL
-    counts = ColumnCounts(nulls=int(np.count_nonzero(null)), unknown_levels=int(np.count_nonzero(unknown)))
-    codes[unknown | null] = 0 if rule.unknown is None else levels.index(rule.unknown)
-    return codes, counts
+    codes = np.concatenate([np.empty(0, np.int32), *(_chunk_codes(chunk, wanted) for chunk in column.chunks)])
+    nulls, unknown = settle_codes(codes, 0 if rule.unknown is None else levels.index(rule.unknown))
+    counts.update(nulls=int(nulls), unknown_levels=int(unknown))
+    return codes
 
 
 def _chunk_codes(chunk: Chunk, wanted: Chunk) -> Codes:
     if types.is_dictionary(chunk.type):
-        return take_from_dictionary(chunk, _chunk_codes(chunk.dictionary, wanted), np.array(_NULL))
+        return take_from_dictionary(chunk, _chunk_codes(chunk.dictionary, wanted), np.array(NULL_CODE, np.int32))
     text = pc.cast(chunk, pa.large_string())  # "true" / "false", integers in decimal
-    codes = pc.fill_null(_index_in(text, value_set=wanted), _UNKNOWN).to_numpy(zero_copy_only=False).astype(np.int64)
-    codes[missing(text)] = _NULL
+    found = pc.fill_null(_index_in(text, value_set=wanted), UNKNOWN_CODE)
+    codes = found.to_numpy(zero_copy_only=False).astype(np.int32)
+    codes[missing(text)] = NULL_CODE
     return codes
 
 
 def take_from_dictionary(chunk: Chunk, of_values: NDArray[Any], of_null: NDArray[Any]) -> NDArray[Any]:
     """What belongs to each row of a dictionary array, from what belongs to each of its values and to null."""
-    places = pc.fill_null(pc.cast(chunk.indices, pa.int64()), len(of_values)).to_numpy()
-    return np.concatenate([of_values, of_null[None]])[places]
+    places = chunk.indices
+    if places.null_count:
+        places = pc.fill_null(pc.cast(places, pa.int64()), len(of_values))
+    return np.concatenate([of_values, of_null[None]])[places.to_numpy()]
 
 
 def missing(array: Chunk) -> NDArray[np.bool_]:

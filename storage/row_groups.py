@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.statistic import EncodedTable, Statistic
-from storage.columns import encode_column
+from storage.columns import Reading
 from storage.contribution import Candidates, Keys, candidates, hash_units, null_units, one_row_each
 from storage.profile import GroupProfile
 from storage.source import TableSource
@@ -71,23 +72,23 @@ class Counted(Confidential):
 
 
 def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Keys | None) -> Part:
-    """Read, profile, clip and encode one batch; `keys` bounds contributions."""
-    names = dict.fromkeys(rule.name for rule in source.columns)
-    table = group.read((*names,) if source.unit is None else (*{**names, source.unit: None},))
-    encoded = {rule.name: encode_column(table.column(rule.name), rule) for rule in source.columns}
-    counts = {name: counts for name, (_, counts) in encoded.items()}
-    rows = statistic.encode({name: values for name, (values, _) in encoded.items()})
-    people = None if keys is None or source.unit is None else hash_units(table.column(source.unit), keys)
-    profile = GroupProfile(
-        file=group.file,
-        row_group=group.index,
-        rows=table.num_rows,
-        columns=counts,
-        null_units=None if people is None or keys is None else null_units(people, keys),
-    )
-    if people is None or keys is None:
-        return Part(profile, statistic.sum(rows, None))
-    return Part(profile, statistic.empty(), candidates(people, rows.integers, keys))
+    """Read, profile, clip and encode one batch, block by block; `keys` bounds contributions."""
+    table = group.read(source.names)
+    reading = Reading(table, source.columns)
+    blocks = (statistic.encode(block) for block in reading.blocks())
+    if keys is None or source.unit is None:
+        total = statistic.empty()
+        for block in blocks:
+            total += statistic.sum(block, None)
+        return Part(_profile(group, table.num_rows, reading), total)
+    people = hash_units(table.column(source.unit), keys)
+    rows = np.concatenate([block.integers for block in blocks])
+    profile = _profile(group, table.num_rows, reading, null_units(people, keys))
+    return Part(profile, statistic.empty(), candidates(people, rows, keys))
+
+
+def _profile(group: Batch, rows: int, reading: Reading, nobody: int | None = None) -> GroupProfile:
+    return GroupProfile(file=group.file, row_group=group.index, rows=rows, columns=reading.counts(), null_units=nobody)
 
 
 def add_up(parts: Sequence[Part], statistic: Statistic, workers: int) -> Counted:

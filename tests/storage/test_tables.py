@@ -208,7 +208,7 @@ def test_a_failure_deep_in_the_pass_carries_nothing_out_of_it(tmp_path: Path, mo
         values = column.to_pylist()
         raise ValueError(f"cannot encode {values} of {rule.name}")
 
-    monkeypatch.setattr("storage.row_groups.encode_column", fail)
+    monkeypatch.setattr("storage.columns._numbers", fail)
     path = write(tmp_path / "t.parquet", [ORDINARY | {"wage": 47.11, "region": "zebra"}])
 
     @sealed()

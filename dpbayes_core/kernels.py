@@ -1,0 +1,78 @@
+"""Compiled loops of a pass: clip and count, quantise, add up by code. Import inside functions: numba loads slowly."""
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit  # pyright: ignore[reportUnknownVariableType]
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
+UNKNOWN_CODE: Final = -1
+NULL_CODE: Final = -2
+_compiled: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
+
+
+@_compiled
+def clip_and_count(values: Floats, low: float, high: float, instead: float, out: Floats) -> tuple[int, int]:
+    """Fill `out` with numbers inside the bounds; how many values were NaN, and how many were outside."""
+    not_a_number, outside = 0, 0
+    for i in range(len(values)):
+        value = values[i]
+        missing, below, above = value != value, value < low, value > high
+        not_a_number += missing
+        outside += below | above
+        out[i] = instead if missing else (low if below else (high if above else value))
+    return not_a_number, outside
+
+
+@_compiled
+def clip_and_count_known(
+    values: Floats, valid: NDArray[np.uint8], start: int, low: float, high: float, instead: float, out: Floats
+) -> tuple[int, int]:
+    """The same where bit `start + i` of `valid` says whether there is a value at all."""
+    not_a_number, outside = 0, 0
+    for i in range(len(values)):
+        value, place = values[i], start + i
+        known = (valid[place >> 3] >> (place & 7)) & 1 == 1
+        missing, below, above = value != value, value < low, value > high
+        not_a_number += known & missing
+        outside += known & (below | above)
+        out[i] = instead if missing | (not known) else (low if below else (high if above else value))
+    return not_a_number, outside
+
+
+@_compiled
+def quantise_into(values: Any, middle: float, width: float, scale: float, out: Any) -> None:
+    """What `fixed_point.quantise` does with `scale` steps a width, the same operations in the same order."""
+    top = scale / 2
+    for i in range(len(values)):
+        steps = np.rint((values[i] - middle) / width * scale)
+        steps = -top if steps < -top else (top if steps > top else steps)
+        out[i] = np.int32(0) if steps != steps else np.int32(steps)
+
+
+@_compiled
+def add_by_code(codes: Any, values: Floats, totals: Floats) -> None:
+    """Add each value to the total of its code."""
+    for i in range(len(codes)):
+        totals[codes[i]] += values[i]
+
+
+@_compiled
+def count_pairs(first: Any, second: Any, counts: NDArray[np.int64]) -> None:
+    """Count rows by two codes."""
+    for i in range(len(first)):
+        counts[first[i], second[i]] += 1
+
+
+@_compiled
+def settle_codes(codes: Integers, instead: int) -> tuple[int, int]:
+    """Put `instead` where a level is null or unknown, and say how often each was."""
+    nulls, unknown = 0, 0
+    for i in range(len(codes)):
+        code = codes[i]
+        nulls += code == NULL_CODE
+        unknown += code == UNKNOWN_CODE
+        codes[i] = instead if code < 0 else code
+    return nulls, unknown
