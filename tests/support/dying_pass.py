@@ -1,0 +1,17 @@
+"""A pass that kills its own process when it reads its nth batch: `dying_pass.py TABLE HOME NTH`."""
+
+import sys
+from pathlib import Path
+
+from storage.sources.parquet import RowGroup
+from storage.tables import read_statistics
+from storage.unfinished import Unfinished
+from storage.vault import Vault
+from tests.storage.small_tables import KEY, STATISTIC, source
+from tests.support.killed import before
+
+if __name__ == "__main__":
+    table, home, nth = sys.argv[1:]
+    before(RowGroup, "read", nth=int(nth))
+    unfinished = Unfinished.open(Vault(Path(home) / "vault"), Path(home) / "keys", "wages/2026-01")
+    read_statistics(source(Path(table)), STATISTIC, key=KEY, workers=1, unfinished=unfinished)
