@@ -204,7 +204,7 @@ def test_a_failure_in_one_row_group_ends_the_pass(tmp_path: Path) -> None:
 
 
 def test_a_failure_deep_in_the_pass_carries_nothing_out_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(column: pa.ChunkedArray, rule: ColumnRule) -> None:
+    def fail(column: pa.ChunkedArray, rule: ColumnRule, _counts: object) -> None:
         values = column.to_pylist()
         raise ValueError(f"cannot encode {values} of {rule.name}")
 
