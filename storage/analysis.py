@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dpbayes_core.canonical import digest
+from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.release import Release
+from dpbayes_core.releases import release_from_record
 from storage.books import Books
 from storage.crate_posterior import AnalysisRequest, analysis_key
 from storage.crates import posterior_path
@@ -24,7 +25,7 @@ class Analysis:
     """One analysis, ready to run: the stored release, the prior and the request that names the result."""
 
     entry: Entry
-    release: Release
+    release: AnyRelease
     prior: "Prior"
     request: AnalysisRequest
 
@@ -46,7 +47,7 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
 
     spec = study.analysis(name)
     entry = newest_release(study, spec.release, period, books)
-    release = Release.from_record(json.loads(entry.release or b""))
+    release = release_from_record(json.loads(entry.release or b""))
     prior = Prior.from_user(spec.prior.model_dump())
     request = AnalysisRequest(
         study=study.study,
@@ -79,6 +80,6 @@ def newest_release(study: Study, release: str, period: str, books: Books) -> Ent
     return entry
 
 
-def _derived_seed(release: Release, request: AnalysisRequest) -> int:
+def _derived_seed(release: AnyRelease, request: AnalysisRequest) -> int:
     """A seed that nobody chose: from the public release and everything else that is asked."""
     return int(digest({"release": release.digest, "request": request.to_record()})[:SEED_DIGITS], 16)

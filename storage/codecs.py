@@ -1,40 +1,25 @@
 """Parquet as a pure function of what is stored: the same numbers give the same bytes, whoever writes them."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.errors import IntegrityFailure
 
-if TYPE_CHECKING:
-    from dpbayes_core.release import Release
-
 Floats = NDArray[np.float64]
-CONSTANT = "(constant)"  # how the leading 1 of every row is called in files
 INDEX_COLUMNS = ("chain", "draw")
 ROW_GROUP = 1 << 20
 
 
-def noisy_lines(release: "Release") -> list[dict[str, Any]]:
-    """The noisy statistics, one line an entry: its place, its labels, its value and its noise scale, standardised."""
-    labels = (CONSTANT, *(variable.label for variable in release.schema.variables))
-    scales: list[float] = release.mechanism.scales.tolist()
-    return [
-        {"row": i, "column": j, "label_row": labels[i], "label_column": labels[j], "value": value, "scale": scale}
-        for (i, j), value, scale in zip(release.schema.entries, release.values, scales, strict=True)
-    ]
-
-
-def noisy_parquet(release: "Release") -> bytes:
-    """`noisy_lines` as a file."""
+def noisy_parquet(lines: Sequence[Mapping[str, Any]]) -> bytes:
+    """A release's noisy numbers, one line each: whole numbers, text and floats as the first line has them."""
     import pyarrow as pa
 
-    lines = noisy_lines(release)
-    kinds = {"row": pa.int32(), "column": pa.int32(), "label_row": pa.string(), "label_column": pa.string()}
-    names = (*kinds, "value", "scale")
-    return _bytes({name: pa.array([line[name] for line in lines], kinds.get(name, pa.float64())) for name in names})
+    kinds = {int: pa.int32(), str: pa.string(), float: pa.float64()}
+    columns = {name: kinds[type(value)] for name, value in lines[0].items()} if lines else {}
+    return _bytes({name: pa.array([line[name] for line in lines], kind) for name, kind in columns.items()})
 
 
 def read_noisy(data: bytes) -> list[dict[str, Any]]:

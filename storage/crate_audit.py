@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.canonical import canonical_json
+from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.release import Release
+from dpbayes_core.releases import release_from_record
 from storage import crate_posterior, crate_release
-from storage.codecs import noisy_lines, read_draws, read_noisy
+from storage.codecs import read_draws, read_noisy
 from storage.crate_release import ENTRY, NOISY, entry_of, release_record
 from storage.crates import ATTESTATION, PUBLIC_KEY, crate_digest
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
 from storage.signatures import STATEMENT_TYPE, read_public_key, verify_stored
+from storage.tellings.registry import telling_of
 
 Files = Mapping[str, bytes]
 Problem = str | None
@@ -115,14 +117,15 @@ def _release(files: Files) -> Problem:
 
 def _noisy(files: Files) -> Problem:
     """Compared as numbers, so that another version of the Parquet writer does not fail an old crate."""
-    due = noisy_lines(_read(entry_of(files).release or b""))
+    release = _read(entry_of(files).release or b"")
+    due = telling_of(release).lines(release)
     return None if read_noisy(files[NOISY]) == due else f"{NOISY} is not the entry's release"
 
 
 @lru_cache(maxsize=64)
-def _read(release: bytes) -> Release:
+def _read(release: bytes) -> AnyRelease:
     """Kept, for a release is read again with every posterior drawn from it, and its loss is slow to work out."""
-    return Release.from_record(json.loads(release))
+    return release_from_record(json.loads(release))
 
 
 def _posterior(files: Files) -> Problem:

@@ -6,8 +6,9 @@ from typing import Any
 
 from dpbayes_core.accounting import from_units
 from dpbayes_core.canonical import canonical_json
+from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.release import Release
+from dpbayes_core.releases import release_from_record
 from storage.codecs import noisy_parquet
 from storage.crates import METADATA, attested, metadata
 from storage.ledger.caps import Total
@@ -15,6 +16,7 @@ from storage.ledger.entries import Entry
 from storage.ledger.request import CapSpec
 from storage.registry import registry_yaml
 from storage.signatures import Signer
+from storage.tellings.registry import telling_of
 
 SCHEMA_VERSION = 1  # of release.json; builders of every older version are kept, for audits rebuild what they read
 PREDICATE = "urn:dpbayes:attestation:release:1"
@@ -67,15 +69,15 @@ def build_release_crate(entry: Mapping[str, Any], study_text: bytes, signer: Sig
     title = f"{record['study']} {record['period']}: {record['release']}, revision {record['revision']}"
     files = {
         RECORD: canonical_json(record),
-        NOISY: noisy_parquet(release),
+        NOISY: noisy_parquet(telling_of(release).lines(release)),
         ENTRY: canonical_json(dict(entry)),
         STUDY: study_text,
         SOFTWARE: canonical_json(dict(software)),
         REGISTRY: registry_yaml(record, release),
         METADATA: metadata(
             name=title,
-            description="A differentially private release: noisy second moments of a regression, as paid for in a "
-            "signed ledger.",
+            description=f"A differentially private release: {telling_of(release).what}, as paid for in a signed "
+            "ledger.",
             day=record["date"],
             identifier=f"sha256:{record['digest']}",
             files=CONTENTS,
@@ -85,11 +87,11 @@ def build_release_crate(entry: Mapping[str, Any], study_text: bytes, signer: Sig
     return attested(files, PREDICATE, {"ledger": record["ledger"], "release": record["digest"]}, signer)
 
 
-def released(entry: Mapping[str, Any]) -> Release:
+def released(entry: Mapping[str, Any]) -> AnyRelease:
     """The release that a charge's entry holds."""
     if entry["kind"] != "charge" or entry["release"] is None:
         raise IntegrityFailure("cannot build a crate: the ledger entry is no charge. Name the entry of a release.")
-    return Release.from_record(json.loads(entry["release"]))
+    return release_from_record(json.loads(entry["release"]))
 
 
 def release_record(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,9 +108,9 @@ def release_record(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_release(record: Mapping[str, Any]) -> Release:
+def read_release(record: Mapping[str, Any]) -> AnyRelease:
     """The release inside a release record; fails where the record names another digest."""
-    release = Release.from_record(record["statistics"])
+    release = release_from_record(record["statistics"])
     if release.digest != record["digest"]:
         raise IntegrityFailure(f"cannot read {RECORD}: its statistics are not those of its digest. Fetch it again.")
     return release

@@ -4,13 +4,20 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from dpbayes_core.bounds import Bounds
-from dpbayes_core.release import Release
-from dpbayes_core.schema import Continuous, Covariate
+from dpbayes_core.design import AnyRelease
+from storage.tellings.base import Telling
+from storage.tellings.registry import telling_of
 
-FLAVOURS: Mapping[str, tuple[str, str]] = {
-    "gaussian": ("Zero-concentrated DP", "Zero-concentrated divergence, bounded by rho"),
-    "laplace": ("Pure DP", "Max divergence, bounded by epsilon"),
+PURE = ("Pure DP", "Max divergence, bounded by epsilon")
+CONCENTRATED = ("Zero-concentrated DP", "Zero-concentrated divergence, bounded by rho")
+
+DISTANCES: Mapping[str, str] = {
+    "replace-one": "Change-one distance between tables of the same length",
+    "add-remove": "Symmetric distance between tables",
+}
+CHANGES: Mapping[str, str] = {
+    "replace-one": "replaced by anything that the declared columns allow",
+    "add-remove": "added or taken away",
 }
 
 UNPROTECTED: Mapping[str, str] = {
@@ -23,7 +30,7 @@ HEADER = """\
 """
 
 
-def registry_yaml(record: Mapping[str, Any], release: Release) -> bytes:
+def registry_yaml(record: Mapping[str, Any], release: AnyRelease) -> bytes:
     """The registry record as YAML; strings of the study are values in it and nothing else."""
     from ruamel.yaml import YAML
 
@@ -36,20 +43,22 @@ def registry_yaml(record: Mapping[str, Any], release: Release) -> bytes:
     return (HEADER + sink.getvalue()).encode()
 
 
-def registry_record(record: Mapping[str, Any], release: Release) -> dict[str, Any]:
+def registry_record(record: Mapping[str, Any], release: AnyRelease) -> dict[str, Any]:
     """The same as plain data."""
-    flavour, measure = FLAVOURS[record["mechanism"]["name"]]
+    told = telling_of(release)
+    pure = record["cost"]["readable"]["epsilon"] is not None
+    flavour, measure = PURE if pure else CONCENTRATED
     return {
         "status": "Draft",
         "deployment": {
             "product": _product(record, release),
             "dp_flavor": {
                 "name": flavour,
-                "input_metric": "Change-one distance between tables of the same length",
+                "input_metric": DISTANCES[record["neighbours"]],
                 "bound_on_input_distance": record["max_rows_per_unit"],
                 "output_measure": measure,
-                "bound_on_output_distance": record["cost"]["readable"]["rho" if flavour != "Pure DP" else "epsilon"],
-                "data_domain": "; ".join(_declared(c) for c in (*release.schema.covariates, release.schema.response)),
+                "bound_on_output_distance": record["cost"]["readable"]["epsilon" if pure else "rho"],
+                "data_domain": "; ".join(f"{each.name}: {each.declared}" for each in told.declared(release)),
                 "unprotected_quantities": UNPROTECTED.get(record["neighbours"], "None."),
             },
             "privacy_loss": _privacy_loss(record),
@@ -65,14 +74,13 @@ def registry_record(record: Mapping[str, Any], release: Release) -> dict[str, An
                 "post_processing": "Bayesian inference that models the noise; it reads the release and nothing else.",
                 "composition": record["conversion"],
             },
-            "implementation": _implementation(record),
+            "implementation": _implementation(record, told),
             "resources": {"sources": "", "contact": "", "registry_authors": []},
         },
     }
 
 
-def _product(record: Mapping[str, Any], release: Release) -> dict[str, Any]:
-    columns = ", ".join(c.name for c in release.schema.covariates)
+def _product(record: Mapping[str, Any], release: AnyRelease) -> dict[str, Any]:
     return {
         "name": f"{record['study']} {record['period']}: {record['release']}",
         "data_curators": [],
@@ -80,8 +88,7 @@ def _product(record: Mapping[str, Any], release: Release) -> dict[str, Any]:
         "data_product_type": "Summary statistics",
         "data_product_region": "",
         "data_product_sector": "",
-        "description": f"Noisy second moments for the regression of {release.schema.response.name} on {columns} "
-        f"in the population {record['population']}.",
+        "description": f"{telling_of(release).product(release)} in the population {record['population']}.",
         "publication_date": record["date"],
     }
 
@@ -94,8 +101,8 @@ def _privacy_loss(record: Mapping[str, Any]) -> dict[str, Any]:
     )
     return {
         "privacy_unit": "Person" if record["unit"] != "row" else "Row",
-        "privacy_unit_description": f"Two tables are adjacent when {unit} replaced by anything that the declared "
-        f"columns allow ({record['neighbours']}).",
+        "privacy_unit_description": f"Two tables are adjacent when {unit} "
+        f"{CHANGES[record['neighbours']]} ({record['neighbours']}).",
         "privacy_parameters": {**stated, "rho": float(record["cost"]["readable"]["rho"])},
         "privacy_parameters_description": "Of this release alone; rho is its zCDP cost. The caps that bound all "
         "releases together stand in release.json.",
@@ -107,23 +114,11 @@ def _rows(record: Mapping[str, Any]) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-def _implementation(record: Mapping[str, Any]) -> dict[str, Any]:
-    mechanism = record["mechanism"]
+def _implementation(record: Mapping[str, Any], told: Telling) -> dict[str, Any]:
     return {
         "pre_processing_eda_hyperparameter_tuning": "Columns are clipped to public bounds and mapped to [-1, 1]; "
         "unknown levels and nulls become declared values. Nothing was tuned on the data.",
-        "mechanisms": f"{mechanism['name'].capitalize()} noise of scale {mechanism['scale']!r} for a sensitivity of "
-        f"{mechanism['sensitivity']!r} ({mechanism['norm']}), on exact sums in fixed point.",
+        "mechanisms": told.applied(record),
         "source_of_randomness": record["noise"],
         "justification": "",
     }
-
-
-def _declared(column: Covariate) -> str:
-    if isinstance(column, Continuous):
-        return f"{column.name} {_interval(column.bounds)}"
-    return f"{column.name} one of {', '.join(column.levels)}"
-
-
-def _interval(bounds: Bounds) -> str:
-    return f"in [{bounds.low:g}, {bounds.high:g}]"

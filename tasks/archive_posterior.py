@@ -10,6 +10,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.driver import sample
+from dpbayes_core.samplers.registry import SAMPLERS
 from storage.analysis import Analysis, prepare_analysis
 from storage.archive import MANIFEST
 from storage.books import Books
@@ -60,10 +61,11 @@ def _crate(analysis: Analysis, posterior: Posterior, study: Study, books: Books)
     """Everything a reader needs, the naive posterior beside the noise-aware one."""
     store_crate(books, analysis.entry, study)
     request = analysis.request
-    naive = sample(
+    beside = SAMPLERS[request.sampler].beside
+    naive = beside and sample(
         analysis.release,
         analysis.prior,
-        sampler="naive",
+        sampler=beside,
         chains=request.chains,
         draws=request.draws,
         seed=request.seed,
@@ -71,7 +73,7 @@ def _crate(analysis: Analysis, posterior: Posterior, study: Study, books: Books)
     return build_posterior_crate(
         request,
         posterior,
-        naive=naive,
+        naive=naive or None,
         release_crate=books.archive.read_folder(release_path(analysis.entry.to_record())),
         study_text=study.text,
         software=software_versions(),

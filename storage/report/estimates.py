@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
 from storage.report.numbers import decimals_for, fixed
 from storage.report.page import ChainsLine, CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
 from storage.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
+from storage.tellings.base import Group
 
 Floats = NDArray[np.float64]
 Line = Mapping[str, Any]
@@ -18,20 +18,9 @@ Line = Mapping[str, Any]
 MOST_PICTURED = 24  # parameters whose chains are drawn
 
 
-def meanings(schema: RegressionSchema) -> dict[str, str]:
-    """What each parameter says, in words."""
-    response = schema.response.name
-    references = {c.name: c.levels[0] for c in schema.covariates if not isinstance(c, Continuous)}
-    said = {INTERCEPT: f"{response} where every column is 0 or at its reference"}
-    for variable in schema.variables[:-1]:
-        reference = references.get(variable.column)
-        said[variable.label] = f"per unit of {variable.column}" if reference is None else f"against {reference}"
-    return said | {SIGMA: f"standard deviation of {response} around the regression"}
-
-
-def coefficient_lines(schema: RegressionSchema, aware: Sequence[Line], naive: Sequence[Line]) -> list[CoefficientLine]:
-    """Both estimates of every parameter, to the same decimals."""
-    words, beside = meanings(schema), {line["name"]: line for line in naive}
+def coefficient_lines(words: Mapping[str, str], aware: Sequence[Line], naive: Sequence[Line]) -> list[CoefficientLine]:
+    """Both estimates of every parameter, to the same decimals; `words` say what each means."""
+    beside = {line["name"]: line for line in naive}
     lines: list[CoefficientLine] = []
     for line in aware:
         name: str = line["name"]
@@ -46,25 +35,17 @@ def _shown(line: Line, decimals: int) -> Shown:
     return Shown(mean, sd, low, high)
 
 
-def forest(schema: RegressionSchema, aware: Sequence[Line], naive: Sequence[Line]) -> tuple[ForestGroup, ...]:
-    """Levels share an axis, for their units are the same; slopes and the rest have one each."""
-    response = schema.response.name
+def forest(wanted: Sequence[Group], aware: Sequence[Line], naive: Sequence[Line]) -> tuple[ForestGroup, ...]:
+    """Every group of parameters as a picture, those that were not drawn left out."""
     beside = {line["name"]: line for line in naive}
     rows = {line["name"]: _row(line, beside.get(line["name"])) for line in aware}
-    levels = [v.label for v in schema.variables[:-1] if v.level is not None]
-    slopes = [v.label for v in schema.variables[:-1] if v.level is None]
-    ends = [name for name in (INTERCEPT, SIGMA) if name in rows]
     groups: list[ForestGroup] = []
     start = 0
-    for title, note, names, shared in (
-        ("Levels", f"against their reference, in units of {response}; one axis for all", levels, True),
-        ("Slopes", f"in units of {response} per unit of the column; each on its own axis", slopes, False),
-        ("Intercept and residual spread", f"in units of {response}; each on its own axis", ends, False),
-    ):
-        chosen = [rows[name] for name in names if name in rows]
+    for group in wanted:
+        chosen = [rows[name] for name in group.names if name in rows]
         if chosen:
-            zero = title != "Intercept and residual spread"
-            groups.append(ForestGroup(title, note, shared, _pictures(chosen, shared=shared, zero=zero, start=start)))
+            pictures = _pictures(chosen, shared=group.shared, zero=group.zero, start=start)
+            groups.append(ForestGroup(group.title, group.note, group.shared, pictures))
             start += len(chosen)
     return tuple(groups)
 

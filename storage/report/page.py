@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from storage.tellings.base import Declared
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -67,16 +69,6 @@ class ForestGroup:
 
 
 @dataclass(frozen=True)
-class ColumnLine:
-    """What was declared of a column."""
-
-    name: str
-    role: str
-    declared: str
-    enters: str
-
-
-@dataclass(frozen=True)
 class CapLine:
     """A cap before and after the release, in its own terms."""
 
@@ -125,10 +117,12 @@ class Page:
     has_naive: bool
     naive_words: str
     series: str
+    parameter: str
+    units: str
     forest: tuple[ForestGroup, ...]
     coefficients: tuple[CoefficientLine, ...]
     asked: tuple[Pair, ...]
-    columns: tuple[ColumnLine, ...]
+    columns: tuple[Declared, ...]
     spent: str
     caps: tuple[CapLine, ...]
     cap_note: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.release import Release
+from dpbayes_core.releases import release_from_record
 from storage.report import words
 from storage.report.estimates import chains_lines, coefficient_lines, diagnostic_lines, forest, pictured
 from storage.report.page import Page
@@ -21,6 +21,7 @@ from storage.report.spending import (
     price_fact,
     price_words,
 )
+from storage.tellings.registry import telling_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -63,38 +64,40 @@ def page(
     release: Record, posterior: Record, draws: Mapping[str, Floats], *, fingerprint: str, software: Mapping[str, str]
 ) -> Page:
     """Everything the page says."""
-    made = Release.from_record(release["statistics"])
-    schema, aware = made.schema, posterior["coefficients"]
+    made = release_from_record(release["statistics"])
+    told, aware = telling_of(made), posterior["coefficients"]
     naive: Sequence[Record] = posterior["naive"] or ()
-    names = [c.name for c in schema.covariates]
+    noise = noise_fact(told.noise_size(made), posterior)
     return Page(
         study=release["study"],
         period=release["period"],
         analysis=posterior["analysis"],
-        title=words.title(schema.response.name, names),
-        lede=words.lede(release),
+        title=told.title(made),
+        lede=words.lede(told, made, release),
         alarm=words.alarm(posterior),
-        facts=(words.status(posterior), price_fact(release), words.rows(made), noise_fact(made, posterior)),
-        reading=words.reading(schema.response.name, posterior),
+        facts=(words.status(posterior), price_fact(release), *words.rows(made), noise),
+        reading=words.reading(told, made, posterior),
         precision="Each estimate is rounded to two digits of its posterior standard deviation.",
         has_naive=bool(naive),
         naive_words=words.NAIVE if naive else "",
         series=words.series(posterior),
-        forest=forest(schema, aware, naive),
-        coefficients=tuple(coefficient_lines(schema, aware, naive)),
-        asked=words.asked(release, posterior, names),
-        columns=tuple(words.column(c, made) for c in (schema.response, *schema.covariates)),
+        parameter=told.parameter,
+        units=told.units,
+        forest=forest(told.groups(made, [line["name"] for line in aware]), aware, naive),
+        coefficients=tuple(coefficient_lines(told.meanings(made), aware, naive)),
+        asked=words.asked(release, posterior, told, made),
+        columns=told.declared(made),
         spent=price_words(release),
         caps=cap_lines(release),
         cap_note=cap_note(release["caps"]),
-        noise_words=noise_words(made, posterior),
-        noise=noise_pairs(release, made),
+        noise_words=noise_words(told.noise(made), posterior),
+        noise=noise_pairs(release, told.noise_pairs(made)),
         diagnosis=words.diagnosis(posterior),
         gate=words.gate(posterior),
         diagnostics=diagnostic_lines(aware, posterior["diagnostics"]["latent"]),
         chains=chains_lines(pictured(aware), draws),
         chains_note=words.chains_note(len(aware), posterior),
-        caveats=words.caveats(release, posterior),
+        caveats=words.caveats(release, posterior, told.caveats(made)),
         commands=words.commands(posterior, fingerprint),
         verify=words.verify(release, posterior, fingerprint, software),
         footer=words.footer(release, software),

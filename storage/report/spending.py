@@ -1,12 +1,10 @@
 """What the release cost and what noise that bought, in words for people who do not price mechanisms."""
 
-import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from dpbayes_core.accounting import cap_rho_units, from_units
-from dpbayes_core.release import Release
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import Room, Total, capacity, remaining
 from storage.ledger.refusal import largest_fitting
@@ -16,9 +14,6 @@ from storage.report.page import CapLine, Fact, Pair
 from storage.report.plots import budget_bar
 
 Record = Mapping[str, Any]
-
-SPREAD: Mapping[str, float] = {"gaussian": 1.0, "laplace": math.sqrt(2)}
-"""Standard deviation of the noise in units of its scale."""
 
 MEASURES: Mapping[str, str] = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
 
@@ -131,28 +126,18 @@ def widening(posterior: Record) -> tuple[float, float] | None:
     return (min(ratios), max(ratios)) if ratios else None
 
 
-def noise_fact(release: Release, posterior: Record) -> Fact:
-    """What the noise does to the intervals, as a key figure; where that is not known, the noise on a mean."""
+def noise_fact(size: tuple[str, str, str], posterior: Record) -> Fact:
+    """What the noise does to the intervals, as a key figure; where that is not known, its own size."""
     if found := widening(posterior):
         return Fact("Interval width", _times(found), "roughly, of that with exact statistics")
-    return Fact("Noise on a mean", f"± {short(_on_mean(release), 2)}", "columns mapped to −1 … 1")
+    return Fact(*size)
 
 
-def noise_words(release: Release, posterior: Record) -> tuple[str, ...]:
-    """What the noise in one released number means."""
-    n, found = release.rows, widening(posterior)
-    if n < 1:
-        return ("The table held no rows, so what was released is noise alone.",)
-    said = (
-        f"What was released are {len(release.values)} sums over n = {n:,} rows of columns and their products, each "
-        "column mapped to the interval from −1 to 1 by its declared bounds.",
-        f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
-        f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = {short(math.sqrt(n))} "
-        "(one standard deviation). But coefficients hang on small differences between sums, so noise can matter more "
-        "to them than that comparison suggests.",
-    )
+def noise_words(said: Sequence[str], posterior: Record) -> tuple[str, ...]:
+    """What the noise in one released number means, and what it does to the intervals."""
+    found = widening(posterior)
     if found is None:
-        return said
+        return tuple(said)
     return (*said, f"Here it makes the intervals roughly {_times(found)} as wide as if the statistics had been exact.")
 
 
@@ -161,25 +146,9 @@ def _times(found: tuple[float, float]) -> str:
     return f"{low}×" if low == high else f"{low} to {high}×"
 
 
-def _deviation(release: Release) -> float:
-    return SPREAD[release.mechanism.name] * float(release.mechanism.scales.max())
-
-
-def _on_mean(release: Release) -> float:
-    return _deviation(release) / max(release.rows, 1)
-
-
-def noise_pairs(record: Record, release: Release) -> tuple[Pair, ...]:
-    """Mechanism, neighbours, sensitivity and scale."""
-    mechanism = release.mechanism
-    low, high = float(mechanism.scales.min()), float(mechanism.scales.max())
-    scales = short(high) if low == high else f"{short(low)} to {short(high)}, smallest on the squares of columns"
-    weighing = mechanism.norm if low == high else f"{mechanism.norm} of the weighted numbers"
+def noise_pairs(record: Record, said: Sequence[tuple[str, str]]) -> tuple[Pair, ...]:
+    """The mechanism first, then the neighbour relation, then what the kind says of its noise, then its source."""
     unit = "row" if record["unit"] == "row" else f"person’s data ({record['unit']})"
-    return (
-        Pair("Mechanism", f"{mechanism.name.capitalize()} noise, drawn independently for each number"),
-        Pair("Neighbour relation", NEIGHBOURS[record["neighbours"]].format(unit=unit)),
-        Pair("Sensitivity", f"{short(mechanism.sensitivity)} in {weighing}, the most that a neighbour can move them"),
-        Pair("Scale", f"{scales} ({'standard deviation' if mechanism.name == 'gaussian' else 'Laplace scale'})"),
-        Pair("Source of randomness", record["noise"]),
-    )
+    first, *rest = (Pair(term, value) for term, value in said)
+    neighbours = Pair("Neighbour relation", NEIGHBOURS[record["neighbours"]].format(unit=unit))
+    return (first, neighbours, *rest, Pair("Source of randomness", record["noise"]))

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpbayes_core.release import Release
-from dpbayes_core.schema import INTERCEPT, Continuous, Covariate
+from dpbayes_core.design import AnyRelease
 from storage.crates import posterior_path
 from storage.report.estimates import MOST_PICTURED
-from storage.report.numbers import listed, short
-from storage.report.page import ColumnLine, Fact, Pair
+from storage.report.page import Fact, Pair
 from storage.report.plots import MOST_CHAINS
+from storage.tellings.base import Telling
 
 Record = Mapping[str, Any]
 
@@ -17,20 +16,13 @@ NAIVE = (
     "The naive method leaves the privacy noise out of its intervals and can be biased by it. It is shown for "
     "comparison only."
 )
-MOST_NAMED = 6  # covariates in a title
 
 
-def title(response: str, names: Sequence[str]) -> str:
-    """The response and what explains it."""
-    more = len(names) - MOST_NAMED
-    return f"{response} by {listed(names if more < 2 else [*names[:MOST_NAMED], f'{more} more'])}"
-
-
-def lede(release: Record) -> str:
+def lede(told: Telling, made: AnyRelease, release: Record) -> str:
     """What this is."""
     return (
-        f"A Bayesian linear regression among the {release['population']} of {release['period']}, from differentially "
-        "private statistics alone."
+        f"{told.lede(made)} among the {release['population']} of {release['period']}, from a differentially private "
+        "release alone."
     )
 
 
@@ -67,56 +59,35 @@ def status(posterior: Record) -> Fact:
     return Fact("Chains", "Not converged", small, bad=True)
 
 
-def rows(made: Release) -> Fact:
-    """How many rows there were, as a key figure."""
-    return Fact("Rows", f"{made.rows:,}", f"public under {made.neighbours}")
+def rows(made: AnyRelease) -> tuple[Fact, ...]:
+    """How many rows there were, as a key figure, where that is public."""
+    count = getattr(made, "rows", None)
+    return () if count is None else (Fact("Rows", f"{count:,}", f"public under {made.neighbours}"),)
 
 
-def reading(response: str, posterior: Record) -> str:
-    """How to read the coefficients."""
-    meaning = (
-        f"Each coefficient is the difference in {response} that goes with one unit of a column, or with a level "
-        "against its reference, the other columns held fixed. "
-    )
+def reading(told: Telling, made: AnyRelease, posterior: Record) -> str:
+    """How to read the parameters."""
+    meaning = told.reading(made)
     if posterior["sampler"]["calibrated"]:
         return meaning + "The intervals account for the privacy noise as well as for sampling."
     return meaning + "The intervals are not calibrated: they do not account for the privacy noise as they should."
 
 
-def asked(release: Record, posterior: Record, names: Sequence[str]) -> tuple[Pair, ...]:
+def asked(release: Record, posterior: Record, told: Telling, made: AnyRelease) -> tuple[Pair, ...]:
     """The request, term by term."""
     request, sampler = posterior["request"], posterior["sampler"]
-    made = Release.from_record(release["statistics"])
     first = f"{release['release']}, revision {release['revision']}"
     again = f"{first}: {release['reason']}" if release["supersedes"] else first
     return (
         Pair("Study", f"{release['study']}, period {release['period']}"),
         Pair("Population", release["population"]),
-        Pair("Model", f"{made.schema.response.name} = intercept + {' + '.join(names)} + normal residual"),
+        Pair("Model", told.model(made)),
         Pair("Release", again),
         Pair("Analysis", posterior["analysis"]),
         Pair("Sampler", f"{sampler['name']}: {sampler['target']}"),
-        Pair("Prior", _prior(request["prior"])),
+        Pair("Prior", told.prior(request["prior"])),
         Pair("Asked for", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
     )
-
-
-def _prior(prior: Record) -> str:
-    return (
-        f"with every column mapped to −1 … 1: intercept and coefficients normal around 0, with standard deviations of "
-        f"{short(prior['intercept_sd'])} and {short(prior['coefficient_sd'])} residual standard deviations; residual "
-        f"variance inverse gamma ({short(prior['noise_shape'])}, {short(prior['noise_scale'])})"
-    )
-
-
-def column(column: Covariate, made: Release) -> ColumnLine:
-    """What was declared of a column."""
-    role = "response" if column.name == made.schema.response.name else "covariate"
-    if isinstance(column, Continuous):
-        declared = f"{short(column.bounds.low)} to {short(column.bounds.high)}"
-        return ColumnLine(column.name, role, declared, "itself, clipped to these bounds")
-    entering = listed([f"{column.name}[{level}]" for level in column.levels[1:]])
-    return ColumnLine(column.name, role, ", ".join(column.levels), f"{entering}, against {column.levels[0]}")
 
 
 def gate(posterior: Record) -> str:
@@ -151,14 +122,10 @@ def chains_note(parameters: int, posterior: Record) -> str:
     return note
 
 
-def caveats(release: Record, posterior: Record) -> tuple[str, ...]:
-    """What to keep in mind."""
+def caveats(release: Record, posterior: Record, said: Sequence[str]) -> tuple[str, ...]:
+    """What to keep in mind; `said` by the kind of release."""
     found = [posterior["sampler"]["caveat"]] if posterior["sampler"]["caveat"] else []
-    found.append(
-        "Values outside their declared bounds were clipped before anything was computed. If many lie outside, the "
-        "coefficients describe the clipped columns. How many do is not published."
-    )
-    found.append(f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds.")
+    found += said
     if release["max_rows_per_unit"] > 1:
         found.append(
             f"One {release['unit']} may contribute up to {release['max_rows_per_unit']} rows. The model treats rows as "

@@ -8,22 +8,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbayes_core.errors import IntegrityFailure
-from storage.codecs import CONSTANT, draws_parquet, noisy_lines, noisy_parquet, read_draws, read_noisy
+from storage.codecs import draws_parquet, noisy_parquet, read_draws, read_noisy
 from storage.crate_release import released
+from storage.tellings.registry import telling_of
+from storage.tellings.regression import CONSTANT
 from tests.storage.crate_examples import SCHEMA, posterior_draws, small_entry
 
 
 def test_noisy_statistics_come_back_bit_for_bit(tmp_path: Path) -> None:
     release = released(small_entry(tmp_path))
-    lines = read_noisy(noisy_parquet(release))
-    assert lines == noisy_lines(release)
+    told = telling_of(release).lines(release)
+    lines = read_noisy(noisy_parquet(told))
+    assert lines == told
     assert [(line["row"], line["column"]) for line in lines] == list(SCHEMA.entries)
     assert [line["value"] for line in lines] == list(release.values)
     assert [line["scale"] for line in lines] == release.mechanism.scales.tolist()
 
 
 def test_noisy_statistics_are_labelled_by_what_was_multiplied(tmp_path: Path) -> None:
-    lines = read_noisy(noisy_parquet(released(small_entry(tmp_path))))
+    release = released(small_entry(tmp_path))
+    lines = read_noisy(noisy_parquet(telling_of(release).lines(release)))
     labels = {(line["label_row"], line["label_column"]) for line in lines}
     assert (CONSTANT, "age") in labels
     assert ("region[south]", "log_wage") in labels

@@ -152,7 +152,7 @@ def test_the_registry_record_is_complete_but_for_the_agency(crate: dict[str, byt
     assert stated["privacy_loss"]["privacy_parameters"]["epsilon"] == mechanism["epsilon"]
     assert stated["dp_flavor"]["name"] == ("Pure DP" if mechanism["name"] == "laplace" else "Zero-concentrated DP")
     assert stated["implementation"]["source_of_randomness"] == entry["payload"]["noise"]
-    assert "age in [16, 80]" in stated["dp_flavor"]["data_domain"]
+    assert "age: 16 to 80" in stated["dp_flavor"]["data_domain"]
 
 
 def test_strings_of_a_study_stay_values_in_yaml(tmp_path: Path, signer: Signer) -> None:

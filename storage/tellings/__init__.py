@@ -1,0 +1,1 @@
+"""How each kind of release is told: in the file of its noisy numbers, in its registry record, on its pages."""

@@ -1,0 +1,14 @@
+"""The telling of each kind of release."""
+
+from collections.abc import Mapping
+
+from dpbayes_core.design import AnyRelease
+from storage.tellings.base import Telling
+from storage.tellings.regression import RegressionTelling
+
+TELLINGS: Mapping[str, Telling] = {"regression": RegressionTelling()}
+
+
+def telling_of(release: AnyRelease) -> Telling:
+    """How a release is told."""
+    return TELLINGS[release.kind]

@@ -1,0 +1,162 @@
+"""A regression in words."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.release import Release
+from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate
+from storage.report.numbers import listed, short
+from storage.tellings.base import Declared, Group, Record, Telling
+
+CONSTANT = "(constant)"  # how the leading 1 of every row is called in files
+MOST_NAMED = 6  # covariates in a title
+
+SPREAD: Mapping[str, float] = {"gaussian": 1.0, "laplace": math.sqrt(2)}
+"""Standard deviation of the noise in units of its scale."""
+
+
+class RegressionTelling(Telling):
+    """Noisy second moments, and the posterior of a linear regression."""
+
+    what = "noisy second moments of a regression"
+
+    def lines(self, release: Release) -> list[dict[str, Any]]:
+        """One line an entry: its place, its labels, its value and its noise scale, standardised."""
+        labels = (CONSTANT, *(variable.label for variable in release.schema.variables))
+        scales: list[float] = release.mechanism.scales.tolist()
+        return [
+            {"row": i, "column": j, "label_row": labels[i], "label_column": labels[j], "value": value, "scale": scale}
+            for (i, j), value, scale in zip(release.schema.entries, release.values, scales, strict=True)
+        ]
+
+    def product(self, release: Release) -> str:
+        """The regression."""
+        columns = ", ".join(c.name for c in release.schema.covariates)
+        return f"Noisy second moments for the regression of {release.schema.response.name} on {columns}"
+
+    def declared(self, release: Release) -> tuple[Declared, ...]:
+        """The response, then the covariates."""
+        return tuple(_declared(column, release) for column in (release.schema.response, *release.schema.covariates))
+
+    def applied(self, record: Record) -> str:
+        """Noise on exact sums."""
+        mechanism = record["mechanism"]
+        return (
+            f"{mechanism['name'].capitalize()} noise of scale {mechanism['scale']!r} for a sensitivity of "
+            f"{mechanism['sensitivity']!r} ({mechanism['norm']}), on exact sums in fixed point."
+        )
+
+    def title(self, release: Release) -> str:
+        """The response and what explains it."""
+        names = [column.name for column in release.schema.covariates]
+        more = len(names) - MOST_NAMED
+        named = listed(names if more < 2 else [*names[:MOST_NAMED], f"{more} more"])
+        return f"{release.schema.response.name} by {named}"
+
+    def lede(self, release: Release) -> str:
+        """What was inferred."""
+        return "A Bayesian linear regression"
+
+    def model(self, release: Release) -> str:
+        """The regression."""
+        names = " + ".join(column.name for column in release.schema.covariates)
+        return f"{release.schema.response.name} = intercept + {names} + normal residual"
+
+    def prior(self, prior: Record) -> str:
+        """On the standardised scale."""
+        return (
+            "with every column mapped to −1 … 1: intercept and coefficients normal around 0, with standard deviations "
+            f"of {short(prior['intercept_sd'])} and {short(prior['coefficient_sd'])} residual standard deviations; "
+            f"residual variance inverse gamma ({short(prior['noise_shape'])}, {short(prior['noise_scale'])})"
+        )
+
+    def meanings(self, release: Release) -> Mapping[str, str]:
+        """What each coefficient says."""
+        schema, response = release.schema, release.schema.response.name
+        references = {c.name: c.levels[0] for c in schema.covariates if not isinstance(c, Continuous)}
+        said = {INTERCEPT: f"{response} where every column is 0 or at its reference"}
+        for variable in schema.variables[:-1]:
+            reference = references.get(variable.column)
+            said[variable.label] = f"per unit of {variable.column}" if reference is None else f"against {reference}"
+        return said | {SIGMA: f"standard deviation of {response} around the regression"}
+
+    def groups(self, release: Release, names: Sequence[str]) -> tuple[Group, ...]:
+        """Levels share an axis, for their units are the same; slopes and the rest have one each."""
+        variables, response = release.schema.variables[:-1], release.schema.response.name
+        levels = tuple(v.label for v in variables if v.level is not None)
+        slopes = tuple(v.label for v in variables if v.level is None)
+        each = "each on its own axis"
+        return (
+            Group("Levels", f"against their reference, in units of {response}; one axis for all", levels, True, True),
+            Group("Slopes", f"in units of {response} per unit of the column; {each}", slopes, False, True),
+            Group("Intercept and residual spread", f"in units of {response}; {each}", (INTERCEPT, SIGMA), False, False),
+        )
+
+    def reading(self, release: Release) -> str:
+        """How to read a coefficient."""
+        return (
+            f"Each coefficient is the difference in {release.schema.response.name} that goes with one unit of a "
+            "column, or with a level against its reference, the other columns held fixed. "
+        )
+
+    def noise(self, release: Release) -> tuple[str, ...]:
+        """Of one sum, and of a mean."""
+        n = release.rows
+        if n < 1:
+            return ("The table held no rows, so what was released is noise alone.",)
+        return (
+            f"What was released are {len(release.values)} sums over n = {n:,} rows of columns and their products, each "
+            "column mapped to the interval from −1 to 1 by its declared bounds.",
+            f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
+            f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = "
+            f"{short(math.sqrt(n))} (one standard deviation). But coefficients hang on small differences between "
+            "sums, so noise can matter more to them than that comparison suggests.",
+        )
+
+    def noise_size(self, release: Release) -> tuple[str, str, str]:
+        """On a mean."""
+        return "Noise on a mean", f"± {short(_on_mean(release), 2)}", "columns mapped to −1 … 1"
+
+    def noise_pairs(self, release: Release) -> tuple[tuple[str, str], ...]:
+        """Mechanism, sensitivity and scale."""
+        mechanism = release.mechanism
+        low, high = float(mechanism.scales.min()), float(mechanism.scales.max())
+        scales = short(high) if low == high else f"{short(low)} to {short(high)}, smallest on the squares of columns"
+        weighing = mechanism.norm if low == high else f"{mechanism.norm} of the weighted numbers"
+        moved = f"{short(mechanism.sensitivity)} in {weighing}, the most that a neighbour can move them"
+        kind = "standard deviation" if mechanism.name == "gaussian" else "Laplace scale"
+        return (
+            ("Mechanism", f"{mechanism.name.capitalize()} noise, drawn independently for each number"),
+            ("Sensitivity", moved),
+            ("Scale", f"{scales} ({kind})"),
+        )
+
+    def caveats(self, release: Release) -> tuple[str, ...]:
+        """Clipping, and where the intercept stands."""
+        return (
+            "Values outside their declared bounds were clipped before anything was computed. If many lie outside, the "
+            "coefficients describe the clipped columns. How many do is not published.",
+            f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds.",
+        )
+
+
+def _declared(column: Covariate, release: Release) -> Declared:
+    role = "response" if column.name == release.schema.response.name else "covariate"
+    if isinstance(column, Continuous):
+        return Declared(column.name, role, _interval(column.bounds), "itself, clipped to these bounds")
+    entering = listed([f"{column.name}[{level}]" for level in column.levels[1:]])
+    return Declared(column.name, role, ", ".join(column.levels), f"{entering}, against {column.levels[0]}")
+
+
+def _interval(bounds: Bounds) -> str:
+    return f"{short(bounds.low)} to {short(bounds.high)}"
+
+
+def _deviation(release: Release) -> float:
+    return SPREAD[release.mechanism.name] * float(release.mechanism.scales.max())
+
+
+def _on_mean(release: Release) -> float:
+    return _deviation(release) / max(release.rows, 1)
