@@ -105,7 +105,7 @@ class NetworkRelease:
         whole = len(self.values) == len(self.mechanism.scales)
         return public and whole and protected(self.schema, self.nodes, self.what, self.neighbours, self.mechanism)
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """sha256 of the noisy payload alone."""
         return hashlib.sha256(canonical_json(self.payload())).hexdigest()

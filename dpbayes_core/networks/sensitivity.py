@@ -44,12 +44,11 @@ def most_odd(sums: tuple[Nodes, ...]) -> int:
 
 
 def hadamard(values: np.ndarray) -> np.ndarray:
-    """The sums over d of (-1)^<g, d> values[d], for every g; exact on integers, places read as bits."""
-    result = values.copy()
-    half = 1
-    while half < len(result):
-        pairs = result.reshape(-1, 2, half)
-        result = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+    """The sums over d of (-1)^<g, d> values[d], for every g; exact on integers; places on the first axis are bits."""
+    result, half = values, 1
+    while half < len(values):
+        pairs = result.reshape(-1, 2, half, *values.shape[1:])
+        result = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(values.shape)
         half *= 2
     return result
 

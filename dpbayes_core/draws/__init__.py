@@ -1,0 +1,1 @@
+"""Private draws of parameters: exact samples of tempered, truncated posteriors."""

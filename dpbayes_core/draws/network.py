@@ -1,0 +1,95 @@
+"""Draws of a network's conditional probabilities from the tempered posterior above a floor."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.draws.dirichlet import truncated_dirichlet
+from dpbayes_core.draws.subject import records_moved
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.networks.schema import NetworkSchema
+from dpbayes_core.networks.tables import ExactTables, FamilyTables
+from dpbayes_core.noise import NoiseSource
+from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSubject:
+    """Every row of every table is Dirichlet, given that each probability is at least its node's floor."""
+
+    schema: NetworkSchema
+    floors: tuple[float, ...]  # one a node, below 1 over its levels
+    concentrations: tuple[float, ...]  # one a node: the pseudo-count of each level
+
+    def __post_init__(self) -> None:
+        if not len(self.floors) == len(self.concentrations) == len(self.schema.nodes):
+            raise StudyInvalid("cannot draw probabilities: each node needs one floor and one pseudo-count. Give them.")
+        for node, floor, levels in zip(self.schema.names, self.floors, self.schema.levels, strict=True):
+            if not 0 < floor < 1 / levels:
+                limit = f"1/{levels}, one over its levels"
+                raise StudyInvalid(f"cannot draw probabilities: the floor of {node} is not between 0 and {limit}.")
+        if not all(math.isfinite(value) and value > 0 for value in self.concentrations):
+            raise StudyInvalid("cannot draw probabilities: a pseudo-count is not positive. State a prior above zero.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all conditional probabilities."""
+        return self.schema.coefficients
+
+    def oscillation(self, neighbours: str) -> float:
+        """The sum over nodes of ln((1 - (k-1) w) / w), the most that a log probability ranges, per record moved."""
+        total = EXACT.add(SAFETY, 0)
+        for floor, levels in zip(self.floors, self.schema.levels, strict=True):
+            ratio = (1 - (levels - 1) * Fraction(floor)) / Fraction(floor)
+            total = EXACT.add(total, EXACT.add(EXACT.ln(decimal(ratio)), SAFETY))
+        return float_up(EXACT.multiply(total, records_moved(neighbours)))
+
+    def statistic(self) -> FamilyTables:
+        """The tables."""
+        return FamilyTables(self.schema)
+
+    def draw(self, noise: NoiseSource, exact: ExactTables, tempering: float, draws: int) -> Floats:
+        """Independent draws, table after table."""
+        statistic, parts = self.statistic(), list[Floats]()
+        for family, floor, prior in zip(self.schema.families, self.floors, self.concentrations, strict=True):
+            counts = statistic.table(exact, family).reshape(-1, self.schema.levels[family[-1]]).astype(np.float64)
+            shapes = np.tile(prior + tempering * counts, (draws, 1))
+            parts.append(truncated_dirichlet(noise, shapes, floor).reshape(draws, -1))
+        return np.concatenate(parts, axis=1)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {
+            "concentrations": list(self.concentrations),
+            "floors": list(self.floors),
+            "model": "network",
+            "schema": self.schema.to_record(),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "NetworkSubject":
+        """The inverse of `to_record`."""
+        return cls(
+            schema=NetworkSchema.from_record(record["schema"]),
+            floors=tuple(record["floors"]),
+            concentrations=tuple(record["concentrations"]),
+        )
+
+
+def floors_for(schema: NetworkSchema, loss: float, neighbours: str) -> tuple[float, ...]:
+    """The least floors at which the oscillation is `loss`, alike for all nodes: w = 1 / (k - 1 + exp(loss / (c |I|))).
+
+    With a floor of its own for each number of levels every loss can be had, however small.
+    """
+    each = loss / (records_moved(neighbours) * len(schema.nodes))
+    if not 1e-9 < each < 700:
+        raise StudyInvalid("cannot draw probabilities: epsilon for each node is far from 1. Change it, or the floor.")
+    room = 2.0**-48  # what doubles may lose, on the safe side
+    return tuple((1 + room) / (levels - 1 + math.exp(each)) for levels in schema.levels)

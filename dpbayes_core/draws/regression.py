@@ -1,0 +1,92 @@
+"""Draws of a linear regression's coefficients, of known residual deviation, inside a ball."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.draws.ball import ball_gaussian
+from dpbayes_core.draws.subject import records_moved
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.fixed_point import UNIT
+from dpbayes_core.noise import NoiseSource
+from dpbayes_core.rounding import float_up, fraction, root_up
+from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.second_moments import SecondMoments
+from dpbayes_core.statistics import ExactStatistics
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionSubject:
+    """Standardised coefficients with |theta| <= radius, a Gaussian prior cut to that ball, and a known sigma.
+
+    A standardised response lies in [-1, 1]; a row of covariates has a length of at most the root of 1, for the
+    constant, plus the number of columns, for of a factor's indicators one is on.
+    """
+
+    schema: RegressionSchema
+    radius: float
+    sigma: float  # of the standardised response
+    prior_precision: float  # of each coefficient, before the cut
+
+    def __post_init__(self) -> None:
+        stated = (self.radius, self.sigma, self.prior_precision)
+        if not all(math.isfinite(value) and value > 0 for value in stated):
+            raise StudyInvalid(
+                "cannot draw coefficients: radius, sigma or prior precision is not positive. State positive ones."
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coefficients, the intercept first."""
+        return self.schema.coefficients
+
+    def oscillation(self, neighbours: str) -> float:
+        """4aY / sigma^2 where Y >= a = R radius, else (Y + a)^2 / sigma^2; half of it where a record comes or goes."""
+        longest = root_up(Fraction(1 + len(self.schema.covariates)))
+        return regression_oscillation(longest, 1, self.radius, self.sigma, records=records_moved(neighbours))
+
+    def statistic(self) -> SecondMoments:
+        """Second moments."""
+        return SecondMoments(self.schema)
+
+    def draw(self, noise: NoiseSource, exact: ExactStatistics, tempering: float, draws: int) -> Floats:
+        """Independent standardised coefficients."""
+        sums = np.array([float(Fraction(total, UNIT**2)) for total in exact.sums])
+        moments = tempering / self.sigma**2 * self.schema.complete(sums, float(exact.rows))
+        precision = moments[:-1, :-1] + self.prior_precision * np.eye(len(moments) - 1)
+        return ball_gaussian(noise, precision, moments[:-1, -1], self.radius, draws)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {
+            "model": "regression",
+            "prior_precision": self.prior_precision,
+            "radius": self.radius,
+            "schema": self.schema.to_record(),
+            "sigma": self.sigma,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "RegressionSubject":
+        """The inverse of `to_record`."""
+        names = ("radius", "sigma", "prior_precision")
+        return cls(schema=RegressionSchema.from_record(record["schema"]), **{name: record[name] for name in names})
+
+
+def regression_oscillation(
+    longest: float | Fraction, response: float | Fraction, radius: float, sigma: float, *, records: int
+) -> float:
+    """The range of the log-likelihood difference over |theta| <= radius, |x| <= longest, |y| <= response; rounded up.
+
+    With a = longest x radius one record's (y - x theta)^2 / 2 ranges over 2aY, or (Y + a)^2 / 2 where Y < a.
+    """
+    reach, height = Fraction(longest) * fraction(radius), Fraction(response)
+    one = 2 * reach * height if height >= reach else (height + reach) ** 2 / 2
+    return float_up(records * one / fraction(sigma) ** 2)

@@ -1,0 +1,101 @@
+"""Draws as releases: parameters and the public model they belong to; the sums they were drawn from stay behind."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.draws.grid import GridSubject
+from dpbayes_core.draws.network import NetworkSubject
+from dpbayes_core.draws.regression import RegressionSubject
+from dpbayes_core.draws.subject import Subject
+from dpbayes_core.mechanisms import Mechanism, PosteriorDrawMechanism, mechanism_from_record
+from dpbayes_core.networks.sensitivity import ADD_REMOVE
+from dpbayes_core.sensitivity import REPLACE_ONE
+
+Floats = NDArray[np.float64]
+
+SUBJECTS: Mapping[str, type[Subject]] = {
+    "network": NetworkSubject,
+    "network-grid": GridSubject,
+    "regression": RegressionSubject,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorDrawRelease:
+    """Exact draws from a posterior, tempered as its mechanism says."""
+
+    kind: ClassVar[str] = "posterior-draw"
+
+    subject: Subject
+    neighbours: str
+    rows: int | None  # public under replace-one, else None
+    mechanism: Mechanism
+    values: tuple[tuple[float, ...], ...]  # one tuple a draw
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return self.subject.names
+
+    def draws(self) -> Floats:
+        """(draws, parameters)."""
+        return np.array(self.values)
+
+    @property
+    def protected(self) -> bool:
+        """Whether as many draws were paid for, at an oscillation no smaller than the model's own."""
+        if not isinstance(self.mechanism, PosteriorDrawMechanism) or self.neighbours not in (REPLACE_ONE, ADD_REMOVE):
+            return False
+        public = (self.rows is None) == (self.neighbours == ADD_REMOVE)
+        whole = len(self.values) == self.mechanism.draws
+        whole = whole and all(len(draw) == len(self.names) for draw in self.values)
+        return public and whole and self.mechanism.oscillation >= self.subject.oscillation(self.neighbours)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the draws alone, with the names and the public number of rows."""
+        return hashlib.sha256(canonical_json(self.payload())).hexdigest()
+
+    def payload(self) -> dict[str, Any]:
+        """The draws and what they are of."""
+        return {"draws": [list(draw) for draw in self.values], "names": list(self.names), "rows": self.rows}
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {
+            "kind": self.kind,
+            "mechanism": self.mechanism.to_record(),
+            "neighbours": self.neighbours,
+            "noisy": self.payload(),
+            "subject": self.subject.to_record(),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of `to_record`; a record that contradicts itself is refused."""
+        subject = SUBJECTS.get(record["subject"]["model"])
+        if subject is None:
+            raise ValueError(f"cannot read draws: their model is not one of {', '.join(SUBJECTS)}. Update dpbayes.")
+        release = cls(
+            subject=subject.from_record(record["subject"]),
+            neighbours=record["neighbours"],
+            rows=record["noisy"]["rows"],
+            mechanism=mechanism_from_record(record["mechanism"]),
+            values=tuple(tuple(draw) for draw in record["noisy"]["draws"]),
+        )
+        if release.to_record() != dict(record):
+            raise ValueError("cannot read draws: their record's parts contradict each other. Fetch it again.")
+        return release
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapRelease(PosteriorDrawRelease):
+    """Draws of a posterior so tempered that they gather at its mode as epsilon grows."""
+
+    kind: ClassVar[str] = "map"
