@@ -25,7 +25,7 @@ from storage.sources.tokens import Bytes, Places, fields_of, first_row, gathered
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 CHUNK = 1 << 23  # bytes of text that one batch has, about
 LONGEST_ROW = 1 << 28
-_LONGEST_HEADER = 1 << 24
+_HEADER, _LONGEST_HEADER = 1 << 16, 1 << 24  # bytes read at a time, and at most
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ def _header(file: File) -> list[str]:
     with _opened(file) as (text, _):
         start = b""
         while (found := _first_row(start, file)) is None and len(start) < _LONGEST_HEADER:
-            more = text.read(CHUNK)
+            more = text.read(min(CHUNK, _HEADER))
             if not more:
                 break
             start = (start + more).removeprefix(codecs.BOM_UTF8)

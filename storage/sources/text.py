@@ -16,7 +16,7 @@ from storage.sources.batch import Arrow
 
 _NUMBER = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)$"
 _TRUE, _FALSE = r"(?i)^true$", r"(?i)^false$"
-_DATE = r"^(?P<year>[0-9]{4,6})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})(?P<era>(?: BC)?)$"
+_DATE = r"^(?P<year>[0-9]{4,7})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})(?P<era>(?: BC)?)$"
 _ENDLESS = r"(?i)^[+-]?inf(inity)?$"
 
 _function: Any = pc  # its functions are made when pyarrow loads
@@ -69,7 +69,7 @@ def _matches(array: Arrow, pattern: str) -> Arrow:
 
 
 def _integers(array: Arrow) -> NDArray[np.int64]:
-    """Of digits, at most six; 0 where there are none."""
+    """Of digits, at most seven; 0 where there are none."""
     return pc.cast(_as_text(pc.fill_null(array, b"0")), pa.int64()).to_numpy()
 
 

@@ -70,7 +70,7 @@ class SourceSpec(Section):
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        exactly_one({"path": self.path, "url": self.url}, "where the table is")
+        exactly_one({"path": self.path, "url": self.url}, "the place of the table")
         if self.url is not None and self.query is None:
             raise refusal("a database is read by a query", "Add query: and a select", "url")
         if self.url is None and self.query is not None:

@@ -1,0 +1,98 @@
+"""Where a table's files are: here or behind a URL, by name, folder, pattern or list."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from storage.source import TableSource
+from storage.sources.files import files_of
+from storage.sources.layout import lay_out
+from tests.storage.sources.cases import CANARY, RULES, refusal, source
+
+HEADER = b"person,x,born,level\n"
+
+
+def names(*paths: str | Path) -> list[str]:
+    table = TableSource(path=tuple(str(path) for path in paths), columns=RULES, unit=None)
+    return [file.name for file in files_of(table)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("b.csv", "a.csv", "_SUCCESS", ".a.csv.crc", "deep/er/c.csv", "deep/_skipped.csv", "deep/d.txt"):
+        path = tmp_path / "t" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(HEADER)
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def remote(folder: Path) -> Iterator[str]:
+    """The same files in memory."""
+    place = f"memory://{uuid.uuid4().hex}"
+    system = fsspec.filesystem("memory")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            system.pipe_file(f"{place}/{path.relative_to(folder)}", path.read_bytes())
+    yield place
+    system.rm(place, recursive=True)
+
+
+@pytest.mark.parametrize("where", ["here", "away"])
+def test_files_are_found_by_name_pattern_and_list(where: str, folder: Path, remote: str) -> None:
+    place = str(folder) if where == "here" else remote
+    assert names(f"{place}/a.csv") == ["a.csv"]
+    assert names(f"{place}/*.csv") == ["a.csv", "b.csv"]
+    assert names(f"{place}/?.csv") == ["a.csv", "b.csv"]
+    assert sorted(names(f"{place}/**/*.csv")) == ["a.csv", "b.csv", "c.csv"]
+    assert names(f"{place}/deep/er") == ["c.csv"]
+    assert names(f"{place}/b.csv", f"{place}/deep/er/c.csv") == ["b.csv", "c.csv"]
+    assert names(f"{place}/a.csv", f"{place}/*.csv") == ["a.csv", "b.csv"]  # each file once
+
+
+@pytest.mark.parametrize("where", ["here", "away"])
+def test_what_is_not_there_is_refused_without_its_folders(where: str, folder: Path, remote: str) -> None:
+    place = str(folder) if where == "here" else remote
+    assert "no such file or folder" in refusal(source(f"{place}/absent-{1}.csv"))
+    assert "no file matches the pattern" in refusal(source(f"{place}/*.parquet"))
+    message = refusal(source(place))
+    assert "holds another folder" in message
+    assert str(folder.parent) not in message
+    (folder / "empty").mkdir()
+    assert "holds no file of a table" in refusal(source(folder / "empty"))
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a*.csv").write_bytes(HEADER)
+    (tmp_path / "ab.csv").write_bytes(HEADER)
+    assert names(tmp_path / "a*.csv") == ["a*.csv"]
+
+
+@pytest.mark.parametrize("url", [f"nothing-opens-this://{CANARY}/t.csv", "s3://bucket/t.csv"])
+def test_a_url_that_nothing_opens_is_refused_plainly(url: str) -> None:
+    message = refusal(source(url))
+    assert "nothing here opens such a URL" in message or "does not answer" in message
+
+
+def test_an_unreadable_folder_is_refused_plainly(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    (tmp_path / "t").mkdir(mode=0)
+    refusal(source(tmp_path / "t"))
+
+
+def test_a_replaced_file_has_another_identity(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(HEADER)
+    before = files_of(source(path))[0].identity
+    assert files_of(source(path))[0].identity == before
+    os.utime(path, ns=(5, 5))
+    assert files_of(source(path))[0].identity != before
+
+
+def test_a_stream_starts_over(folder: Path) -> None:
+    assert lay_out(source(folder / "a.csv")).identity is None
