@@ -74,11 +74,11 @@ class FamilyTables:
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> ExactTables:
         """The tables of these records."""
-        from dpbayes_core.networks.counting import count_families
+        from dpbayes_core.networks.counting import Layout, count_families
 
         codes = np.ascontiguousarray(encoded.integers.T)
         counts = np.zeros(int(self._first[-1]), dtype=np.int64)
-        count_families(codes, self._members, self._strides, self._start, self._first, counts)
+        count_families(codes, Layout(self._members, self._strides, self._start, self._first), counts)
         return ExactTables(len(encoded.integers), counts)
 
     def empty(self) -> ExactTables:
