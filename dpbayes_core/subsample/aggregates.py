@@ -1,0 +1,139 @@
+"""What a noisy mean over subsets says about p = P(coefficient <= threshold).
+
+zeta = Phi^-1(p) is standard normal before anything is seen. Given zeta the subsets' own zeta_j scatter as N(zeta /
+sqrt(M), 1) around a mean that is known (it is that of all rows), so the mean of h(zeta_j) is nearly normal with mean
+E h and variance (Var h - Cov(h, zeta_j)^2) / M; Laplace noise of rate lambda is added to it.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.subsample.probability import ProbabilityRelease
+
+Floats = NDArray[np.float64]
+
+FURTHEST = 8.5  # of zeta: beyond lies less than 1e-16 of the prior
+PLACES = 2001
+CUTS = 4001  # of the integrals over one subset's zeta
+REFERENCES = 10_000  # draws behind Fisher's method
+
+
+@dataclass(frozen=True, eq=False)
+class ZetaLaw:
+    """A law of zeta on a grid, by its cumulative weights."""
+
+    zeta: Floats
+    cumulative: Floats  # from 0 to 1
+
+    def quantile(self, probability: float | Floats) -> Floats:
+        """Quantiles of p = Phi(zeta)."""
+        from scipy.special import ndtr
+
+        return ndtr(np.interp(probability, self.cumulative, self.zeta))
+
+    def mean(self) -> float:
+        """The posterior mean of p."""
+        from scipy.special import ndtr
+
+        inner = (ndtr(self.zeta[1:]) + ndtr(self.zeta[:-1])) / 2
+        return float(np.diff(self.cumulative) @ inner)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """The central interval of p."""
+        low, high = self.quantile(np.array([(1 - level) / 2, (1 + level) / 2]))
+        return float(low), float(high)
+
+
+def zeta_law(observed: float, noise_scale: float, subsets: int, *, least: float | None = None) -> ZetaLaw:
+    """The posterior of zeta given a noisy mean; `least` is p* where cut logarithms were averaged.
+
+    A noise scale of 0 takes the mean for exact: the plain answer.
+    """
+    from scipy.special import log_ndtr
+
+    zeta = np.linspace(-FURTHEST, FURTHEST, PLACES)
+    centre, spread = _moments(zeta, subsets) if least is None else _fisher_moments(zeta, subsets, least)
+    gap = (observed - centre) / spread
+    if noise_scale > 0:
+        rate = spread / noise_scale
+        sides = np.stack([-rate * gap + log_ndtr(gap - rate), rate * gap + log_ndtr(-gap - rate)])
+        density = np.logaddexp(*sides) + rate**2 / 2
+    else:
+        density = -(gap**2) / 2 - np.log(spread)
+    density = density - zeta**2 / 2
+    weights = np.exp(density - density.max())
+    cumulative = np.concatenate([[0.0], np.cumsum((weights[1:] + weights[:-1]) / 2)])
+    return ZetaLaw(zeta, cumulative / cumulative[-1])
+
+
+def laws(release: ProbabilityRelease, *, plain: bool = False) -> list[ZetaLaw]:
+    """The law of each released query's zeta."""
+    terms = release.terms
+    least = terms.least if terms.method == "fisher" else None
+    pairs = zip(release.means.tolist(), release.noise_scales.tolist(), strict=True)
+    return [zeta_law(mean, 0.0 if plain else scale, terms.subsets, least=least) for mean, scale in pairs]
+
+
+def _moments(zeta: Floats, subsets: int) -> tuple[Floats, Floats]:
+    """Of the mean of Phi(zeta_j): E = Phi(zeta / sqrt(2 M)), variance (1/12 - 1/(4 pi)) / M."""
+    from scipy.special import ndtr
+
+    spread = math.sqrt((1 / 12 - 1 / (4 * math.pi)) / subsets)
+    return ndtr(zeta / math.sqrt(2 * subsets)), np.full_like(zeta, spread)
+
+
+def _fisher_moments(zeta: Floats, subsets: int, least: float) -> tuple[Floats, Floats]:
+    """Of the mean of log max(Phi(zeta_j), p*) / log p*, by numerical integration."""
+    from scipy.special import log_ndtr
+
+    shift = zeta / math.sqrt(subsets)
+    cuts = np.linspace(shift[0] - FURTHEST, shift[-1] + FURTHEST, CUTS)
+    answers = np.minimum(log_ndtr(cuts) / math.log(least), 1.0)
+    weights = np.exp(-((cuts - shift[:, None]) ** 2) / 2)
+    weights /= weights.sum(axis=1, keepdims=True)
+    mean = weights @ answers
+    square = weights @ answers**2 - mean**2
+    covariance = weights @ (answers * cuts) - mean * shift
+    return mean, np.sqrt(np.maximum(square - covariance**2, 1e-12) / subsets)
+
+
+def rescaled_normal(means: Floats, subsets: int, *, factor: float = 2.0) -> Floats:
+    """The point estimate Phi(sqrt(2 M) Phi^-1(mean)) of clipped means; a factor of 1 is the published form."""
+    from scipy.special import ndtr, ndtri
+
+    return ndtr(math.sqrt(factor * subsets) * ndtri(np.clip(means, 0.0, 1.0)))
+
+
+def fisher_references(subsets: int, *, least: float, noise_scale: float, seed: int, count: int = REFERENCES) -> Floats:
+    """Sorted noisy statistics of M independent uniform answers, cut and noised alike: what p = 1/2 looks like."""
+    generator = np.random.Generator(np.random.Philox(seed))
+    rows = max(1, 10**6 // subsets)
+    sums: list[Floats] = []
+    for start in range(0, count, rows):
+        uniform = generator.random((min(rows, count - start), subsets))
+        sums.append(np.log(np.maximum(uniform, least)).sum(axis=1) / (math.log(least) * subsets))
+    return np.sort(np.concatenate(sums) + generator.laplace(0.0, noise_scale, count))
+
+
+def fisher_points(means: Floats, references: Floats) -> Floats:
+    """The share of reference draws above each released statistic."""
+    return 1 - np.searchsorted(references, means, side="right") / len(references)
+
+
+def point_estimates(release: ProbabilityRelease, *, seed: int) -> Floats:
+    """Each query's answer by the release's own method: a posterior mean, or the plain methods' point."""
+    terms = release.terms
+    if terms.method == "rescaled-normal":
+        return rescaled_normal(release.means, terms.subsets)
+    if terms.method == "fisher":
+        return np.array([_fisher_point(release, place, seed) for place in range(len(release.values))])
+    return np.array([law.mean() for law in laws(release)])
+
+
+def _fisher_point(release: ProbabilityRelease, place: int, seed: int) -> float:
+    scale, terms = float(release.noise_scales[place]), release.terms
+    references = fisher_references(terms.subsets, least=terms.least, noise_scale=scale, seed=seed)
+    return float(fisher_points(release.means[place], references))

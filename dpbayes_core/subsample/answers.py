@@ -1,0 +1,61 @@
+"""What each subset answers to a query; a subset that cannot be fitted answers as the prior would."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.subsample.fits import OpenPrior, StudentLaws
+
+Floats = NDArray[np.float64]
+
+
+def probabilities(laws: StudentLaws, place: int, threshold: float, prior: OpenPrior) -> Floats:
+    """Each subset's P(coefficient <= threshold)."""
+    from scipy.special import stdtr
+
+    location, scale = laws.locations[:, place], laws.scales[:, place]
+    with np.errstate(all="ignore"):
+        steps = np.where(scale > 0, (threshold - location) / scale, np.where(location <= threshold, np.inf, -np.inf))
+        found = np.where(np.isinf(steps), steps > 0, stdtr(np.maximum(laws.degrees, 1e-300), steps))
+    sound = laws.usable & np.isfinite(found)
+    return np.clip(np.where(sound, found, _prior_probability(prior, place, threshold)), 0.0, 1.0)
+
+
+def _prior_probability(prior: OpenPrior, place: int, threshold: float) -> float:
+    """A half where the prior is improper."""
+    from scipy.special import stdtr
+
+    if prior.kind != "normal-inverse-gamma":
+        return 0.5
+    return float(stdtr(2 * prior.noise_shape, threshold / _prior_scale(prior, place)))
+
+
+def quantiles(
+    laws: StudentLaws, place: int, probability: float, prior: OpenPrior, *, outer: tuple[float, float]
+) -> Floats:
+    """Each subset's quantile, within the outer bounds; an improper prior answers with their middle."""
+    from scipy.special import stdtrit
+
+    with np.errstate(all="ignore"):
+        step = stdtrit(np.maximum(laws.degrees, 1e-300), probability)
+        found = laws.locations[:, place] + np.where(laws.scales[:, place] > 0, step * laws.scales[:, place], 0.0)
+    sound = laws.usable & np.isfinite(found)
+    return np.clip(np.where(sound, found, _prior_quantile(prior, place, probability, outer)), *outer)
+
+
+def _prior_quantile(prior: OpenPrior, place: int, probability: float, outer: tuple[float, float]) -> float:
+    from scipy.special import stdtrit
+
+    if prior.kind != "normal-inverse-gamma":
+        return outer[0] / 2 + outer[1] / 2
+    return float(stdtrit(2 * prior.noise_shape, probability)) * _prior_scale(prior, place)
+
+
+def spreads(laws: StudentLaws, place: int, *, widest: float) -> Floats:
+    """Each subset's posterior scale, at most `widest`, which also stands for what cannot be fitted."""
+    found = laws.scales[:, place]
+    return np.where(laws.usable & np.isfinite(found), np.minimum(found, widest), widest)
+
+
+def _prior_scale(prior: OpenPrior, place: int) -> float:
+    width = prior.intercept_sd if place == 0 else prior.coefficient_sd
+    return width * float(np.sqrt(prior.noise_scale / prior.noise_shape))

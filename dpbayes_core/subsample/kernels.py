@@ -1,0 +1,131 @@
+"""Compiled loops of the pass: which subset a row falls in, and its products added exactly to that subset's sums.
+
+A sum is held in LIMBS words of 32 bits (each in a 64-bit integer), the first worth 2^LEAST; adding a double shifts its
+53 bits into place and touches three words. What lies below 2^LEAST is rounded towards zero, row by row.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit  # pyright: ignore[reportUnknownVariableType]
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+
+LEAST = -160  # exponent of the least bit kept of a product
+LIMBS = 11  # values up to 2^64, products up to 2^128: 288 bits, then room for any number of rows and the sign
+CARRY_ROWS = 2**30  # so many rows may be added before words are carried
+
+_compiled: Final[Any] = njit(cache=True, nogil=True)
+_inlined: Final[Any] = njit(cache=True, nogil=True, inline="always")
+
+
+@_inlined
+def _turned(word: Any, left: int) -> Any:
+    return (word << np.uint64(left)) | (word >> np.uint64(64 - left))
+
+
+@_inlined
+def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+    v0 += v1
+    v2 += v3
+    v1 = _turned(v1, 13) ^ v0
+    v3 = _turned(v3, 16) ^ v2
+    v0 = _turned(v0, 32)
+    v2 += v1
+    v0 += v3
+    v1 = _turned(v1, 17) ^ v2
+    v3 = _turned(v3, 21) ^ v0
+    v2 = _turned(v2, 32)
+    return v0, v1, v2, v3
+
+
+@_compiled
+def subset_numbers(people: Words, key: Words, subsets: int) -> NDArray[np.int64]:
+    """The subset of each person: SipHash-2-4 under the key of their two words, scaled to 0 .. subsets - 1."""
+    numbers = np.empty(len(people), np.int64)
+    for i in range(len(people)):
+        v0 = key[0] ^ np.uint64(0x736F6D6570736575)
+        v1 = key[1] ^ np.uint64(0x646F72616E646F6D)
+        v2 = key[0] ^ np.uint64(0x6C7967656E657261)
+        v3 = key[1] ^ np.uint64(0x7465646279746573)
+        for j in range(3):
+            word = people[i, j] if j < 2 else np.uint64(16) << np.uint64(56)
+            v3 ^= word
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+            v0 ^= word
+        v2 ^= np.uint64(0xFF)
+        for _ in range(4):
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        high = (v0 ^ v1 ^ v2 ^ v3) >> np.uint64(32)
+        numbers[i] = np.int64((high * np.uint64(subsets)) >> np.uint64(32))
+    return numbers
+
+
+@_inlined
+def _add(sums: Any, place: Any, bits: Any) -> None:
+    exponent = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
+    least = exponent - 1075 - LEAST  # where the lowest of the 53 bits goes
+    mantissa = (bits & np.uint64(0xFFFFFFFFFFFFF)) | np.uint64(0x10000000000000)
+    if exponent == 0 or least <= -53:
+        return
+    if least < 0:
+        mantissa >>= np.uint64(-least)
+        least = np.int64(0)
+    word = place + (least >> 5)
+    shift = np.uint64(least & 31)
+    low = (mantissa & np.uint64(0xFFFFFFFF)) << shift  # below 2^63
+    high = (mantissa >> np.uint64(32)) << shift  # below 2^52
+    first = np.int64(low & np.uint64(0xFFFFFFFF))
+    middle = (low >> np.uint64(32)) + (high & np.uint64(0xFFFFFFFF))
+    second, third = np.int64(middle), np.int64(high >> np.uint64(32))
+    if bits >> np.uint64(63):
+        first, second, third = -first, -second, -third
+    sums[word] += first
+    sums[word + 1] += second
+    sums[word + 2] += third
+
+
+@_compiled
+def put_numbers(values: NDArray[np.float64], largest: float, out: NDArray[np.float64]) -> None:
+    """Each number, cut to +-largest; 0 for what is none. A negative zero becomes a plain one."""
+    for i in range(len(values)):
+        value = values[i]
+        if value != value:
+            value = 0.0
+        out[i] = min(max(value, -largest), largest) + 0.0
+
+
+@_compiled
+def add_rows(rows: NDArray[np.float64], numbers: NDArray[np.int64], counts: NDArray[np.int64], sums: Any) -> None:
+    """Add each row's values and products to its subset; `sums` is flat: subsets, entries, words."""
+    width = rows.shape[1]
+    stride = (width + width * (width + 1) // 2) * LIMBS
+    product = np.empty(1)
+    bits = product.view(np.uint64)
+    for r in range(len(rows)):
+        counts[numbers[r]] += 1
+        place = numbers[r] * stride
+        for i in range(width):
+            product[0] = rows[r, i]
+            if product[0] != 0.0:
+                _add(sums, place, bits[0])
+            place += LIMBS
+        for i in range(width):
+            value = rows[r, i]
+            for j in range(i, width):
+                product[0] = value * rows[r, j]
+                if product[0] != 0.0:
+                    _add(sums, place, bits[0])
+                place += LIMBS
+
+
+@_compiled
+def carry(sums: NDArray[np.int64]) -> None:
+    """Bring every word but a sum's last into 0 .. 2^32 - 1, so that equal sums have equal words."""
+    for start in range(0, len(sums), LIMBS):
+        for k in range(LIMBS - 1):
+            above = sums[start + k] >> 32
+            sums[start + k] -= above << 32
+            sums[start + k + 1] += above

@@ -1,0 +1,228 @@
+"""Posterior probabilities P(coefficient <= threshold): what is summed over subsets, released, and known of it.
+
+Each subset's answer is one of 2^20 steps, so the sums are integers, one subset moves each by at most 2^20 steps, and
+the noise is two-sided geometric. Assignment is by person, so replacing, adding or removing one moves one subset.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.mechanisms.geometric import GeometricMechanism
+from dpbayes_core.noise import NoiseSource
+from dpbayes_core.rounding import printed_down
+from dpbayes_core.sensitivity import REPLACE_ONE
+from dpbayes_core.subsample import refusals
+from dpbayes_core.subsample.answers import probabilities
+from dpbayes_core.subsample.fits import DEFAULT_PRIOR, OpenPrior, Powers, subset_laws
+from dpbayes_core.subsample.moments import scatters
+from dpbayes_core.subsample.regressions import SubsetMoments, SubsetRegressions
+from dpbayes_core.subsample.schema import OpenSchema, printed
+
+Floats = NDArray[np.float64]
+Method = Literal["noise-aware", "rescaled-normal", "fisher"]
+
+METHODS = ("noise-aware", "rescaled-normal", "fisher")
+STEPS = 2**20  # of one subset's answer
+LEAST = 0.05  # p* of Fisher's method, where no other is stated
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityQuery:
+    """P(coefficient <= threshold), and its share of epsilon up to a common factor."""
+
+    coefficient: str
+    threshold: float
+    share: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """The parameter's name."""
+        return f"P({self.coefficient} <= {printed(self.threshold)})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityTerms:
+    """Everything public that defines such a release besides its noise."""
+
+    schema: OpenSchema
+    queries: tuple[ProbabilityQuery, ...]
+    subsets: int
+    rows: int  # as declared
+    prior: OpenPrior = DEFAULT_PRIOR
+    method: Method = "noise-aware"
+    least: float = LEAST  # p*
+    neighbours: str = REPLACE_ONE
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The released parameters."""
+        return tuple(query.name for query in self.queries)
+
+    def refusal(self, epsilon: float) -> str | None:
+        """Why this cannot be released, from public facts alone."""
+        found = [
+            refusals.epsilon_refusal(epsilon),
+            *(refusals.coefficient_refusal(self.schema, query.coefficient) for query in self.queries),
+            *(refusals.threshold_refusal(query.threshold) for query in self.queries),
+            refusals.least_refusal(self.least) if self.method == "fisher" else None,
+            refusals.subsets_refusal(self.schema, subsets=self.subsets, rows=self.rows),
+        ]
+        if self.method not in METHODS:
+            found.append(f"cannot release by method {self.method}: it does not exist. Choose one of {METHODS}.")
+        if not self.queries:
+            found.append("cannot release probabilities: none is asked for. State a coefficient and thresholds.")
+        if len(set(self.names)) < len(self.names):
+            found.append("cannot release probabilities: one is asked for twice. Ask for each once.")
+        return next((words for words in found if words), None)
+
+    def steps(self, answers: Floats) -> NDArray[np.int64]:
+        """Each subset's answer in whole steps: of the probability, or of its logarithm cut at p*."""
+        if self.method == "fisher":
+            answers = np.log(np.maximum(answers, self.least)) / math.log(self.least)
+        return np.rint(np.clip(answers, 0.0, 1.0) * STEPS).astype(np.int64)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {
+            "least": self.least,
+            "method": self.method,
+            "neighbours": self.neighbours,
+            "prior": self.prior.to_record(),
+            "queries": [
+                {"coefficient": q.coefficient, "share": q.share, "threshold": q.threshold} for q in self.queries
+            ],
+            "rows": self.rows,
+            "schema": self.schema.to_record(),
+            "subsets": self.subsets,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "ProbabilityTerms":
+        """The inverse of `to_record`."""
+        parts: dict[str, Any] = {
+            "schema": OpenSchema.from_record(record["schema"]),
+            "prior": OpenPrior.from_record(record["prior"]),
+            "queries": tuple(ProbabilityQuery(**query) for query in record["queries"]),
+        }
+        return cls(**{**record, **parts})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityRelease:
+    """Noisy sums over subsets, in steps; everything an analysis may know about the data."""
+
+    kind: ClassVar[str] = "posterior-probability"
+
+    terms: ProbabilityTerms
+    mechanism: GeometricMechanism
+    values: tuple[int, ...]  # one for each query
+
+    @property
+    def schema(self) -> OpenSchema:
+        """The regression asked about."""
+        return self.terms.schema
+
+    @property
+    def neighbours(self) -> str:
+        """The relation under which it is private."""
+        return self.terms.neighbours
+
+    @property
+    def protected(self) -> bool:
+        """Whether the noise suffices for how far one subset can move these sums, one value each."""
+        whole = len(self.values) == len(self.terms.queries)
+        return whole and self.mechanism == _mechanism(self.terms, self.mechanism.epsilon)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the noisy payload alone."""
+        return hashlib.sha256(canonical_json(self.payload())).hexdigest()
+
+    @property
+    def means(self) -> Floats:
+        """The noisy mean answers: of the probabilities, or (Fisher) of their cut logarithms in units of log p*."""
+        return np.array(self.values, dtype=np.float64) / (STEPS * self.terms.subsets)
+
+    @property
+    def noise_scales(self) -> Floats:
+        """The scale of the noise on each mean."""
+        return self.mechanism.scales / (STEPS * self.terms.subsets)
+
+    def payload(self) -> dict[str, Any]:
+        """The noisy numbers and the queries they answer."""
+        return {"queries": list(self.terms.names), "values": list(self.values)}
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON, the kind included."""
+        return {
+            "kind": self.kind,
+            "mechanism": self.mechanism.to_record(),
+            "noisy": self.payload(),
+            "terms": self.terms.to_record(),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "ProbabilityRelease":
+        """The inverse of `to_record`."""
+        return cls(
+            terms=ProbabilityTerms.from_record(record["terms"]),
+            mechanism=GeometricMechanism.from_record(record["mechanism"]),
+            values=tuple(record["noisy"]["values"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilityDesign:
+    """A release of posterior probabilities, decided before any row is read."""
+
+    terms: ProbabilityTerms
+    mechanism: GeometricMechanism
+
+    @property
+    def neighbours(self) -> str:
+        """The relation under which it will be private."""
+        return self.terms.neighbours
+
+    def statistic(self) -> SubsetRegressions:
+        """The subsets' sums, under a key of their own."""
+        return SubsetRegressions(self.terms.schema, self.terms.subsets)
+
+    def answers(self, exact: SubsetMoments) -> NDArray[np.int64]:
+        """Confidential: each query's exact sum of the subsets' answers, in steps."""
+        terms = self.terms
+        laws = subset_laws(scatters(exact), terms.prior, Powers.of_probabilities(terms.subsets), terms.rows)
+        sums = [
+            terms.steps(probabilities(laws, terms.schema.place(q.coefficient), q.threshold, terms.prior)).sum()
+            for q in terms.queries
+        ]
+        return np.array(sums, dtype=np.int64)
+
+    def release(self, noise: NoiseSource, exact: SubsetMoments) -> ProbabilityRelease:
+        """Fit, aggregate, add noise; total on values."""
+        noisy = self.mechanism.release(noise, self.answers(exact))
+        return ProbabilityRelease(terms=self.terms, mechanism=self.mechanism, values=tuple(noisy.tolist()))
+
+
+def probability_design(terms: ProbabilityTerms, *, epsilon: float | Decimal) -> ProbabilityDesign:
+    """The design, calibrated; refused with one sentence where public facts rule it out."""
+    stated = epsilon if isinstance(epsilon, float) else printed_down(epsilon)
+    if words := terms.refusal(stated):
+        raise StudyInvalid(words)
+    return ProbabilityDesign(terms=terms, mechanism=_mechanism(terms, stated))
+
+
+def _mechanism(terms: ProbabilityTerms, epsilon: float) -> GeometricMechanism:
+    count = len(terms.queries)
+    shares = tuple(query.share for query in terms.queries)
+    return GeometricMechanism(
+        epsilon=epsilon, sizes=(1,) * count, sensitivities=(STEPS,) * count, largest_move=STEPS, shares=shares
+    )

@@ -1,0 +1,85 @@
+"""What public facts alone rule out, and what they predict, before any row is read: one sentence each, or None."""
+
+import math
+
+from dpbayes_core.subsample.schema import OpenSchema
+
+LEAST_ROWS = 10  # of a subset, for each coefficient
+LEAST_RANKS = 30  # subsets times epsilon, below which an exponential mechanism finds nothing
+
+
+def subsets_refusal(schema: OpenSchema, *, subsets: int, rows: int) -> str | None:
+    """Why the declared rows cannot be split into so many subsets."""
+    if subsets < 2:
+        return f"cannot split rows into {subsets} subset: an aggregate needs two. Declare more subsets."
+    least = LEAST_ROWS * len(schema.coefficients)
+    if rows < subsets * least:
+        fits = rows // least
+        advice = f"Declare {fits} or fewer" if fits >= 2 else "Use fewer covariates, or more rows"
+        return f"cannot split {rows} declared rows into {subsets} subsets: each needs {least}. {advice}."
+    return None
+
+
+def epsilon_refusal(epsilon: float) -> str | None:
+    """Why nothing can be released at this loss."""
+    if math.isfinite(epsilon) and epsilon > 0:
+        return None
+    return f"cannot release at epsilon {epsilon:g}: it must be a positive number. State one."
+
+
+def coefficient_refusal(schema: OpenSchema, coefficient: str) -> str | None:
+    """Why nothing can be asked about this coefficient."""
+    if coefficient in schema.coefficients:
+        return None
+    known = ", ".join(schema.coefficients)
+    return f"cannot ask about {coefficient}: the regression has no such coefficient. Choose from {known}."
+
+
+def threshold_refusal(threshold: float) -> str | None:
+    """Why this is no threshold."""
+    return None if math.isfinite(threshold) else "cannot ask about a threshold: it is not a finite number. State one."
+
+
+def least_refusal(least: float) -> str | None:
+    """Why Fisher's method cannot cut probabilities here."""
+    if 0 < least < 0.5:
+        return None
+    return f"cannot cut probabilities at p* = {least:g}: it must lie between 0 and 0.5. Choose such a one."
+
+
+def outer_refusal(outer: tuple[float, float] | None) -> str | None:
+    """Why these are no outer bounds of a quantile."""
+    if outer is None:
+        return "cannot release a quantile: no outer bounds are declared. State two numbers that surely enclose it."
+    low, high = outer
+    if math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high:
+        return None
+    return "cannot release a quantile: its outer bounds are not two increasing finite numbers. State such bounds."
+
+
+def ranks_refusal(*, subsets: int, epsilon: float) -> str | None:
+    """Why an exponential mechanism would answer with noise alone."""
+    if subsets * epsilon >= LEAST_RANKS:
+        return None
+    need = math.ceil(LEAST_RANKS / epsilon)
+    return (
+        f"cannot release a quantile from {subsets} subsets at epsilon {epsilon:g}: their product is below "
+        f"{LEAST_RANKS}. Declare {need} subsets or more, or raise epsilon."
+    )
+
+
+def quantile_refusal(probability: float) -> str | None:
+    """Why there is no such quantile."""
+    if 0 < probability < 1:
+        return None
+    return f"cannot release the quantile of {probability:g}: it must lie between 0 and 1. State another probability."
+
+
+def noise_to_signal(*, subsets: int, epsilon: float) -> float:
+    """The noise of a released mean, in standard deviations of the posterior it is about (at p = 1/2)."""
+    return math.sqrt(4 * math.pi) / (math.sqrt(subsets) * epsilon)
+
+
+def unresolvable(*, subsets: int, epsilon: float) -> bool:
+    """Whether the noise exceeds what is asked about, so that no confident answer can come."""
+    return noise_to_signal(subsets=subsets, epsilon=epsilon) > 1

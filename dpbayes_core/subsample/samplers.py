@@ -1,0 +1,141 @@
+"""Exact independent draws from what an aggregate says: the noise-aware law, or the plain one for comparison.
+
+They are shaped as every sampler is (prepare, start, run_block), so that drivers, checkpoints and archives take them;
+`names` says which parameters the columns of a block are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.priors import Prior
+from dpbayes_core.samplers.interface import Block, ChainState
+from dpbayes_core.samplers.streams import from_words, stream, to_words
+from dpbayes_core.subsample.aggregates import ZetaLaw, laws
+from dpbayes_core.subsample.probability import ProbabilityRelease
+from dpbayes_core.subsample.quantile import QuantileRelease
+from dpbayes_core.subsample.quantile_laws import CentreScaleLaw, MediansLaw, centre_scale_law, medians_law
+from dpbayes_core.subsample.refusals import unresolvable
+
+Floats = NDArray[np.float64]
+AggregateRelease = ProbabilityRelease | QuantileRelease
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilityProblem:
+    """The laws of the released probabilities."""
+
+    laws: tuple[ZetaLaw, ...]
+
+    def draw(self, generator: np.random.Generator, count: int) -> Floats:
+        """(count, queries) probabilities."""
+        uniform = generator.random((count, len(self.laws)))
+        return np.stack([law.quantile(uniform[:, place]) for place, law in enumerate(self.laws)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileProblem:
+    """The law of location and spread, and which quantiles are asked for."""
+
+    law: CentreScaleLaw | MediansLaw
+    steps: Floats  # standard normal quantiles of the probabilities
+
+    def draw(self, generator: np.random.Generator, count: int) -> Floats:
+        """(count, 1 + quantiles): the coefficient itself, then its posterior's quantiles."""
+        location, spread = self.law.draw(generator, count)
+        coefficient = location + spread * generator.standard_normal(count)
+        return np.concatenate([coefficient[:, None], location[:, None] + spread[:, None] * self.steps], axis=1)
+
+
+@dataclass(frozen=True)
+class AggregateSampler:
+    """Draws by inversion; what distinguishes the two is whether the noise is part of the law."""
+
+    name: str
+    target: str
+    calibrated: bool
+    caveat: str
+    plain: bool
+
+    def refusal(self, release: Any) -> str | None:
+        """Why it cannot take this release, or None."""
+        if not isinstance(release, ProbabilityRelease | QuantileRelease):
+            return "it takes posterior probabilities and quantiles only"
+        if isinstance(release, QuantileRelease) and release.mechanism.name == "exponential":
+            if len(release.values) < 2:
+                return "one released median says nothing of its own spread"
+            if self.plain:
+                return "released medians taken for exact leave nothing to draw"
+        return None
+
+    def names(self, release: AggregateRelease) -> tuple[str, ...]:
+        """The parameters, in the order of a block's columns."""
+        if isinstance(release, ProbabilityRelease):
+            return release.terms.names
+        quantiles = () if self.plain else release.terms.names  # taken for exact, they have no spread
+        return (release.terms.coefficient, *quantiles)
+
+    def prepare(self, release: AggregateRelease, prior: Prior | None = None) -> ProbabilityProblem | QuantileProblem:
+        """The law, tabulated; the prior is the release's own, for subsets were fitted with it."""
+        if isinstance(release, ProbabilityRelease):
+            return ProbabilityProblem(tuple(laws(release, plain=self.plain)))
+        from scipy.special import ndtri
+
+        if release.mechanism.name == "exponential":
+            return QuantileProblem(medians_law(release), ndtri(np.array(release.terms.probabilities)))
+        steps = np.zeros(0) if self.plain else ndtri(np.array(release.terms.probabilities))
+        return QuantileProblem(centre_scale_law(release, plain=self.plain), steps)
+
+    def warmup(self, attempt: int) -> int:
+        """None: the draws are independent."""
+        return 0
+
+    def start(self, problem: Any, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
+        """The chain's stream is its whole state."""
+        words = to_words(stream(seed, chain, attempt))
+        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
+
+    def run_block(self, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+        """Draw `iterations` times, one after the other, so that blocks of any size give the same draws."""
+        generator = from_words(state.generator)
+        draws = np.concatenate([problem.draw(generator, 1) for _ in range(iterations)])
+        after = ChainState(
+            chain=state.chain,
+            attempt=state.attempt,
+            iteration=state.iteration + iterations,
+            numbers=state.numbers,
+            generator=to_words(generator),
+        )
+        return after, Block(parameters=draws, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
+
+
+AGGREGATE_SAMPLERS: Mapping[str, AggregateSampler] = {
+    sampler.name: sampler
+    for sampler in (
+        AggregateSampler(
+            name="aggregate-noise-aware",
+            target="posterior of the whole table's answer given the released aggregate, its noise included",
+            calibrated=True,
+            caveat="",
+            plain=False,
+        ),
+        AggregateSampler(
+            name="aggregate-plain",
+            target="posterior of the whole table's answer, as if the released aggregate were exact",
+            calibrated=False,
+            caveat="Takes the released aggregate for exact: the intervals leave out the privacy noise.",
+            plain=True,
+        ),
+    )
+}
+
+
+def unresolvable_queries(release: ProbabilityRelease) -> tuple[str, ...]:
+    """The queries that the noise drowns, by public facts alone."""
+    subsets = release.terms.subsets
+    rates = 1 / (subsets * release.noise_scales)  # each query's own epsilon
+    pairs = zip(release.terms.names, rates.tolist(), strict=True)
+    return tuple(name for name, epsilon in pairs if unresolvable(subsets=subsets, epsilon=epsilon))
