@@ -112,6 +112,11 @@ class RegressionSchema:
         """Places (i, j), i <= j, of the released moments: neither public, nor zero, nor equal to another."""
         return tuple(self._free_places())
 
+    @property
+    def entries_with_count(self) -> tuple[tuple[int, int], ...]:
+        """The entries after (0, 0), the number of rows: what is released where that is not public."""
+        return ((0, 0), *self.entries)
+
     def _free_places(self) -> Iterator[tuple[int, int]]:
         for j in range(1, self.m + 1):
             yield 0, j

@@ -1,4 +1,4 @@
-"""How far one replaced row can move the released second moments; every formula is proved in docs/sensitivity.md."""
+"""How far one person can move the released second moments; every formula is proved in docs/sensitivity.md."""
 
 import math
 from collections.abc import Iterator
@@ -11,6 +11,8 @@ from dpbayes_core.schema import RegressionSchema
 Point = tuple[Fraction, Fraction]
 
 REPLACE_ONE = "replace-one"
+ADD_REMOVE = "add-remove"
+NEIGHBOURS = (REPLACE_ONE, ADD_REMOVE)
 EDGES = (Fraction(0), Fraction(1))
 
 
@@ -20,19 +22,46 @@ class Sensitivity:
 
     l1: float  # of the entries themselves
     l2: float  # of the entries multiplied by their weights: an upper bound without them, too
-    weights: tuple[float, ...]  # powers of two, in the order of schema.entries
+    weights: tuple[float, ...]  # powers of two, in the order of `released_entries`
     neighbours: str
+    max_rows_per_unit: int = 1
 
 
-def regression_sensitivity(schema: RegressionSchema) -> Sensitivity:
-    """L1, and L2 with the free weights on squares of continuous columns, when one row is replaced by another."""
+def count_is_public(neighbours: str, max_rows_per_unit: int = 1) -> bool:
+    """Whether neighbours always have the same number of rows: only where one row is replaced by one row."""
+    return neighbours == REPLACE_ONE and max_rows_per_unit == 1
+
+
+def released_entries(
+    schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
+) -> tuple[tuple[int, int], ...]:
+    """Places of what is released with noise: the count (0, 0) first where it is not public."""
+    return schema.entries if count_is_public(neighbours, max_rows_per_unit) else schema.entries_with_count
+
+
+def regression_sensitivity(
+    schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
+) -> Sensitivity:
+    """L1, and L2 with the free weights on squares of continuous columns, for persons of so many rows at most."""
+    if neighbours not in NEIGHBOURS:
+        raise ValueError(f"cannot bound sensitivity: {neighbours} is no relation. Use replace-one or add-remove.")
+    if max_rows_per_unit < 1:
+        raise ValueError("cannot bound sensitivity: max_rows_per_unit must be positive. Declare at least 1.")
     shape = _Shape.of(schema)
-    weight = float(2 ** _weight_bits(shape))
+    bits = _weight_bits(shape) if neighbours == REPLACE_ONE else 0
+    largest, square = _added(shape), int(_added(shape))
+    if neighbours == REPLACE_ONE:
+        square = _largest_squared_l2(shape)
+        largest = _largest_l1(shape) if max_rows_per_unit == 1 else max(largest, _largest_l1(shape))
     return Sensitivity(
-        l1=_float_above(_largest_l1(shape)),
-        l2=_root_above(_largest_squared_l2(shape)),
-        weights=tuple(weight if i == j and i > 0 else 1.0 for i, j in schema.entries),
-        neighbours=REPLACE_ONE,
+        l1=_float_above(max_rows_per_unit * largest),
+        l2=_root_above(max_rows_per_unit**2 * square),
+        weights=tuple(
+            float(2**bits) if i == j and i > 0 else 1.0
+            for i, j in released_entries(schema, neighbours, max_rows_per_unit)
+        ),
+        neighbours=neighbours,
+        max_rows_per_unit=max_rows_per_unit,
     )
 
 
@@ -70,6 +99,12 @@ def _largest_squared_l2(shape: _Shape) -> int:
     if span % 2 == 0 or (weight_is_at_its_limit and shape.factors < shape.two_level):
         return span**2
     return span**2 - 1
+
+
+def _added(shape: _Shape) -> Fraction:
+    """Exact L1 size, and squared L2 size, of one row with its count (docs/sensitivity.md, theorem 3)."""
+    span = 1 + shape.continuous + shape.two_level + shape.factors
+    return Fraction(span * (span + 1), 2) - shape.two_level - shape.factors
 
 
 @cache

@@ -38,6 +38,10 @@ class ExactStatistics(Confidential):
         sums = (a + b for a, b in zip(self.sums, other.sums, strict=True))
         return ExactStatistics(self.rows + other.rows, tuple(sums))
 
+    def with_count(self) -> "ExactStatistics":
+        """The same with the number of rows as its first sum: `schema.entries_with_count`, where it is not public."""
+        return ExactStatistics(self.rows, (self.rows * UNIT**2, *self.sums))
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The rows, and each sum in two halves: 64-bit integers would overflow."""
         high, low = limbs((self.rows, *self.sums))
