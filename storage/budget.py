@@ -6,6 +6,7 @@ from typing import Any
 from dpbayes_core.accounting import epsilon_of, from_units
 from storage.ledger.accounts import AccountState, CapState
 from storage.ledger.caps import remaining
+from storage.study.periods import overlapped
 
 LEAST_BELOW = 1 - 1e-12  # conversions round up; what remains must not
 TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING)
@@ -13,7 +14,8 @@ TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING)
 
 def account_document(account: AccountState, period: str | None = None) -> dict[str, Any]:
     """An account with its caps; with a period, only the windows that it falls in."""
-    caps = [cap for cap in account.caps if period is None or cap.period in (None, period)]
+    windows = () if period is None else overlapped(period, account.spec.grain)
+    caps = [cap for cap in account.caps if period is None or cap.period in (None, *windows)]
     return {
         "account": account.spec.population,
         "caps": [cap_document(cap) for cap in caps],

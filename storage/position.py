@@ -14,13 +14,14 @@ from storage.ledger.charging import closing_key, matching
 from storage.ledger.entries import Entry
 from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page, Store
+from storage.study.periods import Period, overlapped
 
 
 class Position:
     """An account as its next charge would find it; without a ledger, as stated and with nothing spent."""
 
     def __init__(self, stated: AccountSpec, page: Page | None = None) -> None:
-        self._page = page
+        self._page, self._grain = page, stated.grain
         known = None if page is None else admit(page, stated)
         self.opened = known is not None
         self.account = known or (stated if page is None else standing(page, stated))  # its programme may be raised
@@ -60,12 +61,15 @@ class Position:
 
     def closed(self, period: str) -> bool:
         """Whether a period takes no further charges."""
-        key = closing_key(self.account.population, period)
-        return self._page is not None and self._page.find(key) is not None
+        page, account = self._page, self.account
+        if page is None:
+            return False
+        return any(page.find(closing_key(account.population, name)) for name in overlapped(period, account.grain))
 
     def charged_periods(self) -> list[str]:
-        """The periods that any study charged to the account, in order."""
-        return [] if self._page is None else self._page.charged_periods(self.account.population)
+        """The periods of the study's own grain that any study charged to the account, in order."""
+        names = [] if self._page is None else self._page.charged_periods(self.account.population)
+        return [name for name in names if Period.named(name).grain == self._grain]
 
 
 def _ledger_near(study: Path) -> str | None:

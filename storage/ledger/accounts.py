@@ -18,20 +18,19 @@ from storage.ledger.caps import (
     admits,
     capacity,
     remaining,
-    scopes,
     total_in,
     with_limits,
 )
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.ledger.store import Page
+from storage.study.periods import overlapped
 
 FIXED = {
     "unit": "unit of privacy",
     "neighbours": "neighbour relation",
-    "grain": "period grain",
     "people": "declaration of people",
-}  # the row bound is each release's own: it decides its sensitivity
+}  # a release's grain and its row bound are its own: the account's grain is that of its windows
 
 
 @dataclass(frozen=True)
@@ -212,12 +211,15 @@ def total_of(page: Page, scope: Scope) -> Tally:
 def state_of(page: Page, entry: Entry) -> AccountState:
     """The account that an entry opened, as it stands."""
     spec = standing(page, spec_of(entry))
-    periods = page.charged_periods(spec.population)
+    charged = page.charged_periods(spec.population)
+    periods = sorted({window for name in charged for window in overlapped(name, spec.grain)})
     caps: list[CapState] = []
     for cap in spec.caps:
-        for period in periods or [""] if cap.window == "per-period" else [""]:
-            scope = next(scope for scope in scopes(spec, period) if scope.window == cap.window)
-            caps.append(CapState(cap, period or None, total_of(page, scope)))
+        account = None if cap.programme else spec.population
+        for period in (periods or [None]) if cap.window == "per-period" else [None]:
+            scope = Scope(window=cap.window, account=account, period=period, programme=cap.programme)
+            empty = cap.window == "per-period" and period is None
+            caps.append(CapState(cap, period, NOTHING if empty else total_of(page, scope)))
     return AccountState(spec, tuple(caps))
 
 

@@ -7,8 +7,9 @@ from functools import cache, cached_property
 from typing import Any
 
 from dpbayes_core.accounting import Cost, cap_rho_units, limit_units
-from storage.ledger.request import AccountSpec, CapSpec, Membership, Window
+from storage.ledger.request import AccountSpec, CapSpec, Grain, Membership, Window
 from storage.ledger.tally import NOTHING, Tally, Total
+from storage.study.periods import Period, overlapped
 
 __all__ = ["CONVERSION", "NOTHING", "Debit", "Room", "Scope", "Tally", "Total", "admits", "capacity", "debits"]
 __all__ += ["remaining", "scopes", "total_in", "with_limits"]
@@ -43,16 +44,19 @@ class Scope:
 
 
 def scopes(spec: AccountSpec, period: str) -> tuple[Scope, ...]:
-    """Every scope that a charge of this period counts in, capped or not.
+    """Every scope that a charge of this period counts in, capped or not: also each window that the period overlaps.
 
+    A period of a longer grain counts in full in each of its windows, one of a shorter grain in the window around it:
+    what happened within a window is then nowhere but in releases that were counted there.
     The lifetime total is the sum over periods also where people are declared disjoint: a bound for every person that
     needs no trust in the declaration.
     """
     lifetime = Scope(window="lifetime", account=spec.population)
-    per_period = Scope(window="per-period", account=spec.population, period=period)
+    windows = overlapped(period, spec.grain)
+    per_period = [Scope(window="per-period", account=spec.population, period=name) for name in windows]
     if spec.programme is None:
-        return lifetime, per_period
-    return lifetime, per_period, Scope(window="programme", programme=spec.programme)
+        return lifetime, *per_period
+    return lifetime, *per_period, Scope(window="programme", programme=spec.programme)
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,8 @@ class Debit:
     holder: str | None = None
     membership: Membership = "undeclared"
     source: "Debit | None" = None  # the scope by whose growth this one grows, where it does not count charges itself
+    alone: bool = False  # moving people may be elsewhere in every window: the charge counts by itself
+    grain: Grain | None = None  # of the charge, where it is not the account's
 
     @cached_property
     def after(self) -> Tally:
@@ -118,7 +124,12 @@ class Debit:
         """The scope if the charge had another cost."""
         if self.source is not None:
             return self.before.plus(self.source.after_of(cost).most.since(self.source.before.most))
-        return self.before.plus(cost, holder=self.holder, membership=self.membership)
+        if self.alone:
+            return self._noted(self.before.plus(NOTHING.plus(cost, holder=self.holder, membership="movable").most))
+        return self._noted(self.before.plus(cost, holder=self.holder, membership=self.membership))
+
+    def _noted(self, after: Tally) -> Tally:
+        return after if self.grain is None else after.with_grain(self.grain)
 
     @cached_property
     def fits(self) -> bool:
@@ -139,7 +150,9 @@ def debits(
 ) -> tuple[Debit, ...]:
     """What a charge would do to every scope it counts in; `spec` carries the caps as they stand now."""
     caps, membership = {cap.window: cap for cap in spec.caps}, spec.membership
-    lifetime, per_period, *programme = scopes(spec, period)
+    found, own = scopes(spec, period), Period.named(period).grain
+    other = None if own == spec.grain else own
+    moving = membership == "movable"
 
     def debit(scope: Scope, source: Debit | None = None) -> Debit:
         return Debit(
@@ -150,11 +163,13 @@ def debits(
             holder=holder,
             membership=membership,
             source=source,
+            alone=moving and other is not None and source is None,
+            grain=other if scope.window == "lifetime" else None,  # where the next charge looks for it
         )
 
-    of_period = debit(per_period)
-    of_life = debit(lifetime, of_period if membership == "movable" else None)
-    return of_life, of_period, *(debit(scope, of_life) for scope in programme)
+    of_periods = [debit(scope) for scope in found if scope.window == "per-period"]
+    of_life = debit(found[0], of_periods[0] if moving and other is None else None)
+    return of_life, *of_periods, *(debit(scope, of_life) for scope in found if scope.window == "programme")
 
 
 def total_in(payload: Mapping[str, Any], scope: Scope) -> Tally:

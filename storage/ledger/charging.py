@@ -7,7 +7,7 @@ from dpbayes_core.accounting import Cost
 from dpbayes_core.errors import RequestChanged, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
 from storage.ledger.accounts import account_key, admit, standing, total_of
-from storage.ledger.caps import CONVERSION, Debit, Total, debits, scopes
+from storage.ledger.caps import CONVERSION, Debit, Scope, Total, debits
 from storage.ledger.entries import Entry, Stamp, act_key
 from storage.ledger.refusal import PeriodClosed, refusal, up
 from storage.ledger.request import Membership, Request, priced_under
@@ -36,7 +36,13 @@ def look_ahead(page: Page, request: Request) -> None:
     """See at once everything that decides whether and how the request is charged."""
     account = request.account
     keys = [request.key, account_key(account.population), closing_key(account.population, request.period)]
-    page.look_ahead([*keys, *filter(None, [request.supersedes])], scopes(account, request.period))
+    scopes = [
+        Scope(window="lifetime", account=account.population),
+        Scope(window="per-period", account=account.population, period=request.period),
+    ]  # of an account that counts by the study's grain; another one's windows are asked for one by one
+    if account.programme is not None:
+        scopes.append(Scope(window="programme", programme=account.programme))
+    page.look_ahead([*keys, *filter(None, [request.supersedes])], scopes)
 
 
 def debits_of(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
@@ -60,9 +66,10 @@ def _price(mechanism: Mechanism) -> Cost:
 
 def refuse(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
     """The debits of a charge that may be made; raises where it may not."""
-    found = debits_of(page, request, mechanism)
     _refuse_shape(page, request)
-    if page.find(closing_key(request.account.population, request.period)):
+    found = debits_of(page, request, mechanism)
+    windows = [debit.scope.period for debit in found if debit.scope.period is not None]
+    if any(page.find(closing_key(request.account.population, window)) for window in windows):
         raise PeriodClosed(
             f"cannot charge {request.name} to {request.account.population}: the period was closed. "
             "Release another period."

@@ -16,7 +16,7 @@ from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
 from storage.ledger.refusal import Quote, quotes
 from storage.ledger.request import AccountSpec, Request, decimal_text, priced_under
 from storage.ledger.store import Page, Store
-from storage.study.periods import Period
+from storage.study.periods import Period, overlapped
 
 GENESIS = act_key("genesis")
 
@@ -188,12 +188,17 @@ class Ledger:
             return page.append("raise", key, _act(about, reason, stamp))
 
     def close(self, population: str, period: str, *, reason: str, stamp: Stamp) -> Entry:
-        """Take no further charges for a period."""
+        """Take no further charges for a period; one of a longer grain than the account's is closed window by window."""
         with self._store.exclusive() as page:
-            Period.parse(period, _existing(page, population).grain)
-            key = closing_key(population, period)
-            about = {"account": population, "period": period}
-            return page.find(key) or page.append("close", key, _act(about, reason, stamp))
+            windows = overlapped(period, _existing(page, population).grain)
+            if len(windows) == 1:  # a day is not to close its month
+                Period.parse(period, _existing(page, population).grain)
+            entry: Entry | None = None
+            for window in windows:
+                key, about = closing_key(population, window), {"account": population, "period": window}
+                entry = page.find(key) or page.append("close", key, _act(about, reason, stamp))
+            assert entry is not None
+            return entry
 
     def withdraw(self, key: str, *, reason: str, stamp: Stamp) -> Entry:
         """Mark a release as withdrawn; what it spent stays spent."""

@@ -17,11 +17,20 @@ from storage.ledger.entries import COPIED, Entry, hash_of
 from storage.ledger.failures import plain_failures
 from storage.ledger.schema import ENTRY, METADATA
 from storage.ledger.sight import in_sight
+from storage.study.periods import overlapped
 
 T = TypeVar("T")
 COLUMNS = list(ENTRY.c.keys())
 INSERT = f"INSERT INTO entry ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
 PAYLOAD = COLUMNS.index("payload")
+LAST_OF = """
+SELECT * FROM entry WHERE seq = (SELECT max(last) FROM (
+    SELECT (
+        SELECT seq FROM entry WHERE kind = 'charge' AND account = :account AND period = names.column1
+        ORDER BY seq DESC LIMIT 1
+    ) AS last FROM (VALUES {}) AS names
+) AS found)
+"""
 CHUNK = 500  # entries read at a time
 
 
@@ -53,7 +62,9 @@ class Page:
         self._seen["head"] = entries[0] if entries else None
         for key in keys:
             self._seen["key", key] = next((entry for entry in entries if entry.key == key), None)
-        for scope in scopes:
+        for scope in sorted(scopes, key=lambda scope: scope.window):  # a lifetime before its windows
+            if self._elsewhere(scope):
+                continue  # no index ends with the last charge of all grains: `last_charge` asks for each
             charges = (entry for entry in entries if entry.kind == "charge" and scope.counts(entry.copies))
             self._seen["charge", scope] = next(charges, None)
         for name, owner in {(name, getattr(scope, name)) for scope in scopes for name in ("account", "programme")}:
@@ -74,8 +85,24 @@ class Page:
 
     def last_charge(self, scope: Scope) -> Entry | None:
         """The last charge that counts in a scope; it states the scope's total."""
+        if names := self._elsewhere(scope):
+            return self._once(("charge", scope), lambda: self._last_of(scope, names))
         copied = {name: value for name in COPIED if (value := getattr(scope, name)) is not None}
         return self._once(("charge", scope), lambda: self._last(*_wanted("charge", copied)))
+
+    def _elsewhere(self, scope: Scope) -> list[str]:
+        """Under which periods a window's charges stand, where its account was charged by another grain, too."""
+        if scope.period is None:
+            return []
+        last = self.last_charge(Scope(window="lifetime", account=scope.account))
+        grains = [] if last is None else last.payload["debits"][0].get("grains", [])
+        return [name for grain in grains for name in overlapped(scope.period, grain)]
+
+    def _last_of(self, scope: Scope, names: Sequence[str]) -> Entry | None:
+        named = {f"name_{number}": name for number, name in enumerate([str(scope.period), *names])}
+        probes = LAST_OF.format(", ".join(f"(:{name})" for name in named))
+        row = wire.at_once(self._connection, probes, named | {"account": scope.account}).fetchone()
+        return None if row is None else _intact(tuple(row))
 
     def of_kind(self, kind: str, **copied: str) -> list[Entry]:
         """Every entry of a kind, in order, such as the raises of an account."""

@@ -1,11 +1,11 @@
 """How charges add up to what one person may have been exposed to, also where people are split over holders."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpbayes_core.accounting import Cost
-from storage.ledger.request import Membership
+from storage.ledger.request import Grain, Membership
 
 COUNTING: Mapping[Membership, str] = {
     "undeclared": "a person may be with several holders: the charges of all holders add up",
@@ -15,7 +15,8 @@ COUNTING: Mapping[Membership, str] = {
     ),
     "movable": (
         "a replaced person leaves one holder and enters another, or the same one again: each period counts twice the "
-        "maximum over holders in epsilon, four times in rho (two steps, group privacy), and periods add up"
+        "maximum over holders in epsilon, four times in rho (two steps, group privacy), and periods add up; a charge "
+        "for a period of another grain counts so by itself, in every period it overlaps"
     ),
 }
 """The rule that every charge of an account with holders states."""
@@ -61,13 +62,18 @@ class Tally:
     everyone: Total = Total(0, 0)
     membership: Membership = "undeclared"
     holders: Mapping[str, Total] = field(default_factory=dict[str, Total])  # beyond what everyone was charged
+    grains: tuple[Grain, ...] = ()  # of a lifetime's charges for periods of another grain than the account's
+
+    def with_grain(self, grain: Grain) -> "Tally":
+        """The same tally, in which a charge for a period of another grain is counted."""
+        return replace(self, grains=tuple(sorted({*self.grains, grain})))
 
     def plus(self, more: Cost | Total, *, holder: str | None = None, membership: Membership = "undeclared") -> "Tally":
         """The tally with more charges, to one holder's people or to everyone's."""
         if holder is None or membership == "undeclared":
-            return Tally(self.everyone.plus(more), self.membership, self.holders)
+            return Tally(self.everyone.plus(more), self.membership, self.holders, self.grains)
         own = self.holders.get(holder, Total(0, 0)).plus(more)
-        return Tally(self.everyone, membership, {**self.holders, holder: own})
+        return Tally(self.everyone, membership, {**self.holders, holder: own}, self.grains)
 
     @property
     def exposures(self) -> tuple[Total, ...]:
@@ -101,20 +107,22 @@ class Tally:
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON: the total, and what it is made of where holders count apart."""
+        grains = {"grains": list(self.grains)} if self.grains else {}
         if not self.holders:
-            return {"total": self.everyone.to_record()}
+            return {"total": self.everyone.to_record()} | grains
         apart = {name: total.to_record() for name, total in self.holders.items()}
         kept = {"everyone": self.everyone.to_record(), "holders": apart, "membership": self.membership}
-        return {"tally": kept, "total": self.most.to_record()}
+        return {"tally": kept, "total": self.most.to_record()} | grains
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Tally":
         """The inverse of `to_record`."""
+        grains = tuple(record.get("grains", ()))
         if "tally" not in record:
-            return cls(Total.from_record(record["total"]))
+            return cls(Total.from_record(record["total"]), grains=grains)
         kept = record["tally"]
         apart = {name: Total.from_record(total) for name, total in kept["holders"].items()}
-        return cls(Total.from_record(kept["everyone"]), kept["membership"], apart)
+        return cls(Total.from_record(kept["everyone"]), kept["membership"], apart, grains)
 
 
 NOTHING = Tally()

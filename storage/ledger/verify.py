@@ -16,6 +16,7 @@ from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_ke
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, priced_under
+from storage.study.periods import overlapped
 
 Problem = str | None
 
@@ -124,7 +125,8 @@ def _requests(history: History, entry: Entry) -> Problem:
         return "its neighbours or its unit are not those of its account"
     if stated["holder"] is not None and account.holders and stated["holder"] not in account.holders.names:
         return "its holder is none of its account's"
-    if closing_key(stated["account"], stated["period"]) in history.seq_of:
+    windows = overlapped(stated["period"], account.grain)
+    if any(closing_key(stated["account"], window) in history.seq_of for window in windows):
         return "its period was closed before"
     return _revision(history, stated)
 

@@ -1,9 +1,10 @@
 """Periods by their canonical names: the only text that ever becomes part of a path."""
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 
 from dpbayes_core.errors import StudyInvalid
 from storage.ledger.request import Grain
@@ -41,6 +42,17 @@ class Period:
                 f"cannot use period {shown(text) or '(empty)'}: it is not the canonical name of a {grain}. "
                 f"Write a real {grain} like {_EXAMPLES[grain]}."
             ) from None
+
+    @classmethod
+    def named(cls, text: str) -> "Period":
+        """The period of that canonical name, whichever grain it is of: no two grains share a name."""
+        for grain, pattern in _PATTERNS.items():
+            if pattern.fullmatch(text):
+                return cls.parse(text, grain)
+        raise StudyInvalid(
+            f"cannot use period {shown(text) or '(empty)'}: it is the canonical name of no {', '.join(_PATTERNS)}. "
+            f"Write a real one like {', '.join(_EXAMPLES.values())}."
+        )
 
     @classmethod
     def range(cls, text: str, grain: Grain) -> tuple["Period", ...]:
@@ -84,6 +96,20 @@ class Period:
         }
         return names[self.grain]
 
+    @property
+    def last_day(self) -> date:
+        """The last day that belongs to it."""
+        if self.grain == "day":
+            return self.first_day
+        month = self.first_day.month + {"month": 0, "quarter": 2, "year": 11}[self.grain]
+        return date(self.first_day.year, month, monthrange(self.first_day.year, month)[1])
+
+    def overlapping(self, grain: Grain) -> "tuple[Period, ...]":
+        """The periods of a grain that share a day with this one: the one around it, or all within it."""
+        days = (self.last_day - self.first_day).days + 1
+        found = (Period.containing(self.first_day + timedelta(days=day), grain) for day in range(days))
+        return tuple(dict.fromkeys(found))
+
     def next(self) -> "Period":
         """The period right after this one."""
         days = {"month": 31, "quarter": 92, "year": 366, "day": 1}
@@ -96,6 +122,12 @@ class Period:
 
     def __str__(self) -> str:
         return self.name
+
+
+@lru_cache(maxsize=4096)  # asked for by every charge, of few periods
+def overlapped(name: str, grain: Grain) -> tuple[str, ...]:
+    """The names of the periods of a grain that the period of that name overlaps, in order."""
+    return tuple(period.name for period in Period.named(name).overlapping(grain))
 
 
 def _first_day(grain: Grain, numbers: list[int]) -> date:

@@ -1,4 +1,4 @@
-"""The ledger against a model of a few lines: charges, retries, crashes, raises, closings, revisions and holders."""
+"""The ledger against a small model: charges, retries, crashes, raises, closings, revisions, holders and grains."""
 
 import tempfile
 from contextlib import suppress
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from dpbayes_core.accounting import UNITS, cap_rho_units
 from dpbayes_core.errors import BudgetExceeded, RequestChanged, StudyInvalid
@@ -23,13 +23,21 @@ from storage.ledger.store import Page
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import STAMP, account, cap, commit, gaussian, laplace, new_ledger, request, url
 from tests.storage.test_ledger_holders import charge_as_priced, split
+from tests.support.postgres import Server
 
 CAPS = {
     "lifetime": cap("1.5"),
     "per-period": cap("0.9", "per-period"),
     "programme": cap("0.5", "programme", measure="rho", programme="x"),
 }
-PERIODS, NAMES, HOLDERS = ("2026-01", "2026-02"), ("a", "b"), ("north", "south")
+MONTHS = ("2026-01", "2026-02")  # the grain of every account
+WINDOWS = {month: (month,) for month in MONTHS} | {
+    "2026-02-28": ("2026-02",),
+    "2026-Q1": ("2026-01", "2026-02", "2026-03"),
+    "2026": tuple(f"2026-{month:02}" for month in range(1, 13)),
+}
+GRAINS: dict[int, Any] = {4: "year", 7: "month", 10: "day"}
+PERIODS, NAMES, HOLDERS = (*MONTHS, *WINDOWS), ("a", "b"), ("north", "south")  # months more often than others
 MEMBERSHIPS: dict[str, Any] = {"staff": None, "students": "undeclared", "branches": "fixed", "movers": "movable"}
 POPULATIONS = tuple(MEMBERSHIPS)
 MECHANISMS = tuple(laplace(e) for e in (0.05, 0.2, 0.4, 0.8)) + tuple(gaussian(e) for e in (0.05, 0.3, 0.6))
@@ -50,9 +58,11 @@ def exposures(membership: str | None, charges: list[Charge]) -> list[Exposure]:
         return [total([cost for _, holder, cost in charges if holder in (None, home)]) for home in HOLDERS]
     if membership == "movable":
         parts = [total([cost for _, holder, cost in charges if holder is None])]
-        for month in PERIODS:
+        for month in MONTHS:
             own = [total([c for period, holder, c in charges if (period, holder) == (month, home)]) for home in HOLDERS]
             parts.append((2 * max(pure for pure, _ in own), 4 * max(rho for _, rho in own)))
+        for pure, rho in (total([c]) for period, holder, c in charges if holder is not None and period not in MONTHS):
+            parts.append((2 * pure, 4 * rho))
         return [(sum(pure for pure, _ in parts), sum(rho for _, rho in parts))]
     return [total([cost for _, _, cost in charges])]
 
@@ -79,12 +89,17 @@ class Killed(BaseException):
 class LedgerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        memory = Path("/dev/shm")  # nothing here is about the disk
-        self.folder = tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
-        self.ledger = new_ledger(Path(self.folder.name))
+        self.place = self.new_place()
+        self.ledger = Ledger.open(self.place)
         self.limits = {(p, "lifetime"): Fraction(3, 2) for p in POPULATIONS}
         self.charged: dict[Key, tuple[Entry, Any]] = {}
         self.closed: set[tuple[str, str]] = set()
+
+    def new_place(self) -> str:
+        memory = Path("/dev/shm")  # nothing here is about the disk
+        self.folder = tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
+        new_ledger(Path(self.folder.name)).dispose()
+        return url(Path(self.folder.name))
 
     @initialize()
     def open_accounts(self) -> None:
@@ -100,7 +115,8 @@ class LedgerMachine(RuleBasedStateMachine):
         population, period, name, holder, revision = key
         reason = "better source" if revision > 1 else None
         named = {"study": population, "period": period, "release": name, "holder": holder}
-        return request(self.account(population), **named, revision=revision, reason=reason)
+        stated = replace(self.account(population), grain="quarter" if "Q" in period else GRAINS[len(period)])
+        return request(stated, **named, revision=revision, reason=reason)
 
     def commit(self, key: Key, mechanism: Any, asked: Any = None) -> Entry:
         """As the ledger does; where people may move, no release is made yet, and only the charge is tried."""
@@ -122,9 +138,12 @@ class LedgerMachine(RuleBasedStateMachine):
             programme += max(rho for _, rho in exposures(kind, all_of_it))
         return (
             holds(self.limits[population, "lifetime"], exposures(membership, charges))
-            and holds(Fraction(9, 10), exposures(membership, [each for each in charges if each[0] == period]))
+            and all(self.window_holds(membership, charges, window) for window in WINDOWS[period])
             and programme <= UNITS // 2
         )
+
+    def window_holds(self, membership: str | None, charges: list[Charge], window: str) -> bool:
+        return holds(Fraction(9, 10), exposures(membership, [each for each in charges if window in WINDOWS[each[0]]]))
 
     @rule(asked=st.lists(st.tuples(KEYS, st.sampled_from(MECHANISMS)), min_size=1, max_size=6))
     def charge(self, asked: list[tuple[Key, Any]]) -> None:
@@ -138,7 +157,7 @@ class LedgerMachine(RuleBasedStateMachine):
         elif revision > 1 and (population, period, name, holder, revision - 1) not in self.charged:
             with pytest.raises(StudyInvalid):
                 self.commit(key, mechanism)
-        elif (population, period) in self.closed:
+        elif any((population, window) in self.closed for window in WINDOWS[period]):
             with pytest.raises(PeriodClosed):
                 self.commit(key, mechanism)
         elif not self.admitted(key, mechanism):
@@ -184,7 +203,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.raise_cap(population, "lifetime", limit, reason="decided", stamp=STAMP)
             self.limits[population, "lifetime"] = Fraction(limit)
 
-    @rule(population=st.sampled_from(POPULATIONS), period=st.just(PERIODS[0]))
+    @rule(population=st.sampled_from(POPULATIONS), period=st.just(MONTHS[0]))
     def close(self, population: str, period: str) -> None:
         if len(self.charged) > 3:
             self.ledger.close(population, period, reason="published", stamp=STAMP)
@@ -199,7 +218,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.ledger.dispose()
-        self.ledger = Ledger.open(url(Path(self.folder.name)))
+        self.ledger = Ledger.open(self.place)
 
     @invariant()
     def nothing_is_lost_or_double(self) -> None:
@@ -208,6 +227,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         assert [check for check in verify(self.ledger.entries()) if not check.ok] == []
         self.ledger.dispose()
+        self.remove_place()
+
+    def remove_place(self) -> None:
         self.folder.cleanup()
 
 
@@ -219,3 +241,18 @@ TestLedgerAgainstModel.settings = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
+
+
+@pytest.mark.slow
+def test_the_model_holds_on_postgresql_too(postgresql: Server) -> None:
+    class OnPostgresql(LedgerMachine):
+        def new_place(self) -> str:
+            place = postgresql.new_schema()
+            Ledger.create(place, STAMP).dispose()
+            return place
+
+        def remove_place(self) -> None:
+            pass  # it goes with the server
+
+    few = settings(TestLedgerAgainstModel.settings, max_examples=5, stateful_step_count=25)
+    run_state_machine_as_test(OnPostgresql, settings=few)

@@ -121,7 +121,6 @@ def test_one_populations_release_never_answers_for_another(ledger: Ledger) -> No
     [
         ({"unit": "household_id"}, "another unit of privacy"),
         ({"neighbours": "add-remove"}, "another neighbour relation"),
-        ({"grain": "year"}, "another period grain"),
         ({"people": "disjoint"}, "another declaration of people"),
         ({"caps": (cap("2"),)}, "another lifetime cap"),
         ({"caps": (cap("1", measure="rho"),)}, "another lifetime cap"),
