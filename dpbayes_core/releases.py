@@ -6,7 +6,12 @@ from typing import Any, cast
 
 from dpbayes_core.design import AnyRelease
 
-RELEASES: Mapping[str, str] = {"regression": "release.Release"}
+RELEASES: Mapping[str, str] = {
+    "regression": "release.Release",
+    "bayes-net": "networks.release.NetworkRelease",
+    "posterior-draw": "draws.release.PosteriorDrawRelease",
+    "map": "draws.release.MapRelease",
+}
 """Where each kind lives; loaded when one is read, for some are heavy."""
 
 

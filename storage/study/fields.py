@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -137,6 +137,14 @@ def _covariates(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+def _shares(value: Any) -> "ByRule | dict[str, float]":
+    if value == "by-cells" or value == "equal":
+        return value
+    if not isinstance(value, dict) or not value:
+        raise refusal("these are no shares", "Write by-cells, equal, or {node: share}")
+    return {str(key): _spread(_real(share)) for key, share in cast("Mapping[Any, Any]", value).items()}
+
+
 def exactly_one(values: Mapping[str, object], what: str) -> None:
     """Refuse none or several of alternatives."""
     given = [name for name, value in values.items() if value is not None]
@@ -155,4 +163,6 @@ Loss = Annotated[Decimal, BeforeValidator(_number), AfterValidator(_loss), Says(
 Delta = Annotated[Decimal, BeforeValidator(_number), AfterValidator(_delta), Says("number between 0 and 1, exact")]
 Pair = Annotated[CoreBounds, PlainValidator(_bounds), Says("two numbers")]
 Levels = Annotated[tuple[Text, ...], Field(max_length=1000), AfterValidator(_levels), Says("list of text")]
+ByRule = Literal["by-cells", "equal"]
+Shares = Annotated[ByRule | dict[str, float], PlainValidator(_shares), Says("by-cells, equal, or numbers by node")]
 Covariates = Annotated[tuple[Text, ...], Field(max_length=1000), AfterValidator(_covariates), Says("list of columns")]

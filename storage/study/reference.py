@@ -52,8 +52,11 @@ def _sections(model: type[Section], place: str) -> Iterator[tuple[type[Section],
     for key, info in _keys(model):
         inner, kind = _plain(info.annotation)
         below = f"{place}.{key}" if place else key
-        if kind is dict and (named := _section_in(get_args(inner)[1] if get_args(inner) else None)):
-            yield from _sections(named, f"{below}.<name>")
+        if kind is dict and get_args(inner):
+            named = list(_sections_in(get_args(inner)[1]))
+            for section in named:
+                kinds = get_args(section.model_fields["kind"].annotation) if len(named) > 1 else ()
+                yield from _sections(section, f"{below}.<name>" + "".join(f"` of kind `{name}" for name in kinds))
         elif section := _section_in(inner):
             yield from _sections(section, below)
 
@@ -119,6 +122,13 @@ def _metadata(annotation: Any) -> Iterator[Any]:
     elif get_origin(annotation) in (Union, types.UnionType):
         for part in get_args(annotation):
             yield from _metadata(part)
+
+
+def _sections_in(annotation: Any) -> Iterator[type[Section]]:
+    """The section, or every one of those that a kind chooses among."""
+    inner = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    parts = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+    yield from (section for part in parts if (section := _section_in(part)))
 
 
 def _section_in(annotation: Any) -> type[Section] | None:

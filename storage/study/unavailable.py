@@ -32,7 +32,7 @@ def _is(*words: object) -> Values:
 
 _GIVEN = Values("any", lambda value: value is not None)
 _MANY = Values("more than 1", lambda value: isinstance(value, int) and value > 1)
-_OTHER_KINDS = _is("posterior-probability", "posterior-quantile", "bayes-net", "posterior-draw", "map")
+_OTHER_KINDS = _is("posterior-probability", "posterior-quantile")
 _OTHER_SAMPLERS = _is(
     *("gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "mcmc-ind", "normal-x", "fixed-s", "fixed-s-fast"),
     *("bs-distributed", "ada-ssp"),

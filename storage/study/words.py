@@ -16,15 +16,25 @@ def flaws_of(error: ValidationError) -> Iterator[Flaw]:
     """Every failure of a validation, in this project's words."""
     for details in error.errors(include_url=False):
         context = details.get("ctx", {})
-        place: Place = tuple(key for key in details["loc"] if key != "[key]")
+        place = _place(details["loc"])
         if details["type"] == "refusal":
             key = context["key"]
             yield Flaw((*place, key) if key else place, context["what"], context["remedy"])
+        elif details["type"] == "union_tag_not_found":
+            yield Flaw((*place, "kind"), "it is missing", "Add kind: and what is released, such as regression")
+        elif details["type"] == "union_tag_invalid":
+            yield Flaw((*place, "kind"), *_choice(context["tag"], {"expected": context["expected_tags"]}))
         elif details["type"] == "missing":
             yield Flaw(place, "it is missing", f"Add {place[-1]}: and its value here")
         else:
             what, remedy = _SENTENCES.get(details["type"], _fallback)(details["input"], context)
             yield Flaw(place, what, remedy)
+
+
+def _place(loc: tuple[int | str, ...]) -> Place:
+    """Where it stands in the file: a release's kind chooses its model and is no key above its other keys."""
+    found = tuple(key for key in loc if key != "[key]")
+    return (*found[:2], *found[3:]) if found[:1] == ("releases",) and len(found) > 2 else found
 
 
 def _fallback(_value: object, _context: Details) -> Sentence:

@@ -8,6 +8,8 @@ from pydantic import AfterValidator, Field
 from storage.study.cron import cron_flaw
 from storage.study.fields import Section, Spread, Text, refusal
 from storage.study.flaw import shown
+from storage.study.kinds.draws import MapSpec, PosteriorDrawSpec
+from storage.study.kinds.network import NetworkSpec
 from storage.study.kinds.regression import RegressionSpec
 
 SamplerName = Literal["auto", "collapsed", "naive"]  # the registry in dpbayes_core.samplers needs numba: kept apart
@@ -27,7 +29,10 @@ def _cron(expression: str) -> str:
     return expression
 
 
-ReleaseSpec = RegressionSpec
+ReleaseSpec = Annotated[
+    RegressionSpec | NetworkSpec | PosteriorDrawSpec | MapSpec,
+    Field(discriminator="kind"),
+]
 
 
 class InterceptPrior(Section):

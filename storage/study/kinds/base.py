@@ -14,13 +14,9 @@ if TYPE_CHECKING:
     from dpbayes_core.design import Design
     from storage.study.models import StudyFile
 
-EPSILON = "Privacy loss of the whole release, pure."
-
 
 class ReleaseSection(Section, ABC):
     """Noisy statistics to release once per period; each is charged to every cap."""
-
-    epsilon: Loss | None = Field(default=None, description=EPSILON, examples=["0.5"])
 
     @property
     @abstractmethod
@@ -54,9 +50,25 @@ class ReleaseSection(Section, ABC):
     def design(self, file: "StudyFile") -> "Design":
         """What it will be."""
 
+    @abstractmethod
     def losses(self) -> dict[str, str]:
         """The stated privacy loss, as the ledger hashes it."""
-        return {} if self.epsilon is None else {"epsilon": decimal_text(self.epsilon)}
+
+
+class PureSection(ReleaseSection):
+    """A release of a stated pure epsilon."""
+
+    epsilon: Loss = Field(description="Privacy loss of the whole release, pure.", examples=["1"])
+
+    def losses(self) -> dict[str, str]:
+        """Epsilon."""
+        return {"epsilon": decimal_text(self.epsilon)}
+
+
+def said(error: Exception) -> tuple[str, str]:
+    """What is wrong and what to do, from a sentence of the mathematics: cannot <do>: <what>. <remedy>."""
+    what, _, remedy = str(error).partition(": ")[2].partition(". ")
+    return what, remedy.rstrip(".")
 
 
 def undeclared(file: "StudyFile", place: Place, names: Iterable[str]) -> Iterator[Flaw]:

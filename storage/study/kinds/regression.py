@@ -1,6 +1,6 @@
 """A regression: noisy second moments of bounded columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -99,15 +99,12 @@ class RegressionSpec(ReleaseSection):
 
     def losses(self) -> dict[str, str]:
         """Epsilon, or rho."""
-        return super().losses() | ({} if self.rho is None else {"rho": decimal_text(self.rho)})
+        stated = {"epsilon": self.epsilon, "rho": self.rho}
+        return {name: decimal_text(loss) for name, loss in stated.items() if loss is not None}
 
     def regression(self, file: "StudyFile") -> RegressionSchema:
         """The regression in the terms of its statistics."""
-        response = file.columns[self.response].bounds
-        assert response is not None
-        return RegressionSchema(
-            Continuous(self.response, response), tuple(_covariate(file, name) for name in self.covariates)
-        )
+        return regression_of(file, self.response, self.covariates)
 
     def design(self, file: "StudyFile") -> "RegressionDesign":
         """Second moments with this noise."""
@@ -150,6 +147,13 @@ class RegressionSpec(ReleaseSection):
         except ValueError:
             what = "these columns give two coefficients one name"
             yield Flaw(place, what, "Rename a column or a level")
+
+
+def regression_of(file: "StudyFile", response: str, covariates: Sequence[str]) -> RegressionSchema:
+    """A regression of declared columns."""
+    bounds = file.columns[response].bounds
+    assert bounds is not None
+    return RegressionSchema(Continuous(response, bounds), tuple(_covariate(file, name) for name in covariates))
 
 
 def _covariate(file: "StudyFile", name: str) -> Covariate:
