@@ -1,0 +1,107 @@
+"""One chain over latent tables: iterations of many moves, then exact draws of every probability given the tables."""
+
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.networks.posterior.flips import family_counts, flip
+from dpbayes_core.networks.posterior.kernel import MOST_NODES, Walk, move
+from dpbayes_core.networks.posterior.model import Model, Output
+from dpbayes_core.samplers.compiled import compiled
+
+Floats = NDArray[np.float64]
+
+
+class Record(NamedTuple):
+    """Where draws go."""
+
+    parameters: Floats  # (draws, columns)
+    latent: Floats  # (draws, monitors)
+
+
+def walk_from(model: Model, cells: Floats) -> Walk:
+    """The work space of a chain that stands at these cells."""
+    terms, layout = model.terms, model.layout
+    count, widest = len(terms.kind), layout.member.shape[1]
+    values = np.zeros(count)
+    np.add.at(values, terms.touched, terms.sign * np.repeat(cells, np.diff(terms.start)))
+    return Walk(
+        cells,
+        values,
+        np.zeros(count),
+        np.zeros(count, dtype=np.int64),
+        np.zeros(count + 1, dtype=np.int64),
+        np.zeros(len(layout.levels), dtype=np.int64),
+        np.zeros(3 * MOST_NODES + widest, dtype=np.int64),
+        np.zeros(max(int(np.diff(layout.offset).max()), int(layout.levels.max()))),
+        np.zeros(2),
+        np.zeros(1 << MOST_NODES, dtype=np.int64),
+        np.zeros_like(cells),
+        np.zeros(int(model.output.first[-1])),
+    )
+
+
+@compiled
+def log_gamma_draw(generator: np.random.Generator, shape: float) -> float:
+    """The logarithm of a gamma variate: one of a small shape is too small for a number."""
+    if shape >= 1.0:
+        return log(generator.standard_gamma(shape))
+    return log(generator.standard_gamma(shape + 1.0)) + log(1.0 - generator.random()) / shape
+
+
+@compiled
+def draw_rows(generator: np.random.Generator, counts: Floats, concentration: float, levels: int, draw: Floats) -> None:
+    """Every row of one family's table from its Dirichlet law; counts and draws stand alike, child fastest."""
+    for row in range(0, counts.size, levels):
+        top, total = -np.inf, 0.0
+        for place in range(row, row + levels):
+            draw[place] = log_gamma_draw(generator, counts[place] + concentration)
+            top = max(top, draw[place])
+        for place in range(row, row + levels):
+            draw[place] = exp(draw[place] - top)
+            total += draw[place]
+        for place in range(row, row + levels):
+            draw[place] /= total
+
+
+@compiled
+def record_draw(generator: np.random.Generator, model: Model, cells: Floats, latent: Floats, draw: Floats) -> None:
+    """Monitored counts, each spread over its unit so that a count that stands still has diagnostics, and one draw."""
+    output = model.output
+    counts = np.zeros(draw.size)
+    family_counts(model.layout, output, cells, counts)
+    for monitor in range(latent.size):
+        latent[monitor] = generator.random()
+    for place in range(counts.size):
+        latent[output.monitor[place]] += counts[place]
+    for family in range(output.owner.size):
+        first, last = output.first[family], output.first[family + 1]
+        concentration, levels = output.concentration[family], output.levels[family]
+        draw_rows(generator, counts[first:last], concentration, levels, draw[first:last])
+
+
+@compiled
+def advance(generator: np.random.Generator, model: Model, walk: Walk, record: Record, iterations: int) -> None:
+    """Run `iterations`, and record as many of the last as there is room for."""
+    silent = iterations - record.parameters.shape[0]
+    for now in range(iterations):
+        for _ in range(model.steps):
+            if model.flips.share > 0.0 and generator.random() < model.flips.share:
+                flip(generator, model, walk)
+            else:
+                move(generator, model, walk)
+        if now >= silent:
+            draw = now - silent
+            record_draw(generator, model, walk.cells, record.latent[draw], record.parameters[draw])
+
+
+@compiled
+def draw_exact(generator: np.random.Generator, output: Output, counts: Floats, parameters: Floats) -> None:
+    """Independent draws given the families' tables."""
+    for draw in range(parameters.shape[0]):
+        for family in range(output.owner.size):
+            first, last = output.first[family], output.first[family + 1]
+            concentration, levels = output.concentration[family], output.levels[family]
+            draw_rows(generator, counts[first:last], concentration, levels, parameters[draw, first:last])

@@ -1,0 +1,70 @@
+"""Which nodes share one latent table: the cliques of a junction forest, or one cluster for each family."""
+
+from dataclasses import dataclass
+from math import prod
+
+from dpbayes_core.networks.schema import Nodes
+
+MOST_CELLS = 4096  # of all latent tables together
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Latent tables in an order in which each meets the earlier ones in nodes of its `before` alone."""
+
+    nodes: tuple[Nodes, ...]
+    before: tuple[int, ...]  # the cluster it hangs on, or -1
+
+    def separator(self, cluster: int) -> Nodes:
+        """The nodes whose counts it shares with the cluster it hangs on."""
+        if self.before[cluster] < 0:
+            return ()
+        return tuple(node for node in self.nodes[cluster] if node in self.nodes[self.before[cluster]])
+
+    def first_with(self, nodes: Nodes) -> int:
+        """The first cluster that has all of them."""
+        return next(place for place, own in enumerate(self.nodes) if set(nodes) <= set(own))
+
+
+def junction_forest(levels: tuple[int, ...], families: tuple[Nodes, ...]) -> Clusters | None:
+    """Tables that carry the whole likelihood: cliques of the triangulated moral graph; None above MOST_CELLS."""
+    near: list[set[int]] = [set() for _ in levels]
+    for family in families:
+        for node in family:
+            near[node] |= set(family) - {node}
+    left, cliques = set(range(len(levels))), list[set[int]]()
+    while left:
+        node = min(sorted(left), key=lambda v: prod(levels[w] for w in near[v]) * levels[v])
+        clique = near[node] | {node}
+        if not any(clique <= other for other in cliques):
+            cliques.append(clique)
+        if sum(prod(levels[v] for v in other) for other in cliques) > MOST_CELLS:
+            return None
+        for other in near[node]:
+            near[other] |= near[node]
+            near[other] -= {other, node}
+        left.remove(node)
+    return _hung([tuple(sorted(clique)) for clique in cliques])
+
+
+def _hung(cliques: list[Nodes]) -> Clusters:
+    """A spanning forest of the largest separators, from the first clique on."""
+    waiting, order, before = list(range(len(cliques))), list[int](), list[int]()
+    best: dict[int, tuple[int, int]] = dict.fromkeys(waiting, (0, -1))
+    while waiting:
+        following = max(waiting, key=lambda place: (best[place][0], -place))
+        waiting.remove(following)
+        before.append(best[following][1])
+        order.append(following)
+        for place in waiting:
+            shared = len(set(cliques[place]) & set(cliques[following]))
+            if shared > best[place][0]:
+                best[place] = (shared, len(order) - 1)
+    return Clusters(tuple(cliques[place] for place in order), tuple(before))
+
+
+def family_clusters(families: tuple[Nodes, ...]) -> Clusters:
+    """Each family that no other contains, on its own: nothing ties the counts of one to those of another."""
+    sets = [frozenset(family) for family in families]
+    kept = [own for place, own in enumerate(sets) if not any(own < other for other in sets) and own not in sets[:place]]
+    return Clusters(tuple(tuple(sorted(own)) for own in kept), (-1,) * len(kept))

@@ -1,0 +1,70 @@
+"""How often many records flip at once, how many, and what hangs on each node."""
+
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.networks.posterior.clusters import Clusters
+from dpbayes_core.networks.posterior.evidence import Evidence, estimated_table
+from dpbayes_core.networks.posterior.model import Flips
+
+Integers = NDArray[np.int64]
+
+MOST = 1000.0  # records in one move
+OFTEN, RECORDS = 0.3, 32.0  # share of moves at most; records, times clusters, for each move of a line
+
+
+def flips_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Flips:
+    """As much time for flips as for lines, unless the noise is below the counts' own spread: lines do better there."""
+    nodes = [node for node in range(len(evidence.levels)) if any(node in parents for parents in evidence.parents)]
+    scale = max([part.scale for part in (*evidence.tables, *evidence.signs)], default=0.0)
+    rows = evidence.rows
+    if rows is None:
+        rows = max(1.0, float(estimated_table(evidence, evidence.families[0]).sum()))
+    most = max(1.0, min(MOST, float(rows), np.ceil(3.0 * scale)))
+    share = min(OFTEN, RECORDS * log(most + 2.0) / (most * len(clusters.nodes)))
+    wanted = tied and nodes and rows > 0 and rows <= scale**2
+    order = parents_first(evidence)
+    below = [[node, *_descendants(evidence, node, order)] for node in range(len(evidence.levels))]
+    return Flips(
+        share if wanted else 0.0,
+        most,
+        np.array(nodes, dtype=np.int64),
+        _padded([list(parents) for parents in evidence.parents]),
+        _padded(below),
+        _padded([_outward(clusters, clusters.first_with(family)) for family in evidence.families]),
+    )
+
+
+def parents_first(evidence: Evidence) -> list[int]:
+    """The nodes, each after its parents."""
+    order: list[int] = []
+    while len(order) < len(evidence.parents):
+        known = set(order)
+        order += [n for n, parents in enumerate(evidence.parents) if n not in known and known.issuperset(parents)]
+    return order
+
+
+def _descendants(evidence: Evidence, node: int, order: list[int]) -> list[int]:
+    found = {node}
+    for other in order:
+        if not found.isdisjoint(evidence.parents[other]):
+            found.add(other)
+    return [other for other in order if other in found and other != node]
+
+
+def _outward(clusters: Clusters, first: int) -> list[int]:
+    """Clusters tied to the first, each after one that it hangs on or that hangs on it."""
+    order = [first]
+    for cluster in order:
+        near = [other for other, before in enumerate(clusters.before) if before == cluster]
+        order += [other for other in (*near, clusters.before[cluster]) if other >= 0 and other not in order]
+    return order
+
+
+def _padded(lists: list[list[int]]) -> Integers:
+    found = np.full((len(lists), max(1, *(len(entries) for entries in lists))), -1, dtype=np.int64)
+    for place, entries in enumerate(lists):
+        found[place, : len(entries)] = entries
+    return found

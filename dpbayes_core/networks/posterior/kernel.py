@@ -1,0 +1,276 @@
+"""One move of the latent tables: a slice of the density along a line of integer tables, exact at every scale.
+
+A move takes some nodes T, two levels of each, and a configuration of every other node of the clusters that have all
+of T. Along its line the 2^|T| cells so named gain and lose in turns: one node moves records between two of its levels,
+more change an interaction and no smaller table. The line is chosen by things that are constant along it.
+"""
+
+from math import lgamma, log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.networks.posterior.model import NOISE, Layout, Model, Terms
+from dpbayes_core.samplers.compiled import compiled, inlined
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MOST_NODES = 4  # in T
+
+
+class Walk(NamedTuple):
+    """Where a chain stands, and its work space."""
+
+    cells: Floats
+    values: Floats  # of the terms
+    change: Floats  # of the terms, along the line
+    marked: Integers  # whether a term is among `found`
+    found: Integers
+    level: Integers  # of each node in the line's configuration, -1 where not yet chosen
+    chosen: Integers  # T, then its first and its second levels
+    weights: Floats  # scratch for choices
+    bounds: Floats  # the line's ends
+    corner: Integers  # one cluster's cells on the line
+    before: Floats  # cells, to go back to
+    counts: Floats  # of the families
+
+
+@inlined
+def below(generator: np.random.Generator, count: int) -> int:
+    """A uniform integer in 0..count-1."""
+    return min(int(generator.random() * count), count - 1)
+
+
+@compiled
+def weighted(generator: np.random.Generator, cumulative: Floats, count: int) -> int:
+    """The first place whose cumulative weight is above a uniform share of the last one."""
+    aim = generator.random() * cumulative[count - 1]
+    low, high = 0, count - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] > aim:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def term_value(kind: int, first: float, second: float, value: float) -> float:
+    """One term of the log density."""
+    if kind == NOISE:
+        return -second * abs(value - first)
+    return second * lgamma(first + value)
+
+
+@compiled
+def gain(terms: Terms, walk: Walk, count: int, distance: float) -> float:
+    """The terms the line changes, so far along it."""
+    total = 0.0
+    for place in range(count):
+        term = int(walk.found[place])
+        value = float(walk.values[term] + distance * walk.change[term])
+        total += term_value(int(terms.kind[term]), float(terms.first[term]), float(terms.second[term]), value)
+    return total
+
+
+@compiled
+def touch(terms: Terms, walk: Walk, cell: int, sign: float, count: int) -> int:
+    """Let a cell gain `sign` along the line; returns how many terms are found by now."""
+    for place in range(terms.start[cell], terms.start[cell + 1]):
+        term = terms.touched[place]
+        if not walk.marked[term]:
+            walk.marked[term] = 1
+            walk.change[term] = 0.0
+            walk.found[count] = term
+            count += 1
+        walk.change[term] += sign * terms.sign[place]
+    if sign > 0:
+        walk.bounds[0] = max(walk.bounds[0], -walk.cells[cell])
+    else:
+        walk.bounds[1] = min(walk.bounds[1], walk.cells[cell])
+    return count
+
+
+@compiled
+def settle(terms: Terms, walk: Walk, count: int) -> int:
+    """Forget terms the line leaves alone, and the marks; returns how many remain."""
+    kept = 0
+    for place in range(count):
+        term = walk.found[place]
+        walk.marked[term] = 0
+        if walk.change[term] != 0.0:
+            walk.found[kept] = term
+            kept += 1
+    return kept
+
+
+@compiled
+def slide(generator: np.random.Generator, terms: Terms, walk: Walk, count: int) -> float:
+    """A draw along the line by slice sampling: from its whole length, shrinking towards where the chain stands."""
+    low, high = walk.bounds[0], walk.bounds[1]
+    floor = gain(terms, walk, count, 0.0) + log(1.0 - generator.random())
+    while low < high:
+        distance = low + np.floor(generator.random() * (high - low + 1.0))
+        if distance == 0.0 or gain(terms, walk, count, distance) > floor:
+            break
+        if distance < 0.0:
+            low = distance + 1.0
+        else:
+            high = distance - 1.0
+    else:
+        distance = 0.0
+    for place in range(count):
+        walk.values[walk.found[place]] += distance * walk.change[walk.found[place]]
+    return distance
+
+
+@compiled
+def corners(layout: Layout, walk: Walk, cluster: int, base: int, nodes: int) -> None:
+    """The cells of the line in one cluster, from the cell of the other nodes' levels; odd bits are second levels."""
+    for bits in range(1 << nodes):
+        cell = base
+        for place in range(nodes):
+            side = (bits >> place) & 1
+            cell += walk.chosen[(1 + side) * MOST_NODES + place] * layout.stride[cluster, walk.chosen[place]]
+        walk.corner[bits] = cell
+
+
+@inlined
+def cell_of(layout: Layout, walk: Walk, cluster: int) -> int:
+    """The cluster's cell of the levels chosen so far, nodes without one at their first."""
+    cell = layout.offset[cluster]
+    for place in range(layout.size[cluster]):
+        node = layout.member[cluster, place]
+        if walk.level[node] > 0:
+            cell += walk.level[node] * layout.stride[cluster, node]
+    return cell
+
+
+@compiled
+def weigh(layout: Layout, walk: Walk, cluster: int, nodes: int, free: int) -> int:
+    """Cumulative weights of the free nodes' configurations, by the records on the line; returns their number."""
+    names, base, count, total = walk.chosen[3 * MOST_NODES :], cell_of(layout, walk, cluster), 1, 0.0
+    for place in range(free):
+        count *= int(layout.levels[names[place]])
+    for index in range(count):
+        rest, start = index, base
+        for place in range(free):
+            start += (rest % layout.levels[names[place]]) * layout.stride[cluster, names[place]]
+            rest //= layout.levels[names[place]]
+        corners(layout, walk, cluster, start, nodes)
+        for bits in range(1 << nodes):
+            total += walk.cells[walk.corner[bits]]
+        walk.weights[index] = total
+    return count
+
+
+@compiled
+def fill(generator: np.random.Generator, layout: Layout, walk: Walk, cluster: int, modes: tuple[int, bool]) -> bool:
+    """Choose the levels of the cluster's nodes that have none: alike, or by records; False where no record lies."""
+    names, free = walk.chosen[3 * MOST_NODES :], 0
+    for place in range(layout.size[cluster]):
+        if walk.level[layout.member[cluster, place]] == -1:
+            names[free] = layout.member[cluster, place]
+            free += 1
+    if modes[1]:
+        for place in range(free):
+            walk.level[names[place]] = below(generator, int(layout.levels[names[place]]))
+        return True
+    count = weigh(layout, walk, cluster, modes[0], free)
+    if walk.weights[count - 1] <= 0.0:
+        return False
+    rest = weighted(generator, walk.weights, count)
+    for place in range(free):
+        walk.level[names[place]] = rest % layout.levels[names[place]]
+        rest //= layout.levels[names[place]]
+    return True
+
+
+@compiled
+def on_line(layout: Layout, walk: Walk, cluster: int, nodes: int, group: int) -> bool:
+    """Whether the line passes through the cluster: it has all of T, or T is empty and it is of the group."""
+    if nodes == 0:
+        return layout.group[cluster] == group
+    missing = 0
+    for place in range(nodes):
+        missing += layout.stride[cluster, walk.chosen[place]] == 0
+    return missing == 0
+
+
+@inlined
+def sign_of(bits: int, nodes: int) -> float:
+    """Plus where an even number of T is at its second level."""
+    sign = 1.0
+    for place in range(nodes):
+        sign = -sign if (bits >> place) & 1 else sign
+    return sign
+
+
+@compiled
+def trace(generator: np.random.Generator, model: Model, walk: Walk, nodes: int, group: int) -> int:
+    """Choose the rest of the line of T and find its terms; without length where no record lies on it."""
+    layout, count = model.layout, 0
+    even = nodes == 0 or generator.random() < 0.5
+    for cluster in range(layout.size.size):
+        if on_line(layout, walk, cluster, nodes, group):
+            if not fill(generator, layout, walk, cluster, (nodes, even)):
+                walk.bounds[:] = 0.0
+                break
+            corners(layout, walk, cluster, cell_of(layout, walk, cluster), nodes)
+            for bits in range(1 << nodes):
+                count = touch(model.terms, walk, walk.corner[bits], sign_of(bits, nodes), count)
+    return settle(model.terms, walk, count)
+
+
+@compiled
+def pick(generator: np.random.Generator, layout: Layout, walk: Walk) -> int:
+    """Choose T and two levels of each of its nodes; returns their number."""
+    names, nodes = walk.chosen[3 * MOST_NODES :], 1
+    walk.chosen[0] = weighted(generator, layout.by_node, layout.by_node.size)
+    if generator.random() < 0.4:
+        cluster = weighted(generator, layout.by_cells, layout.by_cells.size)
+        size = int(layout.size[cluster])
+        nodes = min(size, 2)
+        while nodes < min(size, MOST_NODES) and generator.random() < 0.4:
+            nodes += 1
+        names[:size] = layout.member[cluster, :size]
+        for place in range(nodes):
+            other = place + below(generator, size - place)
+            names[place], names[other] = names[other], names[place]
+            walk.chosen[place] = names[place]
+    for place in range(nodes):
+        count = int(layout.levels[walk.chosen[place]])
+        first, second = below(generator, count), below(generator, count - 1)
+        walk.chosen[MOST_NODES + place] = first
+        walk.chosen[2 * MOST_NODES + place] = second if second < first else second + 1
+    return nodes
+
+
+@compiled
+def move(generator: np.random.Generator, model: Model, walk: Walk) -> None:
+    """One draw along one line."""
+    layout, nodes, group = model.layout, 0, 0
+    walk.level[:] = -1
+    walk.bounds[0], walk.bounds[1] = -np.inf, np.inf
+    if model.most_rows > 0 and generator.random() < 0.2:
+        group, rows = below(generator, int(layout.group[layout.size.size])), 0.0
+        for cluster in range(layout.size.size - 1, -1, -1):
+            if layout.group[cluster] == group:
+                rows = walk.cells[layout.offset[cluster] : layout.offset[cluster + 1]].sum()
+        walk.bounds[1] = model.most_rows - rows
+    else:
+        nodes = pick(generator, layout, walk)
+        for place in range(nodes):
+            walk.level[walk.chosen[place]] = -2
+    count = trace(generator, model, walk, nodes, group)
+    if walk.bounds[0] < walk.bounds[1]:
+        distance = slide(generator, model.terms, walk, count)
+        if distance != 0.0:
+            for cluster in range(layout.size.size):
+                if on_line(layout, walk, cluster, nodes, group):
+                    corners(layout, walk, cluster, cell_of(layout, walk, cluster), nodes)
+                    for bits in range(1 << nodes):
+                        walk.cells[walk.corner[bits]] += distance * sign_of(bits, nodes)

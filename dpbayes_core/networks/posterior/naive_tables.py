@@ -1,0 +1,96 @@
+"""The conjugate posterior that takes the noisy counts, clipped, for the exact ones: for comparison only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.networks.marginals import clipped, family_tables
+from dpbayes_core.networks.posterior.arrangement import output_of
+from dpbayes_core.networks.posterior.clusters import family_clusters
+from dpbayes_core.networks.posterior.evidence import Evidence
+from dpbayes_core.networks.posterior.model import Output
+from dpbayes_core.networks.posterior.prior import NetworkPrior
+from dpbayes_core.networks.release import NetworkRelease
+
+if TYPE_CHECKING:
+    from dpbayes_core.samplers.interface import Block, ChainState
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NaiveTablesProblem:
+    """The counts of every family, one after the other, and how they become draws."""
+
+    counts: Floats
+    output: Output
+
+
+@dataclass(frozen=True)
+class NaiveTables:
+    """Independent draws from the Dirichlet posteriors of the clipped noisy counts."""
+
+    name: str = "naive-tables"
+    takes: str = "bayes-net"
+    beside: str | None = None
+    target: str = "Dirichlet posteriors, as if the clipped noisy counts were exact"
+    calibrated: bool = False
+    caveat: str = (
+        "Takes the noisy counts for exact: the intervals leave out the privacy noise and are too narrow, "
+        "and clipping draws small probabilities up."
+    )
+
+    def refusal(self, release: NetworkRelease) -> str | None:
+        """It takes any network."""
+        return None
+
+    def prepare(self, release: NetworkRelease, prior: NetworkPrior) -> NaiveTablesProblem:
+        """Clip the noisy counts."""
+        evidence = Evidence.of(release)
+        clusters, weights = family_clusters(evidence.families), prior.concentrations(release.schema.names)
+        tables = clipped(family_tables(release), release.rows)
+        counts = np.concatenate([table.ravel() for table in tables])
+        return NaiveTablesProblem(counts, output_of(evidence, clusters, weights))
+
+    def warmup(self, attempt: int) -> int:
+        """None: the draws are independent."""
+        return 0
+
+    def start(self, problem: NaiveTablesProblem, seed: int, chain: int, *, attempt: int = 0) -> "ChainState":
+        """The chain's stream is its whole state."""
+        from dpbayes_core.samplers.interface import ChainState  # its package lists this sampler
+        from dpbayes_core.samplers.streams import stream, to_words
+
+        words = to_words(stream(seed, chain, attempt))
+        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
+
+    def run_block(
+        self, problem: NaiveTablesProblem, state: "ChainState", iterations: int
+    ) -> "tuple[ChainState, Block]":
+        """Draw `iterations` times."""
+        from dpbayes_core.networks.posterior.chain import draw_exact  # numba
+        from dpbayes_core.samplers.interface import Block, ChainState
+        from dpbayes_core.samplers.streams import from_words, to_words
+
+        generator = from_words(state.generator)
+        parameters = np.zeros((iterations, len(problem.counts)))
+        draw_exact(generator, problem.output, problem.counts, parameters)
+        after = ChainState(
+            chain=state.chain,
+            attempt=state.attempt,
+            iteration=state.iteration + iterations,
+            numbers=state.numbers,
+            generator=to_words(generator),
+        )
+        return after, Block(parameters=parameters, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
+
+    def draws(self, release: NetworkRelease, parameters: Floats) -> Mapping[str, Floats]:
+        """The conditional probabilities, by name."""
+        return {name: parameters[..., place] for place, name in enumerate(release.schema.coefficients)}
+
+    def monitors(self, release: NetworkRelease, latent: Floats) -> Mapping[str, Floats]:
+        """Nothing is latent."""
+        return {}
