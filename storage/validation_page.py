@@ -1,0 +1,255 @@
+"""The steward's page about a pass: what the table needed the study's rules for, column by column and batch by batch.
+
+Confidential, for the vault only: it holds counts of the table, but no value, level or person of it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import cache
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from dpbayes_core.confidential import Confidential
+from storage.profile import COUNTS, GroupProfile, Profile
+from storage.source import ColumnRule, TableSource
+from storage.validation import Expectation, ValidationResult
+from storage.vault import Vault
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+HEADINGS = {
+    "nulls": "null",
+    "not_a_number": "not a number",
+    "out_of_bounds": "out of bounds",
+    "unknown_levels": "unknown level",
+}
+TABLE_WORDS = {
+    "rows": "rows in a batch",
+    "null_units": "rows without a person",
+    "duplicate_rows": "rows beyond those that count of a person",
+}
+WORST = 20  # batches that are listed
+STRIPES = 120  # of the picture of all batches
+WIDTH, HEIGHT = 240, 14
+
+
+@dataclass(frozen=True, repr=False)
+class Cell(Confidential):
+    """One count of one column; `met` is empty where nothing was expected of it."""
+
+    count: str
+    share: str
+    met: str  # "yes", "no" or nothing
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnLine(Confidential):
+    """One column: what was declared, what was found."""
+
+    name: str
+    declared: str
+    stored: str
+    cells: tuple[Cell, ...]
+    stripes: Markup
+
+
+@dataclass(frozen=True, repr=False)
+class BatchLine(Confidential):
+    """One batch with what it needed rules for."""
+
+    file: str
+    place: str
+    rows: str
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class ExpectationLine(Confidential):
+    """One expectation and what became of it."""
+
+    words: str
+    most: str
+    met: bool
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Page(Confidential):
+    """Everything the page shows; the template only sets it."""
+
+    title: str
+    lede: str
+    alarm: bool
+    facts: tuple[tuple[str, str], ...]
+    headings: tuple[str, ...]
+    columns: tuple[ColumnLine, ...]
+    expectations: tuple[ExpectationLine, ...]
+    batches: tuple[BatchLine, ...]
+    more_batches: str
+
+
+def keep_validation(vault: Vault, place: str, profile: Profile, source: TableSource, result: ValidationResult) -> None:
+    """Keep what a pass noticed, for the steward: as JSON for programs and as a page for people."""
+    vault.write_json(f"{place}/profile.json", profile.to_record())
+    vault.write_json(f"{place}/validation.json", result.to_record())
+    vault.write_text(f"{place}/validation.html", render(profile, source, result, title=place))
+
+
+def render(profile: Profile, source: TableSource, result: ValidationResult, *, title: str) -> str:
+    """The page, self-contained; the same input gives the same bytes."""
+    return _template().render(page=page(profile, source, result, title=title))
+
+
+def page(profile: Profile, source: TableSource, result: ValidationResult, *, title: str) -> Page:
+    """Everything the page shows."""
+    found = [(group, tuple(_findings(group))) for group in profile.groups]
+    worst = sorted((one for one in found if one[1]), key=lambda one: -sum(count for _, _, count in one[1]))
+    return Page(
+        title=title,
+        lede=_lede(result),
+        alarm=not result.success,
+        facts=tuple(_facts(profile)),
+        headings=tuple(HEADINGS.values()),
+        columns=tuple(_column(profile, rule, result) for rule in source.columns),
+        expectations=tuple(_expectation(profile, expected, met) for expected, met in result.met),
+        batches=tuple(_batch(group, findings) for group, findings in worst[:WORST]),
+        more_batches=f"{_number(len(worst) - WORST)} more are in profile.json." if len(worst) > WORST else "",
+    )
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("storage", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("validation_page.html.j2")
+
+
+def _lede(result: ValidationResult) -> str:
+    if not result.ran:
+        return "The expectations could not be checked. The counts below are of the pass itself and are complete."
+    unmet = sum(not met for _, met in result.met)
+    if not unmet:
+        return f"All {len(result.met)} expectations are met."
+    return f"{unmet} of {len(result.met)} expectations {'is' if unmet == 1 else 'are'} not met."
+
+
+def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
+    yield "rows", _number(profile.rows)
+    yield "batches", _number(len(profile.groups))
+    yield "files", _number(len({group.file for group in profile.groups}))
+    if profile.duplicate_rows is not None:
+        yield TABLE_WORDS["duplicate_rows"], _number(profile.duplicate_rows)
+        yield TABLE_WORDS["null_units"], _number(sum(group.null_units or 0 for group in profile.groups))
+
+
+def _column(profile: Profile, rule: ColumnRule, result: ValidationResult) -> ColumnLine:
+    held = [(group.rows, group.columns[rule.name]) for group in profile.groups if rule.name in group.columns]
+    outcome = {expected.count: met for expected, met in result.met if expected.column == rule.name}
+    totals = {count: sum(getattr(counts, count) for _, counts in held) for count in COUNTS}
+    applies = ("nulls", "unknown_levels") if rule.bounds is None else ("nulls", "not_a_number", "out_of_bounds")
+    cells = tuple(
+        Cell(_number(totals[count]), _share(totals[count], profile.rows), _met(outcome.get(count)))
+        if count in applies
+        else Cell("", "", "")
+        for count in HEADINGS
+    )
+    touched = [(rows, sum(getattr(counts, count) for count in COUNTS)) for rows, counts in held]
+    return ColumnLine(rule.name, _declared(rule), _stored(profile.types.get(rule.name, "")), cells, _stripes(touched))
+
+
+def _declared(rule: ColumnRule) -> str:
+    if rule.bounds is None:
+        levels = rule.levels or ()
+        return ", ".join(levels[:6]) + (f" and {len(levels) - 6} more" if len(levels) > 6 else "")
+    if rule.measure == "date":
+        first, last = (date(1970, 1, 1) + timedelta(days=end) for end in (rule.bounds.low, rule.bounds.high))
+        return f"{first} to {last}"
+    return f"{rule.bounds.low:g} to {rule.bounds.high:g}"
+
+
+def _stored(kind: str) -> str:
+    values = re.fullmatch(r"dictionary<values=(\w+), .*>", kind)
+    return f"dictionary of {values[1]}" if values else kind
+
+
+def _stripes(touched: list[tuple[int, int]]) -> Markup:
+    """All batches from first to last, darker where more values needed a rule."""
+    bins: list[tuple[int, int]] = [(0, 0)] * min(len(touched), STRIPES)
+    for place, (rows, count) in enumerate(touched):
+        at = place * len(bins) // len(touched)
+        bins[at] = bins[at][0] + rows, bins[at][1] + count
+    wide = WIDTH / max(len(bins), 1)
+    drawn = "".join(
+        f'<rect x="{place * wide:.2f}" y="0" width="{wide:.2f}" height="{HEIGHT}" fill-opacity="{_depth(*one):.2f}"/>'
+        for place, one in enumerate(bins)
+        if one[1]
+    )
+    return Markup(  # numbers only: nothing of a table's names is in it
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="batches from first to last">{drawn}</svg>'
+    )
+
+
+def _depth(rows: int, count: int) -> float:
+    return 0.25 + 0.75 * min(1.0, (count / max(rows, 1)) ** 0.5)
+
+
+def _findings(group: GroupProfile) -> Iterator[tuple[str, str, int]]:
+    for name, counts in group.columns.items():
+        for count, words in HEADINGS.items():
+            if getattr(counts, count):
+                yield name, words, getattr(counts, count)
+    if group.null_units:
+        yield "", TABLE_WORDS["null_units"], group.null_units
+
+
+def _batch(group: GroupProfile, findings: tuple[tuple[str, str, int], ...]) -> BatchLine:
+    worst = sorted(findings, key=lambda one: -one[2])[:6]
+    words = tuple(f"{name + ': ' if name else ''}{_number(count)} {what}" for name, what, count in worst)
+    rest = (f"and {len(findings) - 6} more",) if len(findings) > 6 else ()
+    return BatchLine(group.file, _number(group.row_group), _number(group.rows), words + rest)
+
+
+def _expectation(profile: Profile, expected: Expectation, met: bool) -> ExpectationLine:
+    what = HEADINGS.get(expected.count) or TABLE_WORDS.get(expected.count, expected.count)
+    whose = f"{expected.column}, {what}" if expected.column else what
+    limits = [f"at least {_number(expected.at_least)}"] if expected.at_least else []
+    if expected.at_most is not None:
+        limits += [f"at most {_number(expected.at_most)}" if expected.at_most else "none"]
+    return ExpectationLine(f"{whose}: {' and '.join(limits) or 'any number'}", _most(profile, expected), met)
+
+
+def _most(profile: Profile, expected: Expectation) -> str:
+    if expected.count == "duplicate_rows":
+        return _number(profile.duplicate_rows or 0)
+    holders = [group if expected.column is None else group.columns.get(expected.column) for group in profile.groups]
+    counts = [int(getattr(holder, expected.count, 0) or 0) for holder in holders]
+    if not counts:
+        return "no batch"
+    return _number(min(counts)) if expected.at_most is None else _number(max(counts))
+
+
+def _met(outcome: bool | None) -> str:
+    return "" if outcome is None else "yes" if outcome else "no"
+
+
+def _number(count: int) -> str:
+    return f"{count:,}".replace(",", "\u2009")
+
+
+def _share(count: int, rows: int) -> str:
+    if not count or not rows:
+        return ""
+    share = 100 * count / rows
+    return f"{share:.0f}%" if share >= 10 else f"{share:.1f}%" if share >= 0.1 else "below 0.1%"
