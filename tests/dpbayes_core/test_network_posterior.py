@@ -4,7 +4,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from math import exp, lgamma
+from math import lgamma
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from dpbayes_core.networks.posterior.clusters import MOST_CELLS, Clusters, famil
 from dpbayes_core.networks.posterior.collapsed_tables import CollapsedTables, FamilyTables
 from dpbayes_core.networks.posterior.evidence import Evidence
 from dpbayes_core.networks.posterior.naive_tables import NaiveTables
+from dpbayes_core.networks.posterior.prediction import conditional_probabilities
 from dpbayes_core.networks.posterior.prior import NetworkPrior
 from dpbayes_core.networks.posterior.sampling import WARMUP, run_block, start, tables_problem
 from dpbayes_core.networks.release import NetworkRelease, NoisySign, NoisyTable
@@ -142,7 +143,7 @@ def drawn(evidence: Evidence, weights: tuple[float, ...], draws: int, *, tied: b
     return np.stack([b.parameters for b in blocks]), np.stack([b.latent for b in blocks])
 
 
-def misfit(evidence: Evidence, weights: tuple[float, ...], aim: Floats, draws: int = 6000) -> float:
+def misfit(evidence: Evidence, weights: tuple[float, ...], aim: Floats, draws: int = 4000) -> float:
     """The largest distance of a mean from its aim, in Monte Carlo errors."""
     parameters, _ = drawn(evidence, weights, draws)
     found = diagnose([str(k) for k in range(len(aim))], np.moveaxis(parameters, 2, 0))
@@ -156,11 +157,11 @@ def test_draws_have_the_means_of_the_enumerated_posterior(name: str) -> None:
     aim, rows = enumerated(evidence, weights, MOST)
     assert misfit(evidence, weights, aim) < 4.5
     if evidence.rows is None:
-        _, latent = drawn(evidence, weights, 6000)
+        _, latent = drawn(evidence, weights, 4000)
         family = evidence.cells(evidence.families[0])
         counted = np.floor(latent[..., :family]).sum(axis=-1)
         shares = np.bincount(counted.astype(np.int64).ravel(), minlength=MOST + 1) / counted.size
-        assert np.max(np.abs(shares - rows)) < 0.025
+        assert np.max(np.abs(shares - rows)) < 0.03
 
 
 def test_the_comparison_with_enumeration_can_fail() -> None:
@@ -314,4 +315,36 @@ def test_small_concentrations_give_draws_that_are_numbers() -> None:
     parameters, _ = drawn(evidence, (1e-3, 1e-3), 400)
     assert np.all(np.isfinite(parameters))
     assert np.allclose(parameters[..., :2].sum(axis=-1), 1.0)
-    assert exp(lgamma(1.0)) == 1.0
+
+
+def test_conditional_probabilities_are_those_of_the_joint_law_of_every_draw() -> None:
+    generator = np.random.default_rng(2)
+    schema = NetworkSchema(
+        (Factor("a", ("x", "y")), Factor("b", ("u", "v", "w")), Factor("c", ("s", "t")), Factor("d", ("m", "n"))),
+        {"b": ("a",), "c": ("a",), "d": ("c", "b")},
+    )
+    draws = dict[str, Floats]()
+    for node, family in enumerate(schema.families):
+        rows = generator.dirichlet(np.ones(schema.levels[node]), size=(2, 5, schema.cells(family[:-1])))
+        for place, name in enumerate(schema.probabilities(node)):
+            draws[name] = rows.reshape(2, 5, -1)[..., place]
+    joint = np.zeros((2, 5, *schema.levels))
+    for a, b, c, d in product("xy", "uvw", "st", "mn"):
+        place = ("xy".index(a), "uvw".index(b), "st".index(c), "mn".index(d))
+        joint[(..., *place)] = (
+            draws[f"P(a={a})"]
+            * draws[f"P(b={b} | a={a})"]
+            * draws[f"P(c={c} | a={a})"]
+            * draws[f"P(d={d} | c={c}, b={b})"]
+        )
+    given_d = joint[..., 1].sum(axis=(3, 4))
+    aim = given_d / given_d.sum(axis=-1, keepdims=True)
+    assert np.allclose(conditional_probabilities(schema, draws, "a", {"d": "n"}), aim)
+    every = joint[:, :, :, 2, 0, 1]
+    aim = every / every.sum(axis=-1, keepdims=True)
+    assert np.allclose(conditional_probabilities(schema, draws, "a", {"b": "w", "c": "s", "d": "n"}), aim)
+    aim = joint.sum(axis=(2, 4, 5))
+    assert np.allclose(conditional_probabilities(schema, draws, "b", {}), aim)
+    for wrong in (("e", {}), ("a", {"a": "x"}), ("a", {"d": "q"})):
+        with pytest.raises(StudyInvalid, match="cannot predict"):
+            conditional_probabilities(schema, draws, *wrong)

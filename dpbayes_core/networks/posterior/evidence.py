@@ -70,8 +70,8 @@ def places_in(evidence: Evidence, outer: Nodes, inner: Nodes) -> NDArray[np.int6
 def signs_in(evidence: Evidence, outer: Nodes, inner: Nodes) -> Floats:
     """For each configuration of `outer` the sign it adds to the sum of `inner`."""
     rows = configurations(evidence.shape(outer))
-    odd = sum((rows[:, outer.index(node)] for node in inner), np.zeros(len(rows), dtype=np.int64))
-    return 1.0 - 2.0 * (odd % 2)
+    odd = rows[:, [outer.index(node) for node in inner]].sum(axis=1) % 2
+    return np.where(odd == 1, -1.0, 1.0)
 
 
 def estimated_table(evidence: Evidence, nodes: Nodes) -> Floats:
@@ -80,7 +80,7 @@ def estimated_table(evidence: Evidence, nodes: Nodes) -> Floats:
     if holding:
         chosen = [table for table in holding if len(table.nodes) == len(nodes)] or holding
         sums = [np.bincount(places_in(evidence, t.nodes, nodes), t.counts.ravel()) for t in chosen]
-        return np.mean(sums, axis=0, dtype=np.float64)
+        return np.array(sums).sum(axis=0) / len(sums)
     found = np.zeros(evidence.cells(nodes))
     for sign in evidence.signs:
         if set(sign.nodes) <= set(nodes):

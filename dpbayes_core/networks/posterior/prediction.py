@@ -1,4 +1,4 @@
-"""Class probabilities of a node given others, from posterior draws: with their uncertainty."""
+"""One node's probabilities given any others, for every posterior draw: what is not given is summed out."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ Floats = NDArray[np.float64]
 Factor = tuple[Nodes, Floats]  # an axis for draws, then one for each node
 
 
-def class_probabilities(
+def conditional_probabilities(
     schema: NetworkSchema, draws: Mapping[str, Floats], node: str, given: Mapping[str, str]
 ) -> Floats:
-    """P(node = level | given) for every draw, of shape (chains, draws, levels); nodes not given are summed out."""
+    """P(node = level | given) for every draw by name, of shape (chains, draws, levels)."""
     query, known = _places(schema, node, given)
     shape = next(iter(draws.values())).shape
     needed = _ancestors(schema, {query, *known})
