@@ -1,9 +1,9 @@
-"""At most one row a person, whichever way the table is cut: the row that a keyed hash of its content picks.
+"""At most so many rows a person, whichever way the table is cut: those that a keyed hash of their content picks.
 
 A person is the 128-bit SipHash of the unit column's text (an integer's decimal digits, so that 7 and "7" are one
 person in every format); all null units are one person. Among n people two share a hash with probability n^2 / 2^129,
-and count as one person then. Of a person's rows the smallest hash of (person, encoded integers) counts; equal hashes
-fall back on the integers themselves, so file, row order, row groups and threads decide nothing.
+and count as one person then. Of a person's rows those of the smallest hashes of (person, encoded integers) count; equal
+hashes fall back on the integers themselves, so file, row order, row groups and threads decide nothing.
 """
 
 import hashlib
@@ -18,10 +18,11 @@ import pyarrow.types as types
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
+from storage.choice import least_of_each
 from storage.columns import Chunk, Column, missing, take_from_dictionary
-from storage.siphash import Words, hash_rows, hash_texts, least_of_each
+from storage.siphash import Words, hash_rows, hash_texts
 
-PARTITIONS = 16  # each person belongs to one, so that the last choice needs one sixteenth of the rows at a time
+PARTITIONS = 64  # each person belongs to one, so that the last choice needs a fraction of the rows at a time
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +43,7 @@ class Keys(Confidential):
 
 @dataclass(frozen=True, repr=False)
 class Candidates(Confidential):
-    """Rows that may yet count for their person, one a person."""
+    """Rows that may yet count for their person."""
 
     units: Words  # (rows, 2)
     scores: Words  # (rows,)
@@ -50,6 +51,11 @@ class Candidates(Confidential):
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.units.nbytes + self.scores.nbytes + self.rows.nbytes
 
     def take(self, places: NDArray[Any]) -> "Candidates":
         """The rows at these places."""
@@ -65,21 +71,23 @@ class Candidates(Confidential):
         return cls(arrays["units"], arrays["scores"], arrays["rows"])
 
 
-def candidates(people: Words, integers: NDArray[np.int32], keys: Keys) -> tuple[Candidates, ...]:
-    """One row group's candidates by partition; `integers` is (rows, width), as the statistic encodes rows."""
+def candidates(people: Words, integers: NDArray[np.int32], keys: Keys, most: int = 1) -> tuple[Candidates, ...]:
+    """One batch's candidates by partition; `integers` is (rows, width), as the statistic encodes rows."""
     rows = np.ascontiguousarray(integers, dtype=np.int32)
     group = Candidates(people, hash_rows(people, rows, keys.choice), rows)
-    group = group.take(least_of_each(group.units, group.scores, group.rows))
-    shares = (group.units[:, 0] % np.uint64(PARTITIONS)).astype(np.uint8)
-    return tuple(group.take(np.flatnonzero(shares == share)) for share in range(PARTITIONS))
+    places = least_of_each(group.units, group.scores, group.rows, most)
+    shares = (people[places, 0] % np.uint64(PARTITIONS)).astype(np.uint8)
+    order = np.argsort(shares, kind="stable")
+    cuts = np.searchsorted(shares[order], np.arange(1, PARTITIONS))
+    return tuple(group.take(chosen) for chosen in np.split(places[order], cuts))
 
 
-def one_row_each(parts: Sequence[Candidates]) -> Candidates:
-    """One row of every person in one partition, from all row groups' shares of it."""
+def rows_that_count(parts: Sequence[Candidates], most: int = 1) -> Candidates:
+    """At most so many rows of every person in one partition, from all batches' shares of it."""
     units = np.concatenate([part.units for part in parts])
     scores = np.concatenate([part.scores for part in parts])
     rows = np.concatenate([part.rows for part in parts])
-    return Candidates(units, scores, rows).take(least_of_each(units, scores, rows))
+    return Candidates(units, scores, rows).take(least_of_each(units, scores, rows, most))
 
 
 def hash_units(column: Column, keys: Keys) -> Words:

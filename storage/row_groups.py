@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.statistic import EncodedTable, Statistic
 from storage.columns import Reading
-from storage.contribution import Candidates, Keys, candidates, hash_units, null_units, one_row_each
+from storage.contribution import PARTITIONS, Candidates, Keys, candidates, hash_units, null_units
 from storage.profile import GroupProfile
 from storage.source import TableSource
+from storage.waiting import Waiting
 
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
@@ -84,23 +85,41 @@ def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Key
     people = hash_units(table.column(source.unit), keys)
     rows = np.concatenate([block.integers for block in blocks])
     profile = _profile(group, table.num_rows, reading, null_units(people, keys))
-    return Part(profile, statistic.empty(), candidates(people, rows, keys))
+    return Part(profile, statistic.empty(), candidates(people, rows, keys, source.max_rows_per_unit))
 
 
 def _profile(group: Batch, rows: int, reading: Reading, nobody: int | None = None) -> GroupProfile:
     return GroupProfile(file=group.file, row_group=group.index, rows=rows, columns=reading.counts(), null_units=nobody)
 
 
-def add_up(parts: Sequence[Part], statistic: Statistic, workers: int) -> Counted:
-    """The sums of all parts, and of the rows that count of every person among their candidates."""
+def set_aside(part: Part, waiting: Waiting) -> Part:
+    """The part without its candidates, which wait elsewhere for the last batch."""
+    if part.candidates:
+        waiting.add(part.candidates)
+    return replace(part, candidates=())
 
-    def count_once(share: Sequence[Candidates]) -> Counted:
-        kept = one_row_each(share)
-        return Counted(statistic.sum(EncodedTable(kept.rows), kept.units), len(kept))
 
-    plain = [Counted(part.statistics, 0 if part.candidates else part.profile.rows) for part in parts]
-    shares = zip(*(part.candidates for part in parts), strict=True)
-    return _total(statistic, [*plain, *in_threads([partial(count_once, share) for share in shares], workers)])
+def add_up(
+    parts: Sequence[Part], statistic: Statistic, workers: int, *, most: int = 1, waiting: Waiting | None = None
+) -> Counted:
+    """The sums of all parts, and of at most so many rows of every person among the candidates, waiting ones too."""
+
+    def count(partition: int) -> Counted:
+        kept = among.counted(partition)
+        return Counted(
+            statistic.sum(EncodedTable(kept.rows), kept.units) if len(kept) else statistic.empty(), len(kept)
+        )
+
+    among = Waiting(most) if waiting is None else waiting
+    for part in parts:
+        set_aside(part, among)
+    plain = [Counted(part.statistics, 0 if _bounded(part) else part.profile.rows) for part in parts]
+    jobs = [partial(count, partition) for partition in range(PARTITIONS)] if any(map(_bounded, parts)) else []
+    return _total(statistic, [*plain, *in_threads(jobs, workers)])
+
+
+def _bounded(part: Part) -> bool:
+    return part.profile.null_units is not None
 
 
 def _total(statistic: Statistic, sums: Iterable[Counted]) -> Counted:

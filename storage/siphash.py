@@ -99,39 +99,3 @@ def hash_rows(units: Words, rows: NDArray[np.int32], key: Words) -> Words:
         v0, v1, v2, v3 = _squeeze(v0, v1, v2, v3)
         hashes[i] = v0 ^ v1 ^ v2 ^ v3
     return hashes
-
-
-@_compiled
-def least_of_each(units: Words, scores: Words, rows: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The place of one row of every distinct unit: its smallest score, then its smallest integers."""
-    room = 16
-    while room < 2 * len(scores):
-        room *= 2
-    mask = room - 1
-    slots = np.full(room, -1, np.int64)  # open addressing; a slot names a place in `chosen`
-    chosen = np.empty(len(scores), np.int64)
-    count = 0
-    for i in range(len(scores)):
-        slot = np.int64(units[i, 1] & np.uint64(mask))
-        while slots[slot] >= 0:
-            held = chosen[slots[slot]]
-            if units[held, 0] == units[i, 0] and units[held, 1] == units[i, 1]:
-                break
-            slot = (slot + 1) & mask
-        if slots[slot] < 0:
-            slots[slot] = count
-            chosen[count] = i
-            count += 1
-        elif _before(i, chosen[slots[slot]], scores, rows):
-            chosen[slots[slot]] = i
-    return chosen[:count]
-
-
-@_compiled
-def _before(i: int, j: int, scores: Words, rows: NDArray[np.int32]) -> bool:
-    if scores[i] != scores[j]:
-        return scores[i] < scores[j]
-    for k in range(rows.shape[1]):
-        if rows[i, k] != rows[j, k]:
-            return rows[i, k] < rows[j, k]
-    return False

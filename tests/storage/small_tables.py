@@ -91,15 +91,19 @@ def sums_of(rows: list[Row]) -> tuple[int, ...]:
 
 def one_row_each(rows: list[Row], key: bytes = KEY) -> list[Row]:
     """The rows that count when each person has one."""
+    return rows_each(rows, 1, key)
+
+
+def rows_each(rows: list[Row], most: int, key: bytes = KEY) -> list[Row]:
+    """The rows that count when each person has so many at most."""
     material = hashlib.blake2b(key, digest_size=48, person=b"dpbayes-rows").digest()
-    chosen: dict[bytes, tuple[Any, Row]] = {}
-    for row in rows:
+    ranked: dict[bytes, list[tuple[Any, int]]] = {}
+    for place, row in enumerate(rows):
         person = material[32:] if row["person"] is None else siphash(material[:16], str(row["person"]).encode(), 16)
         words = b"".join(value.to_bytes(8, "little", signed=True) for value in stored(row))
         rank = int.from_bytes(siphash(material[16:32], person + words, 8), "little"), stored(row)
-        if person not in chosen or rank < chosen[person][0]:
-            chosen[person] = rank, row
-    return [row for _, row in chosen.values()]
+        ranked.setdefault(person, []).append((rank, place))
+    return [rows[place] for own in ranked.values() for _, place in sorted(own)[:most]]
 
 
 def siphash(key: bytes, message: bytes, size: int) -> bytes:

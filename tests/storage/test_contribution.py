@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from storage.contribution import PARTITIONS, Keys, candidates, hash_units, one_row_each
-from storage.siphash import hash_rows, hash_texts, least_of_each
+from storage.choice import least_of_each
+from storage.contribution import PARTITIONS, Keys, candidates, hash_units, rows_that_count
+from storage.siphash import hash_rows, hash_texts
 from storage.tables import read_statistics
 from tests.storage import small_tables
 from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, siphash, source, sums_of, write
@@ -43,13 +44,13 @@ def test_equal_hashes_fall_back_on_the_integers() -> None:
     scores = np.array([5, 3, 3, 3], np.uint64)
     rows = np.array([[0, 0], [1, 9], [1, -2], [1, 4]], np.int32)
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
-        chosen = least_of_each(units, scores[order], rows[order])
+        chosen = least_of_each(units, scores[order], rows[order], 1)
         assert rows[order][chosen].tolist() == [[1, -2]]
 
 
 def test_persons_that_share_half_a_hash_are_two() -> None:
     units = np.array([[1, 7], [2, 7], [1, 8], [1, 7]], np.uint64)
-    chosen = least_of_each(units, np.array([4, 3, 2, 1], np.uint64), np.zeros((4, 1), np.int32))
+    chosen = least_of_each(units, np.array([4, 3, 2, 1], np.uint64), np.zeros((4, 1), np.int32), 1)
     assert sorted(chosen.tolist()) == [1, 2, 3]
 
 
@@ -59,7 +60,7 @@ def test_every_person_is_in_one_partition() -> None:
     parts = candidates(hashed, np.arange(2000, dtype=np.int32)[:, None], KEYS)
     assert len(parts) == PARTITIONS
     assert sum(len(part) for part in parts) == 500
-    assert sum(len(one_row_each([part, part])) for part in parts) == 500
+    assert sum(len(rows_that_count([part, part])) for part in parts) == 500
 
 
 def test_one_row_of_each_person_counts(tmp_path: Path) -> None:
@@ -106,7 +107,7 @@ def test_each_row_of_a_person_is_equally_likely_to_count() -> None:
     for number in range(2000):
         keys = Keys.derive(number.to_bytes(16, "big"))
         parts = candidates(hash_units(column, keys), matrix, keys)
-        chosen = np.concatenate([one_row_each([part]).rows for part in parts])
+        chosen = np.concatenate([rows_that_count([part]).rows for part in parts])
         first += chosen.tolist() == [matrix[0].tolist()]
     assert abs(first - 500) < 4 * 19.4
 
