@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
 from storage.archive import Archive
+from storage.ledger.check import Check
 from storage.signatures import Signer, public_key_name, read_public_key, signers_of, verify_stored
 
 ANCHOR_TYPE = "application/vnd.dpbayes.ledger-entry+json"
@@ -24,15 +24,6 @@ class Recorded(Protocol):
     def to_record(self) -> dict[str, Any]:
         """Its record."""
         ...
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing an audit looked at, and what it found."""
-
-    check: str
-    ok: bool
-    detail: str
 
 
 def anchor_name(seq: int) -> str:
@@ -73,13 +64,17 @@ class Anchors:
         return max(self.numbers(), default=0)
 
     def check_newest(
-        self, entry_at: Callable[[int], Recorded | None], retired: Mapping[str, int] | None = None
+        self,
+        entry_at: Callable[[int], Recorded | None],
+        retired: Mapping[str, int] | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> None:
         """Refuse a ledger that is not the one last anchored; the chain ties every earlier entry to that one.
 
-        `retired` gives the last entry that each retired key may have signed.
+        `retired` gives the last entry that each retired key may have signed, `numbers` what is anchored where it was
+        listed already: over a network a listing is as slow as the anchors are many.
         """
-        seq = self.newest()
+        seq = max(self.numbers() if numbers is None else numbers, default=0)
         if seq == 0 or self._signer is None:
             return
         entry, last = entry_at(seq), retired or {}
@@ -120,9 +115,9 @@ class Anchors:
         anchored = set(self.numbers())
         return [entry for entry in entries if entry["seq"] not in anchored]
 
-    def unanchored(self, head: int) -> list[int]:
+    def unanchored(self, head: int, numbers: Sequence[int] | None = None) -> list[int]:
         """The numbers up to a ledger's last that have no anchor: of killed runs, not always the newest ones."""
-        anchored = set(self.numbers())
+        anchored = set(self.numbers() if numbers is None else numbers)
         return [seq for seq in range(1, head + 1) if seq not in anchored]
 
     def check(self, entries: Sequence[Record], trusted: Mapping[str, bytes]) -> list[Check]:

@@ -57,8 +57,9 @@ class Books:
         """Check the newest anchor against the ledger, then finish what killed runs left: anchors, a change of key."""
         anchors = self.anchors
         changes = [entry.to_record() for entry in self.ledger.key_entries()]
-        anchors.check_newest(self.ledger.entry_at, retirements(changes))
-        for seq in anchors.unanchored(self.ledger.head.seq):
+        numbers = anchors.numbers()
+        anchors.check_newest(self.ledger.entry_at, retirements(changes), numbers)
+        for seq in anchors.unanchored(self.ledger.head.seq, numbers):
             entry = self.ledger.entry_at(seq)
             if entry is not None:
                 self.anchor(entry)

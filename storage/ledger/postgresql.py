@@ -75,6 +75,9 @@ def exclusive(engine: Engine) -> Generator[Connection]:
         yield connection
 
 
+founding = exclusive
+
+
 @contextmanager
 def snapshot(engine: Engine) -> Generator[Connection]:
     """A reading transaction."""

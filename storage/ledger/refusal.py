@@ -141,12 +141,12 @@ def _remaining_text(quote: Quote, mechanism: Mechanism, delta: Decimal) -> str:
     left = remaining(quote.cap, quote.debit.before.seen_by(quote.debit.holder))
     if max(left.epsilon or 0, left.rho or 0) < WORTH_NAMING:
         return "nothing"
-    pure = None if left.epsilon is None else f"epsilon {down(left.epsilon)}"
-    if left.rho is None:
+    pure = None if (left.epsilon or 0) < WORTH_NAMING else f"epsilon {down(left.epsilon or 0)}"
+    if (left.rho or 0) < WORTH_NAMING:
         return str(pure)
-    rho, at = f"rho {down(left.rho)}", quote.cap.delta or delta
+    rho, at = f"rho {down(left.rho or 0)}", quote.cap.delta or delta
     if pure is not None and mechanism.cost().epsilon is not None:
-        return f"{pure} (or rho {down(left.rho)})"
-    room = left.rho
+        return f"{pure} (or {rho})"
+    room = left.rho or 0
     epsilon = largest_fitting(lambda epsilon: cap_rho_units(epsilon, at) <= room)
     return f"{rho} (epsilon {epsilon} at delta {_short(at)})" if quote.cap.delta is not None else rho

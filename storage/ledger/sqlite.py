@@ -1,7 +1,7 @@
 """The ledger on SQLite: one file, one writer at a time, every commit on disk before it is believed."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
@@ -48,17 +48,20 @@ def prepare(engine: Engine) -> None:
 
 
 @contextmanager
-def exclusive(engine: Engine) -> Generator[Connection]:
-    """A transaction that no other writer overlaps, from before its first read to its commit."""
+def founding(engine: Engine) -> Generator[Connection]:
+    """A transaction of the library's own that no other writer overlaps, for making the table."""
     with engine.connect().execution_options(immediate=True) as connection, connection.begin():
         yield connection
 
 
-@contextmanager
-def snapshot(engine: Engine) -> Generator[Connection]:
+def exclusive(engine: Engine) -> AbstractContextManager[wire.Wire]:
+    """A transaction that no other writer overlaps, from before its first read to its commit."""
+    return wire.transaction(engine, "BEGIN IMMEDIATE")
+
+
+def snapshot(engine: Engine) -> AbstractContextManager[wire.Wire]:
     """A reading transaction."""
-    with engine.connect() as connection, connection.begin():
-        yield connection
+    return wire.transaction(engine, "BEGIN")
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:

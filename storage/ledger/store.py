@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, func, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, inspect, make_url
 from sqlalchemy.exc import ArgumentError
 
 from dpbayes_core.canonical import canonical_json
@@ -31,6 +31,7 @@ SELECT * FROM entry WHERE seq = (SELECT max(last) FROM (
     ) AS last FROM (VALUES {}) AS names
 ) AS found)
 """
+PERIODS = "SELECT DISTINCT period FROM entry WHERE kind = 'charge' AND account = :account"
 CHUNK = 500  # entries read at a time
 
 
@@ -41,8 +42,9 @@ class Dialect(Protocol):
     def TRIGGERS(self) -> tuple[str, ...]: ...  # noqa: N802 -- a constant of each module
     def make_engine(self, url: URL, *, create: bool) -> Engine: ...
     def prepare(self, engine: Engine) -> None: ...
-    def exclusive(self, engine: Engine) -> AbstractContextManager[Connection]: ...
-    def snapshot(self, engine: Engine) -> AbstractContextManager[Connection]: ...
+    def founding(self, engine: Engine) -> AbstractContextManager[Connection]: ...
+    def exclusive(self, engine: Engine) -> AbstractContextManager[wire.Wire]: ...
+    def snapshot(self, engine: Engine) -> AbstractContextManager[wire.Wire]: ...
 
 
 DIALECTS: Mapping[str, Dialect] = {"sqlite": sqlite, "postgresql": postgresql}
@@ -51,7 +53,7 @@ DIALECTS: Mapping[str, Dialect] = {"sqlite": sqlite, "postgresql": postgresql}
 class Page:
     """The table as one transaction sees it: what it has seen stays so, but for what it writes itself."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: wire.Wire) -> None:
         self._connection = connection
         self._seen: dict[Hashable, Any] = {}
 
@@ -73,22 +75,22 @@ class Page:
 
     def find(self, key: str) -> Entry | None:
         """The entry of that key."""
-        return self._once(("key", key), lambda: self._last(ENTRY.c.key == key))
+        return self._once(("key", key), lambda: self._last("key = :key", key=key))
 
     def at(self, seq: int) -> Entry | None:
         """The entry of that number."""
-        return self._last(ENTRY.c.seq == seq)
+        return self._last("seq = :seq", seq=seq)
 
     def head(self) -> Entry | None:
         """The last entry."""
-        return self._once("head", self._last)
+        return self._once("head", lambda: self._last("seq > 0"))
 
     def last_charge(self, scope: Scope) -> Entry | None:
         """The last charge that counts in a scope; it states the scope's total."""
         if names := self._elsewhere(scope):
             return self._once(("charge", scope), lambda: self._last_of(scope, names))
         copied = {name: value for name in COPIED if (value := getattr(scope, name)) is not None}
-        return self._once(("charge", scope), lambda: self._last(*_wanted("charge", copied)))
+        return self._once(("charge", scope), lambda: self._last(_wanted(copied), kind="charge", **copied))
 
     def _elsewhere(self, scope: Scope) -> list[str]:
         """Under which periods a window's charges stand, where its account was charged by another grain, too."""
@@ -101,22 +103,26 @@ class Page:
     def _last_of(self, scope: Scope, names: Sequence[str]) -> Entry | None:
         named = {f"name_{number}": name for number, name in enumerate([str(scope.period), *names])}
         probes = LAST_OF.format(", ".join(f"(:{name})" for name in named))
-        row = wire.at_once(self._connection, probes, named | {"account": scope.account}).fetchone()
-        return None if row is None else _intact(tuple(row))
+        rows = self._rows(probes, account=scope.account, **named)
+        return _intact(rows[0]) if rows else None
 
     def of_kind(self, kind: str, **copied: str) -> list[Entry]:
         """Every entry of a kind, in order, such as the raises of an account."""
-        return self._once(("kind", kind, *copied.items()), lambda: self._all(*_wanted(kind, copied)))
+        return self._once(("kind", kind, *copied.items()), lambda: self._all(_wanted(copied), kind=kind, **copied))
 
     def charged_periods(self, account: str) -> list[str]:
         """The periods an account was charged for, by name."""
-        wanted = (ENTRY.c.kind == "charge", ENTRY.c.account == account)
-        return list(self._connection.scalars(select(ENTRY.c.period).where(*wanted).distinct().order_by(ENTRY.c.period)))
+        return sorted(row[0] for row in self._rows(PERIODS, account=account))
 
     def count(self, kind: str | None = None) -> int:
         """How many entries there are, of a kind or at all."""
-        wanted = () if kind is None else (ENTRY.c.kind == kind,)
-        return self._connection.scalar(select(func.count()).select_from(ENTRY).where(*wanted)) or 0
+        counting = "SELECT count(*) FROM entry"
+        rows = self._rows(counting) if kind is None else self._rows(f"{counting} WHERE kind = :kind", kind=kind)
+        return int(rows[0][0])
+
+    def after(self, seq: int, most: int) -> Sequence[tuple[Any, ...]]:
+        """The rows of later entries, as they stand."""
+        return self._rows("SELECT * FROM entry WHERE seq > :seq ORDER BY seq LIMIT :most", seq=seq, most=most)
 
     def append(self, kind: str, key: str, payload: Mapping[str, Any], release: bytes | None = None) -> Entry:
         """Write the next entry; only in an exclusive transaction."""
@@ -127,17 +133,18 @@ class Page:
     def restore(self, entry: Entry) -> None:
         """Write an entry as it stands; the database refuses one that does not follow the last."""
         record = entry.to_record() | {"payload": entry.text} | entry.copies
-        wire.at_once(self._connection, INSERT, record).close()
+        wire.at_once(self._connection, INSERT, record)
         self._seen.clear()
 
-    def _last(self, *wanted: ColumnElement[bool]) -> Entry | None:
-        query = select(ENTRY).where(*wanted).order_by(ENTRY.c.seq.desc()).limit(1)
-        row = self._connection.execute(query).first()
-        return None if row is None else _intact(tuple(row))
+    def _last(self, wanted: str, **named: Any) -> Entry | None:
+        rows = self._rows(f"SELECT * FROM entry WHERE {wanted} ORDER BY seq DESC LIMIT 1", **named)
+        return _intact(rows[0]) if rows else None
 
-    def _all(self, *wanted: ColumnElement[bool]) -> list[Entry]:
-        query = select(ENTRY).where(*wanted).order_by(ENTRY.c.seq)
-        return [_intact(tuple(row)) for row in self._connection.execute(query)]
+    def _all(self, wanted: str, **named: Any) -> list[Entry]:
+        return [_intact(row) for row in self._rows(f"SELECT * FROM entry WHERE {wanted} ORDER BY seq", **named)]
+
+    def _rows(self, statement: str, **named: Any) -> Sequence[tuple[Any, ...]]:
+        return wire.at_once(self._connection, statement, named)
 
     def _once(self, question: Hashable, ask: Callable[[], T]) -> T:
         if question not in self._seen:
@@ -145,8 +152,8 @@ class Page:
         return self._seen[question]
 
 
-def _wanted(kind: str, copied: Mapping[str, str]) -> list[ColumnElement[bool]]:
-    return [ENTRY.c.kind == kind, *(ENTRY.c[name] == value for name, value in copied.items())]
+def _wanted(copied: Mapping[str, str]) -> str:
+    return " AND ".join(f"{name} = :{name}" for name in ("kind", *copied))
 
 
 class Store:
@@ -179,7 +186,7 @@ class Store:
     @contextmanager
     def founding(self) -> Generator[Page]:
         """Make the table and write its first entry, all or nothing; refused where a table stands."""
-        with plain_failures(), self._dialect.exclusive(self.engine) as connection:
+        with plain_failures(), self._dialect.founding(self.engine) as connection:
             if inspect(connection).has_table(ENTRY.name):
                 raise StudyInvalid("cannot create the ledger: one stands there already. Use it as it is.")
             METADATA.create_all(connection)
@@ -195,7 +202,7 @@ class Store:
 
     def has_table(self) -> bool:
         """Whether the table was ever made."""
-        with plain_failures(), self._dialect.snapshot(self.engine) as connection:
+        with plain_failures(), self.engine.connect() as connection:
             return inspect(connection).has_table(ENTRY.name)
 
     def require_table(self) -> None:
@@ -206,14 +213,13 @@ class Store:
     def entries_after(self, seq: int) -> Iterator[Entry]:
         """Every later entry in order, as stored: a wrong hash is left for `verify` to name."""
         while True:
-            query = select(ENTRY).where(ENTRY.c.seq > seq).order_by(ENTRY.c.seq).limit(CHUNK)
-            with plain_failures(), self._dialect.snapshot(self.engine) as connection:
-                rows = connection.execute(query).all()
+            with self.snapshot() as page:
+                rows = page.after(seq, CHUNK)
             if not rows:
                 return
             for row in rows:
                 yield entry_of(row)
-            seq = rows[-1].seq
+            seq = rows[-1][0]
 
 
 def entry_of(row: Sequence[Any]) -> Entry:

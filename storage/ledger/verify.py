@@ -7,7 +7,7 @@ from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.release import Release
+from dpbayes_core.releases import release_from_record
 from dpbayes_core.sensitivity import REPLACE_ONE
 from storage.ledger.caps import CONVERSION
 from storage.ledger.charging import closing_key, counting, readable_cost
@@ -183,7 +183,7 @@ def _releases(history: History, entry: Entry) -> Problem:
     if entry.release is None:
         return "it charges without a release"
     record = json.loads(entry.release)
-    release = Release.from_record(record)
+    release = release_from_record(record)
     if canonical_json(release.to_record()) != entry.release:
         return "its release is not written as this program writes it"
     if release.digest != entry.payload["digest"]:

@@ -117,6 +117,11 @@ def die_at(step: int) -> None:
         boundary()
         return cursor
 
+    def committing(*arguments: Any) -> None:
+        boundary()
+        commit_at_once(*arguments)
+
+    commit_at_once, wire.commit = wire.commit, committing
     at_once, wire.at_once = wire.at_once, told  # what goes straight to the driver passes no event
     for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
         event.listen(Engine, name, boundary)

@@ -212,6 +212,14 @@ def test_a_refusal_is_one_sentence_in_the_terms_of_its_cap(ledger: Ledger) -> No
     assert "(rho 0.02): it asks rho 0.02436 and rho 0.02 remains" in str(refused(ledger, request(rho), gaussian(1.0)))
 
 
+def test_a_route_that_is_used_up_is_not_spoken_of(ledger: Ledger) -> None:
+    spec = account(cap("1"))
+    commit(ledger, request(spec), laplace(1.0))
+    words = str(refused(ledger, request(spec, release="hours"), laplace(1.0)))
+    assert "epsilon 0 " not in words
+    assert " and rho 0." in words
+
+
 def test_a_refusal_names_the_cap_that_leaves_least(ledger: Ledger) -> None:
     spec = account(cap("1", measure="pure-epsilon"), cap("0.4", "per-period", measure="pure-epsilon"))
     both = refused(ledger, request(spec), laplace(2.0))

@@ -2,17 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import count, islice
-from typing import Any
 
-from sqlalchemy import insert
-
-from dpbayes_core.canonical import canonical_json
 from storage.ledger.caps import Debit, Scope, debits
 from storage.ledger.charging import charge_payload
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, Request
-from storage.ledger.schema import ENTRY
 from storage.ledger.tally import NOTHING, Tally
 from tests.storage.ledger_cases import STAMP, account, cap, commit, laplace, request
 
@@ -53,7 +48,8 @@ def lengthen(ledger: Ledger, entries: int) -> int:
     charges = islice(_charges_after(first), missing)
     while part := list(islice(charges, PER_TRANSACTION)):
         with ledger._store.exclusive() as page:
-            page._connection.execute(insert(ENTRY), [_row(entry) for entry in part])
+            for entry in part:
+                page.restore(entry)
     return 1 + missing
 
 
@@ -76,7 +72,3 @@ def _debit(wanted: Request, totals: dict[Scope, Tally]) -> tuple[Debit, ...]:
     found = debits(wanted.account, wanted.period, cost, lambda scope: totals.get(scope, NOTHING))
     totals |= {debit.scope: debit.after for debit in found}
     return found
-
-
-def _row(entry: Entry) -> dict[str, Any]:
-    return entry.to_record() | {"payload": canonical_json(entry.payload).decode()} | entry.copies
