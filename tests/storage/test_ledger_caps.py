@@ -214,8 +214,9 @@ def test_a_refusal_is_one_sentence_in_the_terms_of_its_cap(ledger: Ledger) -> No
 
 def test_a_route_that_is_used_up_is_not_spoken_of(ledger: Ledger) -> None:
     spec = account(cap("1"))
-    commit(ledger, request(spec), laplace(1.0))
-    words = str(refused(ledger, request(spec, release="hours"), laplace(1.0)))
+    for number in range(8):
+        commit(ledger, request(spec, release=f"wage-{number}"), laplace(0.125))  # the whole of the pure route
+    words = str(refused(ledger, request(spec, release="hours"), laplace(0.5)))
     assert "epsilon 0 " not in words
     assert " and rho 0." in words
 
