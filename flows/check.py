@@ -52,6 +52,7 @@ def _release(study: Study, name: str) -> dict[str, Any]:
         "mechanism": mechanism.name,
         "price": price,
         "entries": len(mechanism.scales),
+        "kind": spec.kind,
     }
 
 

@@ -28,12 +28,15 @@ def plan(document: Document) -> None:
 
 def _release(release: Document) -> None:
     line("")
-    line(f"{release['name']}: {release['mechanism']} noise on {release['entries']} numbers.{_status(release)}", "bold")
+    line(f"{release['name']}: {_made(release)}.{_status(release)}", "bold")
     line(f"  cost:        {cost(release['cost'])}")
     if release["analytic"] is not None:
         line(f"  analytic:    {_analytic(release)}")
     line(f"  sensitivity: {number(release['sensitivity'])} in {release['norm']}, {release['neighbours']}")
-    line(f"  scale:       {_scale(release['scale'])}, in standardised units")
+    if release["kind"] == "regression":
+        line(f"  scale:       {_scale(release['scale'])}, in standardised units")
+    for one in release["foreseen"]:
+        line(f"  {one['term'].lower()}: {one['value']}")
     grid(
         "  caps",
         ("cap", "period", "limit", "spent", "after", "largest epsilon", "fits"),
@@ -47,6 +50,12 @@ def _release(release: Document) -> None:
     )
     now, year = (number(release[key]) if release[key] else "none" for key in LARGEST)
     line(f"  largest epsilon that fits: {now} now, {year} in every period below")
+
+
+def _made(release: Document) -> str:
+    if not release["entries"]:
+        return f"{release['kind']}, drawn exactly"
+    return f"{release['mechanism']} noise on {release['entries']} numbers"
 
 
 def _status(release: Document) -> str:

@@ -77,8 +77,8 @@ def check(document: Document) -> None:
     line(f"{document['file']} is a valid study: {document['study']}, population {document['population']}.")
     for release in document["releases"]:
         line(
-            f"  release {release['release']}: {release['formula']}, {release['mechanism']}, {release['price']}, "
-            f"{release['entries']} noisy numbers"
+            f"  release {release['release']} ({release['kind']}): {release['formula']}; {release['mechanism']}, "
+            f"{release['price']}" + (f", {release['entries']} noisy numbers" if release["entries"] else "")
         )
     for analysis in document["analyses"]:
         line(

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from dpbayes_core.canonical import digest
 from dpbayes_core.design import AnyRelease
@@ -12,10 +11,8 @@ from storage.books import Books
 from storage.crate_posterior import AnalysisRequest, analysis_key
 from storage.crates import posterior_path
 from storage.ledger.entries import Entry
+from storage.priors import AnyPrior, prior_for
 from storage.study.study import Study
-
-if TYPE_CHECKING:
-    from dpbayes_core.priors import Prior
 
 SEED_DIGITS = 13  # hexadecimal: 52 bits, an integer in every JSON reader
 
@@ -26,7 +23,7 @@ class Analysis:
 
     entry: Entry
     release: AnyRelease
-    prior: "Prior"
+    prior: AnyPrior
     request: AnalysisRequest
 
     @property
@@ -42,13 +39,12 @@ class Analysis:
 
 def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Analysis:
     """The analysis of the newest revision of its release; spends nothing."""
-    from dpbayes_core.priors import Prior
     from dpbayes_core.samplers.driver import choose
 
     spec = study.analysis(name)
     entry = newest_release(study, spec.release, period, books)
     release = release_from_record(json.loads(entry.release or b""))
-    prior = Prior.from_user(spec.prior.model_dump())
+    prior = prior_for(release, spec.prior)
     request = AnalysisRequest(
         study=study.study,
         period=period,

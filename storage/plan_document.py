@@ -15,6 +15,7 @@ from storage.ledger.request import CapSpec, decimal_text
 from storage.plan import ComingPeriod, Plan, PlannedRelease
 from storage.position import Position
 from storage.study.study import Study
+from storage.tellings.registry import TELLINGS
 
 Floats = NDArray[np.float64]
 Document = Mapping[str, Any]
@@ -89,12 +90,14 @@ def run_verdict(run: Sequence[Document]) -> str:
 
 
 def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any]:
-    mechanism = release.mechanism
+    mechanism, kind = release.mechanism, study.release(release.name).kind
+    foreseen = TELLINGS[kind].foresight(study.design(release.name), study.source.rows)
     stated = mechanism.to_record()
     closed = plan.year[0].status == "closed"
     return {
         "name": release.name,
         "status": "already-released" if release.stored else "period-closed" if closed else "planned",
+        "kind": kind,
         "mechanism": mechanism.name,
         "neighbours": study.privacy.neighbours,
         "norm": mechanism.norm,
@@ -110,12 +113,13 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
         "caps": [_cap(quote, release.stored) for quote in release.quotes],
         "largest_epsilon": float(min(quote.largest_epsilon for quote in release.quotes)),
         "largest_epsilon_for_year": float(release.largest_epsilon_for_year),
+        "foreseen": [{"term": term, "value": value} for term, value in foreseen],
         "predicted": [],
     }
 
 
 def _numbers(scales: Floats) -> float | list[float]:
-    """One number where all entries have the same."""
+    """One number where all entries have the same; an empty list where nothing is added."""
     found: list[float] = scales.tolist()
     return found[0] if len(set(found)) == 1 else found
 

@@ -197,17 +197,26 @@ def _release(release: Document) -> ReleasePart:
         facts.append(Pair("Analytic Gaussian", _analytic(release)))
     facts += [
         Pair("Neighbour relation", release["neighbours"]),
-        Pair("Sensitivity", f"{short(release['sensitivity'])} in {release['norm']}, in standardised units"),
-        Pair("Noise scale", _scale(release["scale"])),
-        Pair("Numbers released", str(release["entries"])),
+        *_noise(release),
+        *(Pair(one["term"], one["value"]) for one in release["foreseen"]),
         Pair("Largest that fits", _largest(release)),
     ]
     words = {
-        "planned": f"{release['mechanism'].capitalize()} noise, not released yet.",
+        "planned": "Not released yet.",
         "already-released": "Released already: running it again answers the same and costs nothing.",
         "period-closed": "The period is closed and takes no charge.",
     }[release["status"]]
     return ReleasePart(release["name"], words, tuple(facts), tuple(_cap(cap) for cap in release["caps"]))
+
+
+def _noise(release: Document) -> list[Pair]:
+    units = ", in standardised units" if release["kind"] == "regression" else ""
+    pairs = [Pair("Sensitivity", f"{short(release['sensitivity'])} in {release['norm']}{units}")]
+    if release["entries"]:
+        pairs.insert(0, Pair("Noise", f"{release['mechanism']} on {release['entries']} numbers"))
+    if release["kind"] == "regression":
+        pairs.append(Pair("Noise scale", _scale(release["scale"])))
+    return pairs
 
 
 def _cost(cost: Document) -> str:

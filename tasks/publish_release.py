@@ -9,6 +9,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes_core.accounting import from_units
 from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.releases import release_from_record
 from storage.archive import MANIFEST
 from storage.books import Books
 from storage.budget import account_document
@@ -17,6 +18,7 @@ from storage.crates import release_path
 from storage.ledger.entries import Entry
 from storage.study.load import load_study
 from storage.study.study import Study
+from storage.tellings.registry import telling_of
 from tasks.progress import report
 from tasks.release_statistics import ReleaseOrder
 
@@ -63,7 +65,7 @@ def store_crate(books: Books, entry: Entry, study: Study) -> str:
 def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
     stated = entry.payload
     mechanism = stated["mechanism"]
-    noisy = json.loads(entry.release or b"")["noisy"]
+    release = release_from_record(json.loads(entry.release or b""))
     return {
         "release": stated["release"],
         "revision": stated["revision"],
@@ -76,7 +78,7 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
         },
         "mechanism": mechanism["name"],
         "neighbours": stated["neighbours"],
-        "numbers": len(noisy["values"]),
-        "rows": noisy["rows"],
+        "numbers": len(telling_of(release).lines(release)),
+        "rows": getattr(release, "rows", None),
         "crate": place,
     }

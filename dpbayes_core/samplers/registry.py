@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 
+from dpbayes_core.networks.posterior.collapsed_tables import CollapsedTables, FamilyTables
+from dpbayes_core.networks.posterior.naive_tables import NaiveTables
 from dpbayes_core.samplers.collapsed import Collapsed
 from dpbayes_core.samplers.interface import Sampler
 from dpbayes_core.samplers.naive import Naive
 
-SAMPLERS: Mapping[str, Sampler] = {sampler.name: sampler for sampler in (Collapsed(), Naive())}
+_ALL: tuple[Sampler, ...] = (Collapsed(), Naive(), CollapsedTables(), FamilyTables(), NaiveTables())
+
+SAMPLERS: Mapping[str, Sampler] = {sampler.name: sampler for sampler in _ALL}
 
 
 def samplers_for(kind: str) -> tuple[Sampler, ...]:

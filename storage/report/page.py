@@ -69,6 +69,15 @@ class ForestGroup:
 
 
 @dataclass(frozen=True)
+class GraphPicture:
+    """A network as a picture."""
+
+    title: str
+    note: str
+    svg: Markup
+
+
+@dataclass(frozen=True)
 class CapLine:
     """A cap before and after the release, in its own terms."""
 
@@ -118,6 +127,8 @@ class Page:
     naive_words: str
     series: str
     parameter: str
+    parameters: str
+    graphs: tuple[GraphPicture, ...]
     units: str
     forest: tuple[ForestGroup, ...]
     coefficients: tuple[CoefficientLine, ...]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpbayes_core.releases import release_from_record
 from storage.report import words
 from storage.report.estimates import chains_lines, coefficient_lines, diagnostic_lines, forest, pictured
+from storage.report.graph import pictures
 from storage.report.page import Page
 from storage.report.spending import (
     cap_lines,
@@ -82,6 +83,8 @@ def page(
         naive_words=words.NAIVE if naive else "",
         series=words.series(posterior),
         parameter=told.parameter,
+        parameters=told.parameters,
+        graphs=pictures(told.graphs(made)),
         units=told.units,
         forest=forest(told.groups(made, [line["name"] for line in aware]), aware, naive),
         coefficients=tuple(coefficient_lines(told.meanings(made), aware, naive)),

@@ -52,6 +52,9 @@ def _analyses(file: StudyFile) -> Iterator[Flaw]:
             what = f"there is no release {shown(analysis.release)}"
             remedy = nearest(analysis.release, file.releases, "Name one of")
             yield Flaw(("analyses", name, "release"), what, remedy)
+        elif not file.releases[analysis.release].analysed:
+            what = f"{shown(analysis.release)} is an answer by itself"
+            yield Flaw(("analyses", name, "release"), what, "Leave the analysis out: its release has a report")
         if analysis.periods == "all" and file.period.people == "same":
             what = "periods of the same people cannot be pooled"
             yield Flaw(("analyses", name, "periods"), what, "Write this, or declare people: disjoint if it is true")

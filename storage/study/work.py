@@ -12,7 +12,9 @@ from storage.study.kinds.draws import MapSpec, PosteriorDrawSpec
 from storage.study.kinds.network import NetworkSpec
 from storage.study.kinds.regression import RegressionSpec
 
-SamplerName = Literal["auto", "collapsed", "naive"]  # the registry in dpbayes_core.samplers needs numba: kept apart
+SamplerName = Literal[
+    "auto", "collapsed", "naive", "collapsed-tables", "family-tables", "naive-tables"
+]  # the registry in dpbayes_core.samplers needs numba: kept apart
 
 
 def _timezone(name: str) -> str:
@@ -59,7 +61,7 @@ class NoisePrior(Section):
 
 
 class PriorSpec(Section):
-    """What is believed before the release, with every column mapped to [-1, 1] by its bounds."""
+    """What is believed before the release; of a regression, with every column mapped to [-1, 1] by its bounds."""
 
     intercept: InterceptPrior = Field(
         default=InterceptPrior(), description="Prior of the intercept.", examples=["{sd: 10}"]
@@ -69,6 +71,9 @@ class PriorSpec(Section):
     )
     noise: NoisePrior = Field(
         default=NoisePrior(), description="Prior of the residual variance.", examples=["{shape: 2, scale: 0.1}"]
+    )
+    concentration: Spread = Field(
+        default=1.0, description="Of a network: pseudo-count of each level given its parents.", examples=["0.5"]
     )
 
 

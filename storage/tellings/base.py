@@ -29,11 +29,23 @@ class Group:
     zero: bool
 
 
+@dataclass(frozen=True)
+class Graph:
+    """A picture of nodes and of the edges (parent, child) between them."""
+
+    title: str
+    note: str
+    nodes: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+
+
 class Telling(ABC):
     """One kind of release in words; `release` is the release, `posterior` the record of an analysis of it."""
 
     what: str  # in a sentence: "a differentially private release: ..."
     parameter: str = "Coefficient"  # what the parameters of its analyses are called
+    parameters: str = "Coefficients"
+    answers: bool = False  # whether the release is the answer itself, and has a page of its own
     units: str = "in the units of the table’s columns"
 
     # --- files ------------------------------------------------------------------------------------------------------
@@ -53,6 +65,10 @@ class Telling(ABC):
     @abstractmethod
     def applied(self, record: Record) -> str:
         """Which mechanism was applied to what; `record` is the release's."""
+
+    def foresight(self, design: Any, rows: int) -> tuple[tuple[str, str], ...]:
+        """What the release will be worth, before it is made; `rows` as declared."""
+        return ()
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
@@ -95,6 +111,10 @@ class Telling(ABC):
     @abstractmethod
     def noise_size(self, release: Any) -> tuple[str, str, str]:
         """The noise as a key figure: term, value, and what it is measured in."""
+
+    def graphs(self, release: Any) -> tuple[Graph, ...]:
+        """What is drawn beside the parameters."""
+        return ()
 
     def caveats(self, release: Any) -> tuple[str, ...]:
         """What to keep in mind of this kind."""

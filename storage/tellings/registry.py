@@ -4,9 +4,16 @@ from collections.abc import Mapping
 
 from dpbayes_core.design import AnyRelease
 from storage.tellings.base import Telling
+from storage.tellings.draws import MODE, POSTERIOR_DRAW
+from storage.tellings.networks import NetworkTelling
 from storage.tellings.regression import RegressionTelling
 
-TELLINGS: Mapping[str, Telling] = {"regression": RegressionTelling()}
+TELLINGS: Mapping[str, Telling] = {
+    "regression": RegressionTelling(),
+    "bayes-net": NetworkTelling(),
+    "posterior-draw": POSTERIOR_DRAW,
+    "map": MODE,
+}
 
 
 def telling_of(release: AnyRelease) -> Telling:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.release import Release
-from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate
+from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, RegressionSchema
 from storage.report.numbers import listed, short
 from storage.tellings.base import Declared, Group, Record, Telling
 
@@ -38,7 +38,7 @@ class RegressionTelling(Telling):
 
     def declared(self, release: Release) -> tuple[Declared, ...]:
         """The response, then the covariates."""
-        return tuple(_declared(column, release) for column in (release.schema.response, *release.schema.covariates))
+        return declared_columns(release.schema)
 
     def applied(self, record: Record) -> str:
         """Noise on exact sums."""
@@ -142,8 +142,13 @@ class RegressionTelling(Telling):
         )
 
 
-def _declared(column: Covariate, release: Release) -> Declared:
-    role = "response" if column.name == release.schema.response.name else "covariate"
+def declared_columns(schema: RegressionSchema) -> tuple[Declared, ...]:
+    """The response, then the covariates."""
+    return tuple(_declared(column, schema) for column in (schema.response, *schema.covariates))
+
+
+def _declared(column: Covariate, schema: RegressionSchema) -> Declared:
+    role = "response" if column.name == schema.response.name else "covariate"
     if isinstance(column, Continuous):
         return Declared(column.name, role, _interval(column.bounds), "itself, clipped to these bounds")
     entering = listed([f"{column.name}[{level}]" for level in column.levels[1:]])

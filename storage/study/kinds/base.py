@@ -38,6 +38,11 @@ class ReleaseSection(Section, ABC):
         """Whether its noise is calibrated with the study's delta."""
         return False
 
+    @property
+    def analysed(self) -> bool:
+        """Whether a posterior can be drawn from it; it is the answer itself otherwise."""
+        return True
+
     @abstractmethod
     def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         """What is wrong with it in its study; `place` is where it stands."""

@@ -78,6 +78,11 @@ class DrawSection(PureSection):
             return network_formula(self.nodes, self.edges)
         return f"{self.response} ~ {' + '.join(self.covariates or ())}"
 
+    @property
+    def analysed(self) -> bool:
+        """No: the draws are the answer."""
+        return False
+
     def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         """Those of the model, and draws that cannot be paid for."""
         found = list(self._model_flaws(file, place))

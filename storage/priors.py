@@ -1,0 +1,47 @@
+"""The prior of an analysis, of the kind that its release needs."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from dpbayes_core.design import AnyRelease
+from dpbayes_core.errors import StudyInvalid
+from storage.study.work import PriorSpec
+
+
+class AnyPrior(Protocol):
+    """What an analysis believes before the release."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        ...
+
+
+def prior_for(release: AnyRelease, stated: PriorSpec) -> AnyPrior:
+    """The stated prior; a part that belongs to another kind of release is refused."""
+    parts, make = PRIORS[release.kind]
+    for name in sorted(stated.model_fields_set - set(parts)):
+        raise StudyInvalid(
+            f"cannot use the prior: {name} is no part of a {release.kind} release's. "
+            f"Choose from {', '.join(parts) or 'none'}."
+        )
+    return make(stated)
+
+
+def _regression(stated: PriorSpec) -> AnyPrior:
+    from dpbayes_core.priors import Prior
+
+    return Prior.from_user(stated.model_dump(include=set(_REGRESSION)))
+
+
+def _network(stated: PriorSpec) -> AnyPrior:
+    from dpbayes_core.networks.posterior.prior import NetworkPrior
+
+    return NetworkPrior(concentration=stated.concentration)
+
+
+_REGRESSION = ("intercept", "coefficients", "noise")
+
+PRIORS: Mapping[str, tuple[tuple[str, ...], Callable[[PriorSpec], AnyPrior]]] = {
+    "regression": (_REGRESSION, _regression),
+    "bayes-net": (("concentration",), _network),
+}

@@ -1,0 +1,159 @@
+"""Released posterior draws in words: here the release itself is the answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpbayes_core.draws.design import DrawDesign
+from dpbayes_core.draws.network import NetworkSubject
+from dpbayes_core.draws.regression import RegressionSubject
+from dpbayes_core.draws.release import PosteriorDrawRelease
+from storage.report.numbers import listed, short
+from storage.tellings.base import Declared, Graph, Group, Record, Telling
+from storage.tellings.foresight import accuracy
+from storage.tellings.networks import declared_nodes, graph_of, network_model, node_groups
+from storage.tellings.regression import declared_columns
+
+Release = PosteriorDrawRelease
+
+
+class DrawTelling(Telling):
+    """Exact draws from a posterior, or one gathered at its mode."""
+
+    parameter = "Parameter"
+    answers = True
+
+    def __init__(self, what: str, subject: str, reading: str) -> None:
+        self.what = what
+        self._subject = subject
+        self._reading = reading
+
+    def lines(self, release: Release) -> list[dict[str, Any]]:
+        """One line for each parameter of each draw."""
+        return [
+            {"draw": place, "name": name, "value": value}
+            for place, draw in enumerate(release.values, start=1)
+            for name, value in zip(release.names, draw, strict=True)
+        ]
+
+    def product(self, release: Release) -> str:
+        """The draws."""
+        return f"{self._subject} ({len(release.values)}) of {self._of(release)}"
+
+    def declared(self, release: Release) -> tuple[Declared, ...]:
+        """The columns of the model."""
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            return declared_columns(subject.schema)
+        return declared_nodes(subject.schema)
+
+    def applied(self, record: Record) -> str:
+        """The draws are the mechanism."""
+        mechanism = record["mechanism"]
+        return (
+            f"{mechanism['draws']} exact draw(s) from the posterior with the likelihood to the power "
+            f"{mechanism['tempering']!r}; between neighbours the log-likelihood's difference ranges over no more than "
+            f"{mechanism['oscillation']!r}."
+        )
+
+    def foresight(self, design: DrawDesign, rows: int) -> tuple[tuple[str, str], ...]:
+        """How far the likelihood is tempered, and what that leaves of a network's accuracy."""
+        subject: Any = design.subject
+        told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; 1 is the posterior itself")]
+        if isinstance(subject, NetworkSubject):
+            floors = sorted(set(subject.floors))
+            told.append(("Probabilities", f"at least {', '.join(short(floor, 3) for floor in floors)}"))
+            told.append(accuracy(design, subject.schema, rows))
+        return tuple(told)
+
+    def title(self, release: Release) -> str:
+        """The model."""
+        return f"{self._subject}: {self._of(release)}"
+
+    def lede(self, release: Release) -> str:
+        """What was released."""
+        return f"{self._subject} of {self._of(release)}"
+
+    def model(self, release: Release) -> str:
+        """The model."""
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            names = " + ".join(column.name for column in subject.schema.covariates)
+            return (
+                f"{subject.schema.response.name} = intercept + {names} + normal residual of sd {short(subject.sigma)}, "
+                f"coefficients no longer than {short(subject.radius)} together, every column mapped to −1 … 1"
+            )
+        return network_model(subject.schema)
+
+    def prior(self, prior: Record) -> str:
+        """It is part of the release."""
+        return "part of the release"
+
+    def meanings(self, release: Release) -> Mapping[str, str]:
+        """The names say it."""
+        return {}
+
+    def groups(self, release: Release, names: Sequence[str]) -> tuple[Group, ...]:
+        """By node, or all coefficients."""
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            note = "every column mapped to −1 … 1"
+            return (Group("Coefficients", note, tuple(names), True, True),)
+        return node_groups(subject.schema)
+
+    def reading(self, release: Release) -> str:
+        """What a draw is."""
+        return self._reading
+
+    def noise(self, release: Release) -> tuple[str, ...]:
+        """There is none but the draw's own."""
+        return (
+            "No noise was added: the draw itself is random, and what one person contributes changes its probability by "
+            "a bounded factor only.",
+        )
+
+    def noise_size(self, release: Release) -> tuple[str, str, str]:
+        """The power of the likelihood."""
+        tempering: Any = release.mechanism.to_record()["tempering"]
+        return "Power of the likelihood", short(tempering, 3), "1 is the posterior itself"
+
+    def noise_pairs(self, release: Release) -> tuple[tuple[str, str], ...]:
+        """Mechanism and oscillation."""
+        record = release.mechanism.to_record()
+        return (
+            ("Mechanism", f"{record['draws']} independent exact draw(s); no Markov chain"),
+            ("Oscillation", f"{short(record['oscillation'])}, the most that a neighbour can move the log-likelihood"),
+            ("Power of the likelihood", short(record["tempering"])),
+        )
+
+    def graphs(self, release: Release) -> tuple[Graph, ...]:
+        """The network, if it is one."""
+        subject: Any = release.subject
+        return () if isinstance(subject, RegressionSubject) else (graph_of(subject.schema),)
+
+    def caveats(self, release: Release) -> tuple[str, ...]:
+        """What the guarantee covers."""
+        return (
+            "The guarantee covers what was released, not how long the draw took: the sampler tries again until a "
+            "proposal is accepted.",
+        )
+
+    def _of(self, release: Release) -> str:
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            names = [column.name for column in subject.schema.covariates]
+            return f"the regression of {subject.schema.response.name} on {listed(names)}"
+        return f"a network of {listed(subject.schema.names)}"
+
+
+POSTERIOR_DRAW = DrawTelling(
+    "exact draws from a posterior",
+    "Posterior draws",
+    "Each number is a draw from the posterior distribution, not an estimate of its centre: draws of one release are "
+    "independent, and their spread shows the uncertainty only if there are many.",
+)
+MODE = DrawTelling(
+    "a draw near a posterior's mode",
+    "A draw near the posterior mode",
+    "Each number was drawn near the posterior's mode: the larger epsilon, the nearer. How near is not known from the "
+    "release alone.",
+)
