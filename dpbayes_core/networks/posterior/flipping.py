@@ -25,7 +25,7 @@ def flips_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Flips:
     most = max(1.0, min(MOST, float(rows), np.ceil(3.0 * scale)))
     share = min(OFTEN, RECORDS * log(most + 2.0) / (most * len(clusters.nodes)))
     wanted = tied and nodes and rows > 0 and rows <= scale**2
-    order = parents_first(evidence)
+    order, near = parents_first(evidence), _neighbours(clusters)
     below = [[node, *_descendants(evidence, node, order)] for node in range(len(evidence.levels))]
     return Flips(
         share if wanted else 0.0,
@@ -33,7 +33,7 @@ def flips_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Flips:
         np.array(nodes, dtype=np.int64),
         _padded([list(parents) for parents in evidence.parents]),
         _padded(below),
-        _padded([_outward(clusters, clusters.first_with(family)) for family in evidence.families]),
+        _padded([_outward(near, clusters.first_with(family)) for family in evidence.families]),
     )
 
 
@@ -54,12 +54,23 @@ def _descendants(evidence: Evidence, node: int, order: list[int]) -> list[int]:
     return [other for other in order if other in found and other != node]
 
 
-def _outward(clusters: Clusters, first: int) -> list[int]:
+def _neighbours(clusters: Clusters) -> list[list[int]]:
+    """The clusters that hang on each, and the one it hangs on."""
+    near: list[list[int]] = [[] for _ in clusters.nodes]
+    for cluster, before in enumerate(clusters.before):
+        if before >= 0:
+            near[cluster].append(before)
+            near[before].append(cluster)
+    return near
+
+
+def _outward(near: list[list[int]], first: int) -> list[int]:
     """Clusters tied to the first, each after one that it hangs on or that hangs on it."""
-    order = [first]
+    order, known = [first], {first}
     for cluster in order:
-        near = [other for other, before in enumerate(clusters.before) if before == cluster]
-        order += [other for other in (*near, clusters.before[cluster]) if other >= 0 and other not in order]
+        following = [other for other in near[cluster] if other not in known]
+        order += following
+        known.update(following)
     return order
 
 
