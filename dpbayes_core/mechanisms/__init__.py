@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.accounting import Cost
+from dpbayes_core.mechanisms.centre_scale import CentreScaleMechanism
+from dpbayes_core.mechanisms.exponential import ExponentialMechanism
 from dpbayes_core.mechanisms.gaussian import GaussianMechanism, gaussian_for
 from dpbayes_core.mechanisms.geometric import GeometricMechanism
 from dpbayes_core.mechanisms.laplace import LaplaceMechanism, laplace_for
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MECHANISMS",
+    "CentreScaleMechanism",
+    "ExponentialMechanism",
     "GaussianMechanism",
     "GeometricMechanism",
     "LaplaceMechanism",
@@ -97,6 +101,8 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {
     GaussianMechanism.name: GaussianMechanism,
     GeometricMechanism.name: GeometricMechanism,
     PosteriorDrawMechanism.name: PosteriorDrawMechanism,
+    ExponentialMechanism.name: ExponentialMechanism,
+    CentreScaleMechanism.name: CentreScaleMechanism,
 }
 
 

@@ -34,7 +34,8 @@ CELLS = PER_OCTAVE * OCTAVES + 1  # the last is the whole width of the outer bou
 UNIT = 2**20  # of the clipped mean: the clipping radius
 CLIP = 3.0  # radius of the clipped mean, in standard deviations of the subsets' locations
 MEAN_FROM = 300  # subsets times epsilon from which a mean is worth its share
-SHARES = {True: (0.2, 0.15, 0.65), False: (0.6, 0.4)}  # of epsilon: centre, scale and, where there is one, mean
+CENTRE, SCALE = 100, 64  # subsets times their epsilon where a mean follows: 25 and 16 nats for the tails to overcome
+WITHOUT_MEAN = (0.6, 0.4)  # of epsilon: centre and scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,6 @@ class CentreScaleMechanism:
 
     name: ClassVar[str] = "centre-scale"
     norm: ClassVar[str] = "rank"
-    grid: ClassVar[int] = 0
-    sensitivity: ClassVar[float] = 1.0  # of the distances from the middle
 
     epsilon: float  # pure, of everything together; means the decimal it prints as
     values: int  # M
@@ -58,6 +57,16 @@ class CentreScaleMechanism:
             raise ValueError("cannot draw centre and scale: epsilon is too small to be shared out. State another.")
 
     @property
+    def sensitivity(self) -> float:
+        """Of the distances from the middle."""
+        return 1.0
+
+    @property
+    def grid(self) -> int:
+        """None: grid points are integers."""
+        return 0
+
+    @property
     def with_mean(self) -> bool:
         """Whether a clipped mean follows."""
         return self.values * self.epsilon >= MEAN_FROM
@@ -65,7 +74,10 @@ class CentreScaleMechanism:
     @cached_property
     def parts(self) -> tuple[int, ...]:
         """Epsilon of centre, scale and mean, in units."""
-        return parts_of(self.epsilon, SHARES[self.with_mean])
+        if not self.with_mean:
+            return parts_of(self.epsilon, WITHOUT_MEAN)
+        ranks = self.values * self.epsilon
+        return parts_of(self.epsilon, (float(CENTRE), float(SCALE), ranks - CENTRE - SCALE))
 
     @property
     def entries(self) -> int:
@@ -77,7 +89,7 @@ class CentreScaleMechanism:
         """The weights of centre and scale."""
         return lottery_of(self.parts[0], POINTS), lottery_of(self.parts[1], CELLS)
 
-    @cached_property
+    @property
     def scale(self) -> float:
         """Of the noise on the sum, in 2^-20 clipping radii; without a mean, ranks of the centre for a factor of e."""
         if self.with_mean:
@@ -94,6 +106,12 @@ class CentreScaleMechanism:
         """Half the clipping interval, in grid points: a function of the released scale alone."""
         spread = math.sqrt(self.values) * 2.0 ** (cell / PER_OCTAVE - OCTAVES)  # of the outer bounds' width
         return math.ceil(min(CLIP * spread, 1.0) * POINTS)
+
+    def clipped_sum(self, locations: Integers, centre: int, cell: int) -> int:
+        """Confidential: distances from the centre, cut at the radius, in 2^-20 radii; one subset adds +-2^20."""
+        radius = self.radius(cell)
+        distances = np.clip(locations - centre, -radius, radius)
+        return int(np.rint(distances.astype(np.float64) * (UNIT / radius)).astype(np.int64).sum())
 
     def cost(self) -> Cost:
         """The stated epsilon, exactly, and the rho of its parts."""
@@ -132,9 +150,7 @@ class CentreScaleMechanism:
         centre, cell = (lottery.draw(noise, row) for lottery, row in zip(self.lotteries, values, strict=True))
         if not self.with_mean:
             return np.array([centre, cell], dtype=np.int64)
-        radius = self.radius(cell)
-        distances = np.clip(values[0] - centre, -radius, radius)
-        total = int(np.rint(distances.astype(np.float64) * (UNIT / radius)).astype(np.int64).sum())
+        total = self.clipped_sum(values[0], centre, cell)
         noisy = noise.geometric(np.array([total], dtype=np.int64), self.scale)
         return np.array([centre, cell, int(noisy[0])], dtype=np.int64)
 

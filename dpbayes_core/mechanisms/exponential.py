@@ -100,8 +100,6 @@ class ExponentialMechanism:
 
     name: ClassVar[str] = "exponential"
     norm: ClassVar[str] = "rank"
-    grid: ClassVar[int] = 0  # grid points are integers
-    sensitivity: ClassVar[float] = 1.0  # of the distance from the middle
 
     epsilon: float  # pure, of all queries together; means the decimal it prints as
     values: int  # M
@@ -117,6 +115,16 @@ class ExponentialMechanism:
             raise ValueError("cannot draw medians: a share of epsilon is not positive. Give every query one.")
         if min(parts_of(self.epsilon, self.shares)) < 1:
             raise ValueError("cannot draw medians: a share of epsilon is too small to charge. Enlarge it.")
+
+    @property
+    def sensitivity(self) -> float:
+        """Of the distance from the middle."""
+        return 1.0
+
+    @property
+    def grid(self) -> int:
+        """None: grid points are integers."""
+        return 0
 
     @property
     def entries(self) -> int:

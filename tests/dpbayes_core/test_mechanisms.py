@@ -55,7 +55,12 @@ EXAMPLES: dict[str, list[Mechanism]] = {
         gaussian_for(WEIGHTED, rho=0.02, grid=30),
     ],
 }
-ELSEWHERE = {"geometric": "test_geometric", "posterior-draw": "test_posterior_draw"}  # other contracts, same promises
+ELSEWHERE = {  # other contracts, same promises
+    "geometric": "test_geometric",
+    "posterior-draw": "test_posterior_draw",
+    "exponential": "test_exponential",
+    "centre-scale": "test_centre_scale",
+}
 ALL = [mechanism for examples in EXAMPLES.values() for mechanism in examples]
 IDS = [f"{mechanism.name}-{number}" for number, mechanism in enumerate(ALL)]
 
