@@ -130,6 +130,26 @@ def audit(
         console.show_audit(run_audit(near, crate, key) if ledger is None else audit_ledger(near, ledger, key))
 
 
+@app.command()
+def evaluate(
+    name: Annotated[str, typer.Argument(help="An experiment such as `subsample`.", show_default=False)],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for JSON, CSV, plots and a page.", show_default=False)
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: a look, not a measurement.")] = False,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """The papers' experiments and calibration studies on synthetic data, on Dask; touches no ledger and no table."""
+    with guarded(Console(json), debug) as console:
+        from flows.evaluate import run_evaluation, show_evaluation
+
+        with console.progress():
+            document = run_evaluation(name, seed, quick=quick, out=out)
+        console.show(document, show_evaluation)
+
+
 def main() -> None:
     """Entry point of the `dpbayes` command."""
     app()

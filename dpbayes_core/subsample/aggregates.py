@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 FURTHEST = 8.5  # of zeta: beyond lies less than 1e-16 of the prior
 PLACES = 2001
 CUTS = 4001  # of the integrals over one subset's zeta
+NEGLIGIBLE = 1e-6  # an interval that comes so near to 0 or 1 holds it
 REFERENCES = 10_000  # draws behind Fisher's method
 
 
@@ -27,6 +28,7 @@ class ZetaLaw:
 
     zeta: Floats
     cumulative: Floats  # from 0 to 1
+    likelihood: Floats  # log, up to a constant: also the density of p, which is uniform beforehand
 
     def quantile(self, probability: float | Floats) -> Floats:
         """Quantiles of p = Phi(zeta)."""
@@ -42,9 +44,14 @@ class ZetaLaw:
         return float(np.diff(self.cumulative) @ inner)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """The central interval of p."""
-        low, high = self.quantile(np.array([(1 - level) / 2, (1 + level) / 2]))
-        return float(low), float(high)
+        """The shortest interval of p of that probability: it reaches 0 or 1 where nothing speaks against them."""
+        from scipy.special import ndtr
+
+        masses = np.diff(self.cumulative)
+        order = np.argsort(-(self.likelihood[1:] + self.likelihood[:-1]), kind="stable")
+        taken = order[: int(np.searchsorted(np.cumsum(masses[order]), level)) + 1]
+        low, above = ndtr(self.zeta[taken.min()]), ndtr(-self.zeta[taken.max() + 1])
+        return 0.0 if low < NEGLIGIBLE else float(low), 1.0 if above < NEGLIGIBLE else float(1 - above)
 
 
 def zeta_law(observed: float, noise_scale: float, subsets: int, *, least: float | None = None) -> ZetaLaw:
@@ -60,13 +67,13 @@ def zeta_law(observed: float, noise_scale: float, subsets: int, *, least: float 
     if noise_scale > 0:
         rate = spread / noise_scale
         sides = np.stack([-rate * gap + log_ndtr(gap - rate), rate * gap + log_ndtr(-gap - rate)])
-        density = np.logaddexp(*sides) + rate**2 / 2
+        likelihood = np.logaddexp(*sides) + rate**2 / 2
     else:
-        density = -(gap**2) / 2 - np.log(spread)
-    density = density - zeta**2 / 2
+        likelihood = -(gap**2) / 2 - np.log(spread)
+    density = likelihood - zeta**2 / 2
     weights = np.exp(density - density.max())
     cumulative = np.concatenate([[0.0], np.cumsum((weights[1:] + weights[:-1]) / 2)])
-    return ZetaLaw(zeta, cumulative / cumulative[-1])
+    return ZetaLaw(zeta, cumulative / cumulative[-1], likelihood)
 
 
 def laws(release: ProbabilityRelease, *, plain: bool = False) -> list[ZetaLaw]:

@@ -23,7 +23,7 @@ from dpbayes_core.sensitivity import REPLACE_ONE
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.answers import probabilities
 from dpbayes_core.subsample.fits import DEFAULT_PRIOR, OpenPrior, Powers, subset_laws
-from dpbayes_core.subsample.moments import scatters
+from dpbayes_core.subsample.moments import SubsetScatters, scatters
 from dpbayes_core.subsample.regressions import SubsetMoments, SubsetRegressions
 from dpbayes_core.subsample.schema import OpenSchema, printed
 
@@ -198,8 +198,12 @@ class ProbabilityDesign:
 
     def answers(self, exact: SubsetMoments) -> NDArray[np.int64]:
         """Confidential: each query's exact sum of the subsets' answers, in steps."""
+        return self.answers_of(scatters(exact))
+
+    def answers_of(self, data: SubsetScatters) -> NDArray[np.int64]:
+        """The same, from centred moments."""
         terms = self.terms
-        laws = subset_laws(scatters(exact), terms.prior, Powers.of_probabilities(terms.subsets), terms.rows)
+        laws = subset_laws(data, terms.prior, Powers.of_probabilities(terms.subsets), terms.rows)
         sums = [
             terms.steps(probabilities(laws, terms.schema.place(q.coefficient), q.threshold, terms.prior)).sum()
             for q in terms.queries

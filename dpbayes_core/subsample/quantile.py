@@ -27,7 +27,7 @@ from dpbayes_core.sensitivity import REPLACE_ONE
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.answers import quantiles, spreads
 from dpbayes_core.subsample.fits import DEFAULT_PRIOR, OpenPrior, Powers, subset_laws
-from dpbayes_core.subsample.moments import scatters
+from dpbayes_core.subsample.moments import SubsetScatters, scatters
 from dpbayes_core.subsample.regressions import SubsetMoments, SubsetRegressions
 from dpbayes_core.subsample.schema import OpenSchema, printed
 
@@ -227,12 +227,16 @@ class QuantileDesign:
 
     def answers(self, exact: SubsetMoments) -> Integers:
         """Confidential: what each subset answers, on the public grids; a row for each exponential mechanism."""
+        return self.answers_of(scatters(exact))
+
+    def answers_of(self, data: SubsetScatters) -> Integers:
+        """The same, from centred moments."""
         terms = self.terms
-        laws = subset_laws(scatters(exact), terms.prior, Powers.of_quantiles(terms.subsets), terms.rows)
+        laws = subset_laws(data, terms.prior, Powers.of_quantiles(terms.subsets), terms.rows)
         place = terms.schema.place(terms.coefficient)
         if isinstance(self.mechanism, ExponentialMechanism):
-            wanted = terms.probabilities
-            return np.stack([terms.points(quantiles(laws, place, p, terms.prior, outer=terms.outer)) for p in wanted])
+            found = [quantiles(laws, place, p, terms.prior, outer=terms.outer) for p in terms.probabilities]
+            return np.stack([terms.points(values) for values in found])
         middles = quantiles(laws, place, 0.5, terms.prior, outer=terms.outer)
         widths = spreads(laws, place, widest=terms.outer[1] - terms.outer[0])
         return np.stack([terms.points(middles), terms.cells(widths)])

@@ -1,0 +1,1 @@
+"""Experiments that `dpbayes evaluate` runs: synthetic data only, no ledger, no table."""

@@ -1,0 +1,8 @@
+"""The experiments by name."""
+
+from collections.abc import Mapping
+
+from dpbayes_core.experiments.interface import Experiment
+from dpbayes_core.experiments.subsample import EXPERIMENT as SUBSAMPLE
+
+EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in (SUBSAMPLE,)}

@@ -1,0 +1,59 @@
+"""The papers' experiments on synthetic data: no study, no ledger, no table of anyone."""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpbayes_core.errors import StudyInvalid
+from flows.tables import grid, line
+
+
+def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None) -> dict[str, Any]:
+    """Run every cell on Dask (DPBAYES_DASK, else this machine); with `out` also write tables and plots there."""
+    from dpbayes_core.experiments.registry import EXPERIMENTS
+
+    if name not in EXPERIMENTS:
+        raise StudyInvalid(f"cannot evaluate {name}: there is no such experiment. Choose one of {_known()}.")
+    if seed < 0:
+        raise StudyInvalid(f"cannot evaluate with seed {seed}: it is negative. Give zero or more.")
+    from tasks.evaluate import evaluate_cells
+
+    experiment, begun = EXPERIMENTS[name], time.monotonic()
+    cells = experiment.cells(quick)
+    found = evaluate_cells(name, cells, seed, os.environ.get("DPBAYES_DASK") or None)
+    rows = [dict(row) for cell in found for row in cell]
+    document: dict[str, Any] = {
+        "experiment": name,
+        "title": experiment.title,
+        "seed": seed,
+        "quick": quick,
+        "columns": list(experiment.columns),
+        "rows": rows,
+        "notes": list(experiment.notes),
+    }
+    if out is not None:
+        from storage.evaluation import write_evaluation
+
+        document["files"] = write_evaluation(out, document, experiment.figures(rows))
+    return {**document, "seconds": round(time.monotonic() - begun, 1)}
+
+
+def show_evaluation(document: Mapping[str, Any]) -> None:
+    """The table and what is published beside it, for people."""
+    from storage.evaluation import shown
+
+    columns = ["method", *(column for column in document["columns"] if column != "method")]
+    grid(document["title"], columns, [[shown(row.get(column)) for column in columns] for row in document["rows"]])
+    line("")
+    for note in document["notes"]:
+        line(note)
+    if "files" in document:
+        line(f"Written: {len(document['files'])} files; open index.html.")
+
+
+def _known() -> str:
+    from dpbayes_core.experiments.registry import EXPERIMENTS
+
+    return ", ".join(EXPERIMENTS)

@@ -1,0 +1,50 @@
+"""Run the cells of an experiment on Dask: synthetic data only, so a worker may die and its cell be done again."""
+
+import logging
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from distributed import Client, LocalCluster, as_completed
+
+from dpbayes_core.experiments.interface import Cell, Row, cell_seeds
+from dpbayes_core.experiments.registry import EXPERIMENTS
+from tasks.progress import report
+
+
+def evaluate_cells(name: str, cells: Sequence[Cell], seed: int, address: str | None) -> list[list[Row]]:
+    """The rows of each cell, in the order of the cells; the cluster at `address`, else one on this machine."""
+    seeds = cell_seeds(seed, len(cells))
+    report("evaluating", 0.0)
+    with _cluster(address) as client:
+        futures = [client.submit(run_cell, name, dict(c), own, pure=False) for c, own in zip(cells, seeds, strict=True)]
+        for done, _ in enumerate(as_completed(futures), start=1):
+            report("evaluating", done / len(futures))
+        return [future.result() for future in futures]
+
+
+def run_cell(name: str, cell: Cell, seed: int) -> list[Row]:
+    """What a worker does: pure, by the experiment's name, so that nothing but plain data travels."""
+    return EXPERIMENTS[name].run(cell, seed)
+
+
+@contextmanager
+def _cluster(address: str | None) -> Generator[Client]:
+    if address is not None:
+        with Client(address) as client:
+            yield client
+        return
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalCluster(
+            processes=True,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+            local_directory=folder,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
