@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ def forest(wanted: Sequence[Group], aware: Sequence[Line], naive: Sequence[Line]
     groups: list[ForestGroup] = []
     start = 0
     for group in wanted:
-        chosen = [rows[name] for name in group.names if name in rows]
+        labels = dict(zip(group.names, group.labels or group.names, strict=True))
+        chosen = [replace(rows[name], name=labels[name]) for name in group.names if name in rows]
         if chosen:
             pictures = _pictures(chosen, shared=group.shared, zero=group.zero, start=start)
             groups.append(ForestGroup(group.title, group.note, group.shared, pictures))

@@ -20,13 +20,14 @@ class Declared:
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that belong together; on one axis where `shared`, with 0 on it where `zero`."""
+    """Parameters that belong together; on one axis where `shared`, with 0 on it where `zero`; short `labels` if any."""
 
     title: str
     note: str
     names: tuple[str, ...]
     shared: bool
     zero: bool
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

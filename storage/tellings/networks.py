@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 from dpbayes_core.networks.design import NetworkDesign
+from dpbayes_core.networks.marginals import family_tables
 from dpbayes_core.networks.release import NetworkRelease
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.schema import Factor
@@ -68,8 +69,10 @@ class NetworkTelling(Telling):
         return f"Dirichlet, each level with a pseudo-count of {short(prior['concentration'])}{named}"
 
     def meanings(self, release: NetworkRelease) -> Mapping[str, str]:
-        """The names say it all."""
-        return {}
+        """How many people each probability stands for, as far as the noise tells."""
+        counts = [table.ravel().tolist() for table in family_tables(release)]
+        cells = [count for table in counts for count in table]
+        return {name: f"noisy count {round(n):,}" for name, n in zip(release.schema.coefficients, cells, strict=True)}
 
     def groups(self, release: NetworkRelease, names: Sequence[str]) -> tuple[Group, ...]:
         """Each node's probabilities on one axis."""
@@ -140,9 +143,22 @@ def network_model(schema: NetworkSchema) -> str:
 def node_groups(schema: NetworkSchema) -> tuple[Group, ...]:
     """Each node's probabilities on one axis."""
     return tuple(
-        Group(name, f"given {listed(above)}" if above else "without parents", schema.probabilities(place), True, True)
+        Group(
+            name,
+            f"given {listed(above)}" if above else "without parents",
+            schema.probabilities(place),
+            True,
+            True,
+            _labels(schema, place),
+        )
         for place, (name, above) in enumerate(schema.parents.items())
     )
+
+
+def _labels(schema: NetworkSchema, node: int) -> tuple[str, ...]:
+    """A level, and the levels of the parents beside it."""
+    *parents, child = (schema.nodes[place].levels for place in schema.families[node])
+    return tuple(f"{level} | {', '.join(given)}" if given else level for *given, level in product(*parents, child))
 
 
 def graph_of(schema: NetworkSchema) -> Graph:
