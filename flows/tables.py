@@ -103,6 +103,8 @@ def release(document: Document) -> None:
             )
         line(f"  digest: {one['digest']}")
         line(f"  crate:  {shortened(one['crate'])}")
+        if one["report"] is not None:
+            line(f"  report: {shortened(one['report'])}")
         caps("  budget now", one["caps"])
 
 

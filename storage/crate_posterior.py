@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from storage.codecs import draws_parquet
-from storage.crate_release import ENTRY, NOISY, SOFTWARE, STUDY
+from storage.crate_release import ENTRY, NOISY, REPORT, SOFTWARE, STUDY
 from storage.crate_release import RECORD as RELEASE
 from storage.crates import METADATA, attested, metadata, posterior_path, release_path
 from storage.signatures import Signer
@@ -27,7 +27,6 @@ PREDICATE = "urn:dpbayes:attestation:posterior:1"
 
 RECORD = "posterior.json"
 DRAWS = "draws.parquet"
-REPORT = "report.html"
 
 CONTENTS: Mapping[str, str] = {
     RECORD: "The analysis: prior, sampler, seed, status, summary and diagnostics",

@@ -27,6 +27,7 @@ ENTRY = "entry.json"
 STUDY = "study.yaml"
 SOFTWARE = "software.json"
 REGISTRY = "registry.yaml"
+REPORT = "report.html"
 
 CONTENTS: Mapping[str, str] = {
     RECORD: "The release: what was asked, what it cost, the mechanism and the noisy statistics",
@@ -36,6 +37,9 @@ CONTENTS: Mapping[str, str] = {
     SOFTWARE: "The software that made the release",
     REGISTRY: "A record for the Differential Privacy Deployments Registry",
 }
+
+PAGE: Mapping[str, str] = {REPORT: "The release for people"}
+"""What crates of releases that are answers by themselves hold besides."""
 
 COPIED = (
     "conversion",
@@ -66,24 +70,28 @@ def build_release_crate(entry: Mapping[str, Any], study_text: bytes, signer: Sig
     release = released(entry)
     record = release_record(entry)
     software: Mapping[str, Any] = entry["payload"]["software"]
+    told = telling_of(release)
     title = f"{record['study']} {record['period']}: {record['release']}, revision {record['revision']}"
     files = {
         RECORD: canonical_json(record),
-        NOISY: noisy_parquet(telling_of(release).lines(release)),
+        NOISY: noisy_parquet(told.lines(release)),
         ENTRY: canonical_json(dict(entry)),
         STUDY: study_text,
         SOFTWARE: canonical_json(dict(software)),
         REGISTRY: registry_yaml(record, release),
         METADATA: metadata(
             name=title,
-            description=f"A differentially private release: {telling_of(release).what}, as paid for in a signed "
-            "ledger.",
+            description=f"A differentially private release: {told.what}, as paid for in a signed ledger.",
             day=record["date"],
             identifier=f"sha256:{record['digest']}",
-            files=CONTENTS,
+            files={**CONTENTS, **PAGE} if told.answers else CONTENTS,
             software=software,
         ),
     }
+    if told.answers:
+        from storage.report.answer import render_answer  # which reads crates itself
+
+        files[REPORT] = render_answer(record, fingerprint=signer.fingerprint).encode()
     return attested(files, PREDICATE, {"ledger": record["ledger"], "release": record["digest"]}, signer)
 
 

@@ -13,7 +13,7 @@ from dpbayes_core.releases import release_from_record
 from storage.archive import MANIFEST
 from storage.books import Books
 from storage.budget import account_document
-from storage.crate_release import build_release_crate
+from storage.crate_release import REPORT, build_release_crate
 from storage.crates import release_path
 from storage.ledger.entries import Entry
 from storage.study.load import load_study
@@ -81,4 +81,5 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
         "numbers": len(telling_of(release).lines(release)),
         "rows": getattr(release, "rows", None),
         "crate": place,
+        "report": f"{place}/{REPORT}" if telling_of(release).answers else None,
     }

@@ -35,13 +35,17 @@ def render(
     release: Record, posterior: Record, draws: Mapping[str, Floats], *, fingerprint: str, software: Mapping[str, str]
 ) -> str:
     """The page from the records of a release and of a posterior, and its draws; the same input gives the same bytes."""
-    shown = page(release, posterior, draws, fingerprint=fingerprint, software=software)
+    return styled("report.html.j2", page(release, posterior, draws, fingerprint=fingerprint, software=software))
+
+
+def styled(template: str, shown: Any) -> str:
+    """A page set by a template of this package, its style inside."""
     style = files("storage.report").joinpath("style.css").read_text(encoding="utf-8")
-    return _template().render(page=shown, style=_safe_style(style))
+    return _template(template).render(page=shown, style=_safe_style(style))
 
 
 @cache
-def _template() -> "Template":
+def _template(name: str) -> "Template":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -52,7 +56,7 @@ def _template() -> "Template":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)
 
 
 def _safe_style(text: str) -> Any:

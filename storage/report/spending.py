@@ -24,7 +24,7 @@ NEIGHBOURS: Mapping[str, str] = {
 }
 
 
-def price_words(record: Record) -> str:
+def price_words(record: Record, *, analysed: bool = True) -> str:
     """The price of the release in its own measure, and what it means."""
     cost, mechanism = record["cost"]["readable"], record["mechanism"]
     rho = f"ρ = {short(Decimal(cost['rho']))}"
@@ -39,6 +39,8 @@ def price_words(record: Record) -> str:
         priced += f"Taken alone it satisfies ε = {short(mechanism['exact_epsilon'])} at δ = {delta}."
     else:
         priced = f"This release cost {rho} of zero-concentrated differential privacy."
+    if not analysed:
+        return f"{priced} Reading this page costs nothing."
     return f"{priced} The analysis on this page cost nothing: it read the noisy statistics and never the table."
 
 
