@@ -18,7 +18,7 @@ from dpbayes_core.errors import ShapeMismatch
 from storage.source import ColumnRule, TableSource
 from storage.sources.batch import Arrow, Batch, Layout, attempt
 from storage.sources.files import File
-from storage.sources.shape import place_of
+from storage.sources.shape import place_of, places_of
 from storage.sources.text import days, numbers
 from storage.sources.tokens import Bytes, Places, fields_of, first_row, gathered, whole_rows
 
@@ -53,8 +53,8 @@ class CsvBatch(Confidential):
         content = np.frombuffer(self.content, np.uint8)
         most = self.content.count(b"\n") + self.content.count(b"\r") + 1
         slots = np.full(max(self.places) + 1, -1, np.int64)
-        wanted = [self.places[self.source.names.index(name)] for name in columns]
-        slots[wanted] = np.arange(len(wanted))
+        places = dict(zip(self.source.names, self.places, strict=True))
+        slots[[places[name] for name in columns]] = np.arange(len(columns))
         rows, found = fields_of(content, self.delimiter, slots, most)
         read = [typed(_text(content, found[place, :rows]), rules.get(name)) for place, name in enumerate(columns)]
         return pa.table(read, names=list(columns))
@@ -93,7 +93,8 @@ def _places(file: File, source: TableSource) -> tuple[int, ...]:
         raise ShapeMismatch(
             f"cannot read table {source.name}: a file of it has no header. Write the column names in its first line."
         )
-    return tuple(place_of(header, name, source.name) for name in source.names)
+    places = places_of(header)
+    return tuple(place_of(places, name, source.name) for name in source.names)
 
 
 def _header(file: File) -> list[str]:

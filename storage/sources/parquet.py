@@ -14,7 +14,7 @@ from dpbayes_core.errors import ShapeMismatch
 from storage.source import TableSource
 from storage.sources.batch import Arrow, Batch, Layout, attempt
 from storage.sources.files import File
-from storage.sources.shape import NULL, check_kind, declared, kind_of, place_of, spelling_of
+from storage.sources.shape import NULL, check_kind, declared, kind_of, place_of, places_of, spelling_of
 
 _min_max: Any = pc.min_max  # pyright: ignore[reportAttributeAccessIssue]  # made when pyarrow loads
 _MILLISECONDS_A_DAY = 86_400_000
@@ -96,8 +96,9 @@ def _footer(file: File) -> tuple[Arrow, Arrow]:
 def _stored(schema: Arrow, source: TableSource) -> dict[str, tuple[str, str]]:
     """Kind and spelling of each declared column."""
     found: dict[str, tuple[str, str]] = {}
+    places = places_of(schema.names)
     for name, allowed in declared(source):
-        stored = schema.field(place_of(schema.names, name, source.name)).type
+        stored = schema.field(place_of(places, name, source.name)).type
         check_kind(kind_of(stored), spelling_of(stored), name, allowed, source.name)
         found[name] = kind_of(stored), spelling_of(stored)
     return found

@@ -1,6 +1,6 @@
 """The declared shape against what is stored: names and types only, whatever the source."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -37,16 +37,24 @@ def declared(source: TableSource) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield source.unit, UNITS
 
 
-def place_of(names: Sequence[str], name: str, table: str) -> int:
+def places_of(names: Iterable[str]) -> dict[str, list[int]]:
+    """Where each name stands among the stored ones."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, []).append(place)
+    return places
+
+
+def place_of(places: Mapping[str, list[int]], name: str, table: str) -> int:
     """Where a column stands among the stored ones; `ShapeMismatch` unless exactly once."""
-    places = [place for place, stored in enumerate(names) if stored == name]
-    if not places:
+    found = places.get(name, [])
+    if not found:
         raise ShapeMismatch(
             f"cannot read table {table}: column {name} is missing. Add it to the table, or drop it from the study."
         )
-    if len(places) > 1:
+    if len(found) > 1:
         raise ShapeMismatch(f"cannot read table {table}: column {name} occurs more than once. Write each column once.")
-    return places[0]
+    return found[0]
 
 
 def check_kind(kind: str, spelling: str, name: str, allowed: tuple[str, ...], table: str) -> None:

@@ -16,7 +16,7 @@ from storage.source import Query, TableSource
 from storage.sources import postgresql, sqlite
 from storage.sources.batch import Arrow, Batch, Layout, attempt
 from storage.sources.csv import typed
-from storage.sources.shape import check_kind, declared, place_of
+from storage.sources.shape import check_kind, declared, place_of, places_of
 
 if TYPE_CHECKING:
     from sqlalchemy import CursorResult
@@ -52,18 +52,20 @@ def lay_out_query(source: TableSource, query: Query) -> Layout:
     with _answer(source, query) as answer:
         found = attempt(lambda: (list(answer.keys()), list(_dialect(query).stored_types(answer))))
     names, stored = _reached(found, source)
+    places = places_of(names)
     types: dict[str, str] = {}
     for name, allowed in declared(source):
-        kind, types[name] = stored[place_of(names, name, source.name)]
+        kind, types[name] = stored[place_of(places, name, source.name)]
         check_kind(kind, types[name], name, allowed, source.name)
     return Layout(types, lambda: _batches(source, query), 0, None)
 
 
 def _batches(source: TableSource, query: Query) -> Iterator[Batch]:
     with _answer(source, query) as answer:
-        names = list(answer.keys())
-        places = [place_of(names, name, source.name) for name in source.names]
-        stored = [_dialect(query).stored_types(answer)[place][0] for place in places]
+        found = places_of(answer.keys())
+        places = [place_of(found, name, source.name) for name in source.names]
+        types = _dialect(query).stored_types(answer)
+        stored = [types[place][0] for place in places]
         index = 0
         while rows := _reached(attempt(lambda: answer.fetchmany(ROWS)), source):
             columns = {
