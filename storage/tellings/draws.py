@@ -20,6 +20,7 @@ class DrawTelling(Telling):
     """Exact draws from a posterior, or one gathered at its mode."""
 
     parameter = "Parameter"
+    parameters = "Parameters"
     answers = True
 
     def __init__(self, what: str, subject: str, reading: str) -> None:
@@ -120,7 +121,10 @@ class DrawTelling(Telling):
         """Mechanism and oscillation."""
         record = release.mechanism.to_record()
         return (
-            ("Mechanism", f"{record['draws']} independent exact draw(s); no Markov chain"),
+            (
+                "Mechanism",
+                f"{record['draws']} independent exact draw(s) from the operating system's entropy; no Markov chain",
+            ),
             ("Oscillation", f"{short(record['oscillation'])}, the most that a neighbour can move the log-likelihood"),
             ("Power of the likelihood", short(record["tempering"])),
         )

@@ -1,0 +1,159 @@
+"""A steward's networks and posterior draws: asked for in the study file, released once, analysed, audited."""
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpbayes_core.releases import release_from_record
+from tests.support.desk import PERIOD, STUDY, Desk, people
+
+NETWORK = """\
+  pay-net:
+    kind: bayes-net
+    nodes: [region, female]
+    edges: {female: [region]}
+    epsilon: 0.5
+  pay-draw:
+    kind: posterior-draw
+    nodes: [region, female]
+    edges: {female: [region]}
+    draws: 12
+    epsilon: 0.3
+  pay-line:
+    kind: posterior-draw
+    response: pay
+    covariates: [age]
+    radius: 1
+    sigma: 0.3
+    epsilon: 0.1
+  pay-mode:
+    kind: map
+    nodes: [region, female]
+    floor: 0.05
+    epsilon: 0.2
+analyses:
+  net-posterior:
+    release: pay-net
+    chains: 2
+    draws: 400
+"""
+
+
+def network_desk(folder: Path, *edits: tuple[str, str]) -> Desk:
+    """A desk whose study asks for networks."""
+    folder.mkdir()
+    desk = Desk(folder)
+    desk.write_table(people())
+    before, rest = STUDY.split("  pay-regression:", 1)
+    text = before + NETWORK + "schedule:" + rest.split("schedule:", 1)[1]
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    desk.study.write_text(text)
+    desk.run("ledger", "create", desk.study)  # which a broken study cannot
+    return desk
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return network_desk(tmp_path_factory.mktemp("networks") / "desk")
+
+
+@pytest.fixture(scope="module")
+def ran(desk: Desk) -> dict[str, Any]:
+    return desk.document("run", desk.study, "--period", PERIOD)
+
+
+def test_a_network_is_released_analysed_and_reported(desk: Desk, ran: dict[str, Any]) -> None:
+    assert [one["status"] for one in ran["releases"]] == ["released"] * 4
+    (posterior,) = ran["analyses"]
+    assert (posterior["status"], posterior["sampler"], posterior["calibrated"]) == (
+        "converged",
+        "collapsed-tables",
+        True,
+    )
+    found = {line["name"]: line for line in posterior["coefficients"]}
+    table = people()
+    for region, female in product(("north", "south", "east"), ("no", "yes")):
+        inside = np.array(table["region"]) == region
+        share = np.mean(np.array(table["female"])[inside] == female)
+        line = found[f"P(female={female} | region={region})"]
+        assert abs(line["mean"] - share) < 5 * line["sd"]
+    page = Path(posterior["report"]).read_text()
+    assert 'class="network"' in page
+    assert "noisy count" in page
+
+
+def test_releases_of_every_kind_pass_the_audit(desk: Desk, ran: dict[str, Any]) -> None:
+    report = desk.document("audit", desk.home)
+    assert report["ok"], [check for check in report["checks"] if not check["ok"]]
+
+
+def test_a_second_run_spends_nothing_and_answers_the_same(desk: Desk, ran: dict[str, Any]) -> None:
+    again = desk.document("run", desk.study, "--period", PERIOD)
+    assert [one["status"] for one in again["releases"]] == ["already-released"] * 4
+    assert [one["digest"] for one in again["releases"]] == [one["digest"] for one in ran["releases"]]
+    assert again["analyses"][0]["crate"] == ran["analyses"][0]["crate"]
+
+
+def test_draws_keep_their_floor_and_have_a_page_of_their_own(ran: dict[str, Any]) -> None:
+    released = {one["release"]: one for one in ran["releases"]}
+    for name in ("pay-draw", "pay-line", "pay-mode"):
+        crate = Path(released[name]["crate"])
+        release: Any = release_from_record(json.loads((crate / "release.json").read_text())["statistics"])
+        assert release.protected
+        assert "What protects a person" in (crate / "report.html").read_text()
+        if name != "pay-line":
+            floors = np.repeat(release.subject.floors, [3, 6] if name == "pay-draw" else [3, 2])
+            assert (release.draws() >= floors).all()
+    assert released["pay-net"]["report"] is None
+
+
+def test_plan_tells_errors_and_accuracy_before_anything_is_spent(tmp_path: Path) -> None:
+    planned = network_desk(tmp_path / "desk").document("plan", tmp_path / "desk" / "study.yaml", "--period", PERIOD)
+    terms = {one["name"]: [each["term"] for each in one["foreseen"]] for one in planned["releases"]}
+    assert terms["pay-net"] == ["Table of female", "Table of region", "Worst cell", "Simulated accuracy"]
+    assert terms["pay-line"] == ["Power of the likelihood"]
+    assert [one["cost"]["epsilon"] for one in planned["releases"]] == [0.5, 0.3, 0.1, 0.2]
+
+
+def test_the_number_of_people_is_not_released_where_people_come_and_go(tmp_path: Path) -> None:
+    desk = network_desk(tmp_path / "desk", ("neighbours: replace-one", "neighbours: add-remove"))
+    ran = desk.document("run", desk.study, "--period", PERIOD)
+    assert [one["rows"] for one in ran["releases"]] == [None] * 4
+    assert ran["analyses"][0]["status"] == "converged"
+    assert desk.document("audit", desk.home)["ok"]
+
+
+MISTAKES = [
+    (
+        "edges: {female: [region]}\n    epsilon: 0.5",
+        "edges: {female: [region], region: [female]}\n    epsilon: 0.5",
+        "cycle",
+    ),
+    (
+        "nodes: [region, female]\n    edges: {female: [region]}\n    epsilon",
+        "nodes: [region, age]\n    epsilon",
+        "has no levels",
+    ),
+    ("edges: {female: [region]}\n    epsilon: 0.5", "edges: {female: [tenure]}\n    epsilon: 0.5", "tenure is no node"),
+    ("    epsilon: 0.5\n", "    mechanism: fourier\n    epsilon: 0.5\n", "does not have two levels"),
+    ("    floor: 0.05", "    floor: 0.6", "floor of region is not between 0 and 1/3"),
+    ("    floor: 0.05", "    floor: 0.05\n    score: density", "moves it without limit"),
+    ("    release: pay-net", "    release: pay-draw", "is an answer by itself"),
+    ("    draws: 400", "    draws: 400\n    prior: {noise: {shape: 3}}", "noise is no part of"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "why"), MISTAKES)
+def test_what_cannot_be_is_refused_before_anything_is_read(tmp_path: Path, old: str, new: str, why: str) -> None:
+    desk = network_desk(tmp_path / "desk", (old, new))
+    desk.table().unlink()
+    command = ("run", desk.study, "--period", PERIOD) if "prior" in new else ("check", desk.study)
+    if "prior" in new:
+        desk.write_table(people())
+    assert why in desk.document(*command, exit_code=2)["error"]["message"]
