@@ -56,8 +56,9 @@ def _draw(noise: NoiseSource, shapes: Floats, floor: float) -> Floats:
         rest = rest.reshape(len(waiting), -1)
         left = 1 - rest.sum(axis=1)
         peak, power, steep = best[waiting], own[:, 0] - 1, rate[waiting]
-        safe = np.maximum(left, floor)
-        log_ratio = power * np.log1p((safe - peak) / peak) - steep * (safe - peak)
+        safe = np.where(left >= floor, left, peak)
+        apart = np.where(safe < peak / 2, np.log(safe / peak), np.log1p(np.maximum((safe - peak) / peak, -0.5)))
+        log_ratio = power * apart - steep * (safe - peak)
         kept = (np.log(noise.uniform(len(waiting))) < log_ratio) & (left >= floor)
         result[waiting[kept]] = np.column_stack([left, rest])[kept]
         waiting = waiting[~kept]

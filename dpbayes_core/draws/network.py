@@ -19,6 +19,8 @@ from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up
 
 Floats = NDArray[np.float64]
 
+SMALLEST_LOSS, LARGEST_LOSS = 1e-9, 25.0  # of one node
+
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSubject:
@@ -86,10 +88,11 @@ class NetworkSubject:
 def floors_for(schema: NetworkSchema, loss: float, neighbours: str) -> tuple[float, ...]:
     """The least floors at which the oscillation is `loss`, alike for all nodes: w = 1 / (k - 1 + exp(loss / (c |I|))).
 
-    With a floor of its own for each number of levels every loss can be had, however small.
+    With a floor of its own for each number of levels every loss can be had, however small; one so large that floors
+    would be below 1e-11 leaves them there.
     """
-    each = loss / (records_moved(neighbours) * len(schema.nodes))
-    if not 1e-9 < each < 700:
-        raise StudyInvalid("cannot draw probabilities: epsilon for each node is far from 1. Change it, or the floor.")
+    each = min(loss / (records_moved(neighbours) * len(schema.nodes)), LARGEST_LOSS)
+    if not each > SMALLEST_LOSS:
+        raise StudyInvalid("cannot draw probabilities: epsilon is too small to share among the nodes. Raise it.")
     room = 2.0**-48  # what doubles may lose, on the safe side
     return tuple((1 + room) / (levels - 1 + math.exp(each)) for levels in schema.levels)
