@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-BENCHMARKS = ("ledger",)
+BENCHMARKS = ("ledger", "data_plane")
 
 
 def main(*wanted: str) -> None:

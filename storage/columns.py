@@ -26,28 +26,30 @@ _index_in: Any = pc.index_in  # pyright: ignore[reportAttributeAccessIssue]  # m
 class Reading:
     """One batch on its way to the statistic: block by block, while what broke a rule is counted."""
 
-    def __init__(self, table: Any, rules: Sequence[ColumnRule]) -> None:
-        self._table, self._rules = table, {rule.name: rule for rule in rules}
+    def __init__(self, rules: Sequence[ColumnRule]) -> None:
+        self._rules = {rule.name: rule for rule in rules}
         self._counts = {name: Counter[str]() for name in self._rules}
-        self._codes = {
+        self.rows = 0
+
+    def blocks(self, table: Any) -> Iterator[dict[str, Floats | Codes]]:
+        """Numbers inside their bounds and codes into the levels of the next rows, one block after the other."""
+        codes = {
             name: _codes(table.column(name), rule, rule.levels, self._counts[name])
             for name, rule in self._rules.items()
             if rule.levels is not None
         }
-
-    def blocks(self) -> Iterator[dict[str, Floats | Codes]]:
-        """Numbers inside their bounds and codes into the levels, for one block of rows after the other."""
-        for start in range(0, max(self._table.num_rows, 1), BLOCK_ROWS):
-            yield {name: self._column(rule, start) for name, rule in self._rules.items()}
+        self.rows += table.num_rows
+        for start in range(0, max(table.num_rows, 1), BLOCK_ROWS):
+            numbers = {
+                name: _numbers(table.column(name).slice(start, BLOCK_ROWS), rule, self._counts[name])
+                for name, rule in self._rules.items()
+                if rule.levels is None
+            }
+            yield numbers | {name: column[start : start + BLOCK_ROWS] for name, column in codes.items()}
 
     def counts(self) -> dict[str, ColumnCounts]:
-        """How often each rule had to act, in the blocks so far."""
+        """How often each rule had to act so far."""
         return {name: ColumnCounts(**counts) for name, counts in self._counts.items()}
-
-    def _column(self, rule: ColumnRule, start: int) -> Floats | Codes:
-        if rule.levels is not None:
-            return self._codes[rule.name][start : start + BLOCK_ROWS]
-        return _numbers(self._table.column(rule.name).slice(start, BLOCK_ROWS), rule, self._counts[rule.name])
 
 
 def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:

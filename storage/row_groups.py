@@ -1,6 +1,6 @@
 """What one batch of rows adds to the pass, and how the parts become one statistic whatever order they came in."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.statistic import EncodedTable, Statistic
-from storage.columns import Reading
+from storage.columns import BLOCK_ROWS, Reading
 from storage.contribution import PARTITIONS, Candidates, Keys, candidates, hash_units, null_units
 from storage.profile import GroupProfile
 from storage.source import TableSource
 from storage.waiting import Waiting
 
+PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -74,22 +75,29 @@ class Counted(Confidential):
 
 def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Keys | None) -> Part:
     """Read, profile, clip and encode one batch, block by block; `keys` bounds contributions."""
-    table = group.read(source.names)
-    reading = Reading(table, source.columns)
-    blocks = (statistic.encode(block) for block in reading.blocks())
+    reading = Reading(source.columns)
     if keys is None or source.unit is None:
         total = statistic.empty()
-        for block in blocks:
-            total += statistic.sum(block, None)
-        return Part(_profile(group, table.num_rows, reading), total)
+        for table in _pieces(group, source.names):
+            for block in reading.blocks(table):
+                total += statistic.sum(statistic.encode(block), None)
+        return Part(_profile(group, reading), total)
+    table = group.read(source.names)
     people = hash_units(table.column(source.unit), keys)
-    rows = np.concatenate([block.integers for block in blocks])
-    profile = _profile(group, table.num_rows, reading, null_units(people, keys))
-    return Part(profile, statistic.empty(), candidates(people, rows, keys, source.max_rows_per_unit))
+    rows = np.concatenate([statistic.encode(block).integers for block in reading.blocks(table)])
+    chosen = candidates(people, rows, keys, source.max_rows_per_unit)
+    return Part(_profile(group, reading, null_units(people, keys)), statistic.empty(), chosen)
 
 
-def _profile(group: Batch, rows: int, reading: Reading, nobody: int | None = None) -> GroupProfile:
-    return GroupProfile(file=group.file, row_group=group.index, rows=rows, columns=reading.counts(), null_units=nobody)
+def _pieces(group: Batch, names: tuple[str, ...]) -> Iterator[Any]:
+    """A batch as tables of fewer rows, where its source can: less of it is then in memory at a time."""
+    pieces = getattr(group, "pieces", None)
+    return iter((group.read(names),)) if pieces is None else pieces(names, PIECE_ROWS)
+
+
+def _profile(group: Batch, reading: Reading, nobody: int | None = None) -> GroupProfile:
+    counts = reading.counts()
+    return GroupProfile(file=group.file, row_group=group.index, rows=reading.rows, columns=counts, null_units=nobody)
 
 
 def set_aside(part: Part, waiting: Waiting) -> Part:
