@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dpbayes_core.networks.posterior.flips import family_counts, flip
 from dpbayes_core.networks.posterior.kernel import MOST_NODES, Walk, move
 from dpbayes_core.networks.posterior.model import Model, Output
+from dpbayes_core.networks.posterior.renewal import renew
 from dpbayes_core.samplers.compiled import compiled
 
 Floats = NDArray[np.float64]
@@ -88,8 +89,11 @@ def advance(generator: np.random.Generator, model: Model, walk: Walk, record: Re
     silent = iterations - record.parameters.shape[0]
     for now in range(iterations):
         for _ in range(model.steps):
-            if model.flips.share > 0.0 and generator.random() < model.flips.share:
+            way = generator.random() if model.flips.share > 0.0 else 1.0
+            if way < model.flips.share:
                 flip(generator, model, walk)
+            elif way < 2.0 * model.flips.share:
+                renew(generator, model, walk)
             else:
                 move(generator, model, walk)
         if now >= silent:

@@ -12,19 +12,18 @@ from dpbayes_core.networks.posterior.model import Flips
 Integers = NDArray[np.int64]
 
 MOST = 1000.0  # records in one move
-OFTEN, RECORDS = 0.3, 32.0  # share of moves at most; records, times clusters, for each move of a line
+OFTEN, RECORDS = 0.2, 24.0  # share of moves at most; records, times clusters, for each move of a line
 
 
 def flips_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Flips:
     """As much time for flips as for lines, unless the noise is below the counts' own spread: lines do better there."""
     nodes = [node for node in range(len(evidence.levels)) if any(node in parents for parents in evidence.parents)]
     scale = max([part.scale for part in (*evidence.tables, *evidence.signs)], default=0.0)
-    rows = evidence.rows
-    if rows is None:
-        rows = max(1.0, float(estimated_table(evidence, evidence.families[0]).sum()))
-    most = max(1.0, min(MOST, float(rows), np.ceil(3.0 * scale)))
+    rows = float(estimated_table(evidence, evidence.families[0]).sum()) if evidence.rows is None else evidence.rows
+    limit = MOST if evidence.rows is None else float(evidence.rows)
+    most = max(1.0, min(MOST, limit, float(np.ceil(3.0 * scale))))
     share = min(OFTEN, RECORDS * log(most + 2.0) / (most * len(clusters.nodes)))
-    wanted = tied and nodes and rows > 0 and rows <= scale**2
+    wanted = tied and nodes and evidence.rows != 0 and rows <= scale**2
     order, near = parents_first(evidence), _neighbours(clusters)
     below = [[node, *_descendants(evidence, node, order)] for node in range(len(evidence.levels))]
     return Flips(
@@ -33,6 +32,7 @@ def flips_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Flips:
         np.array(nodes, dtype=np.int64),
         _padded([list(parents) for parents in evidence.parents]),
         _padded(below),
+        np.array(order, dtype=np.int64),
         _padded([_outward(near, clusters.first_with(family)) for family in evidence.families]),
     )
 

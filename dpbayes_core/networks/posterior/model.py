@@ -63,11 +63,12 @@ class Output(NamedTuple):
 class Flips(NamedTuple):
     """Moves of many records at once, from one level of a node that has children to another."""
 
-    share: float  # of all moves
+    share: float  # of all moves; as many again take records out or draw new ones
     most: float  # records
     nodes: Integers  # with children
     parents: Integers  # (nodes, most parents): of each, then -1
     below: Integers  # (nodes, most): the node and its descendants, parents before children, then -1
+    order: Integers  # all nodes, parents before children
     clusters: Integers  # (nodes, clusters): tied to the node, each hanging on one before it, its own first; then -1
 
 
