@@ -1,4 +1,4 @@
-"""Exact subset sums as counts, means and centred scatters in doubles; nothing is lost where means are large."""
+"""Exact subset sums as counts, means and centred scatters in doubles; centred before they are rounded."""
 
 from dataclasses import dataclass
 

@@ -1,0 +1,20 @@
+"""Small tables dealt out to subsets by hand, through the pass's own kernels."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.subsample.kernels import LIMBS, add_rows, carry
+from dpbayes_core.subsample.moments import SubsetScatters, scatters
+from dpbayes_core.subsample.regressions import SubsetMoments
+
+Floats = NDArray[np.float64]
+
+
+def dealt(rows: Floats, numbers: NDArray[np.int64], subsets: int) -> SubsetScatters:
+    """Rows of (covariates..., response), each in the subset it is given."""
+    width = rows.shape[1]
+    counts, words = np.zeros(subsets, np.int64), np.zeros((subsets, width + width * (width + 1) // 2, LIMBS), np.int64)
+    flat = words.reshape(-1)
+    add_rows(np.ascontiguousarray(rows), numbers, counts, flat)
+    carry(flat)
+    return scatters(SubsetMoments(counts, words))
