@@ -134,12 +134,14 @@ def measure(what: str, path: str, rounds: int) -> dict[str, float]:
     }
 
 
-def measure_once(path: str) -> dict[str, float]:
-    """One pass with everything, alone in its process: CPU time and peak memory."""
+def measure_alone(path: str, rows: int) -> dict[str, float]:
+    """A pass with everything, alone in its process: CPU time, of many passes over a small table, and peak memory."""
     write_table(warm := Path(path).with_name(f"warm-{os.getpid()}.parquet"), 1000)
     work_on(str(warm), "dummies")()  # compiles
     warm.unlink()
-    return {"cpu": timed(work_on(path, "dummies")), "peak": getrusage(RUSAGE_SELF).ru_maxrss / 1024}
+    work, times = work_on(path, "dummies"), max(1, 10 * GROUP_ROWS // rows)
+    spent = timed(lambda: [work() for _ in range(times)])
+    return {"cpu": spent / times, "peak": getrusage(RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def in_child(call: str) -> dict[str, float]:
@@ -188,7 +190,7 @@ def grow(folder: Path, sizes: tuple[int, ...]) -> None:
         path = folder / f"{rows}.parquet"
         if not path.exists():
             write_table(path, rows)
-        found = in_child(f"measure_once({str(path)!r})")
+        found = in_child(f"measure_alone({str(path)!r}, {rows})")
         rate = rows / found["cpu"]
         print(f"{rows:>14,}{found['cpu']:>9.2f}{rate / 1e6:>16.1f}{found['peak']:>10,.0f}", flush=True)
         path.unlink()

@@ -10,10 +10,10 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 UNKNOWN_CODE: Final = -1
 NULL_CODE: Final = -2
-_compiled: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
+_njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
 
 
-@_compiled
+@_njit
 def clip_and_count(values: Floats, low: float, high: float, instead: float, out: Floats) -> tuple[int, int]:
     """Fill `out` with numbers inside the bounds; how many values were NaN, and how many were outside."""
     not_a_number, outside = 0, 0
@@ -26,7 +26,7 @@ def clip_and_count(values: Floats, low: float, high: float, instead: float, out:
     return not_a_number, outside
 
 
-@_compiled
+@_njit
 def clip_and_count_known(
     values: Floats, valid: NDArray[np.uint8], start: int, low: float, high: float, instead: float, out: Floats
 ) -> tuple[int, int]:
@@ -42,7 +42,7 @@ def clip_and_count_known(
     return not_a_number, outside
 
 
-@_compiled
+@_njit
 def quantise_into(values: Any, middle: float, width: float, scale: float, out: Any) -> None:
     """What `fixed_point.quantise` does with `scale` steps a width, the same operations in the same order."""
     top = scale / 2
@@ -52,21 +52,21 @@ def quantise_into(values: Any, middle: float, width: float, scale: float, out: A
         out[i] = np.int32(0) if steps != steps else np.int32(steps)
 
 
-@_compiled
+@_njit
 def add_by_code(codes: Any, values: Floats, totals: Floats) -> None:
     """Add each value to the total of its code."""
     for i in range(len(codes)):
         totals[codes[i]] += values[i]
 
 
-@_compiled
+@_njit
 def count_pairs(first: Any, second: Any, counts: NDArray[np.int64]) -> None:
     """Count rows by two codes."""
     for i in range(len(first)):
         counts[first[i], second[i]] += 1
 
 
-@_compiled
+@_njit
 def settle_codes(codes: Integers, instead: int) -> tuple[int, int]:
     """Put `instead` where a level is null or unknown, and say how often each was."""
     nulls, unknown = 0, 0

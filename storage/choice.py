@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from storage.siphash import Words
 
-_compiled: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
+_njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
 
 
-@_compiled
+@_njit
 def least_of_each(units: Words, scores: Words, rows: NDArray[np.int32], most: int) -> NDArray[np.int64]:
     """Places of at most so many rows of every distinct unit: its smallest scores, then its smallest integers."""
     owners, count = _owners(units)
@@ -42,7 +42,7 @@ def least_of_each(units: Words, scores: Words, rows: NDArray[np.int32], most: in
     return kept
 
 
-@_compiled
+@_njit
 def _owners(units: Words) -> tuple[NDArray[np.int64], int]:
     """A number for each distinct unit, in the order of their first rows."""
     room = 16
@@ -68,7 +68,7 @@ def _owners(units: Words) -> tuple[NDArray[np.int64], int]:
     return owners, count
 
 
-@_compiled
+@_njit
 def _before(i: int, j: int, scores: Words, rows: NDArray[np.int32]) -> bool:
     if scores[i] != scores[j]:
         return scores[i] < scores[j]

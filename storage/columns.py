@@ -54,9 +54,8 @@ class Reading:
 
 def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
     """Clipped numbers of one block, read where Arrow keeps them."""
-    assert rule.bounds is not None
-    low, high = rule.bounds.low, rule.bounds.high
-    instead = min(max(rule.bounds.middle if rule.null_value is None else rule.null_value, low), high)
+    low, high, middle = _limits(rule)
+    instead = min(max(middle if rule.null_value is None else rule.null_value, low), high)
     numbers = np.empty(len(column))
     if not len(column):
         return numbers
@@ -75,6 +74,13 @@ def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
         counts.update(nulls=chunk.null_count, not_a_number=int(odd[0]), out_of_bounds=int(odd[1]))
         done += len(chunk)
     return numbers
+
+
+def _limits(rule: ColumnRule) -> tuple[float, float, float]:
+    """Bounds and what stands for a missing number; without bounds nothing is clipped, and 0 does."""
+    if rule.bounds is None:
+        return -np.inf, np.inf, 0.0
+    return rule.bounds.low, rule.bounds.high, rule.bounds.middle
 
 
 def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Counter[str]) -> Codes:
