@@ -1,12 +1,13 @@
 """The confidential pass: from rows to exact statistics and a profile, one batch of rows at a time."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.errors import DpbayesError, StudyInvalid
+from dpbayes_core.errors import DpbayesError
 from storage.source import TableSource
 
 if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
@@ -46,14 +47,15 @@ def read_statistics(
 ) -> SecurePass:
     """One pass over the table; total on values, and the same for every order, cut and number of workers.
 
-    With a unit column one row a person counts, whichever the hash under `key` picks; about 24 + 4 w bytes a person
-    and row group, w integers a row, are then held until the last row group is read. `progress` hears the share of
-    bytes read. What an earlier pass left in `unfinished` is not read again, and this one leaves its own there.
+    With a unit column at most `max_rows_per_unit` rows a person count, whichever the hash under `key` picks; they wait
+    in memory, or encrypted beside `unfinished`, until the last batch is read. What an earlier pass left in
+    `unfinished` is not read again, and this one leaves its own there. `progress` hears the share of bytes read.
     """
     from storage.profile import Profile
-    from storage.row_groups import add_up, read_part
+    from storage.row_groups import add_up, read_part, set_aside
     from storage.sources.layout import lay_out
     from storage.sources.pool import each_in_threads
+    from storage.waiting import Waiting
 
     keys = _keys(source, key)
     layout = lay_out(source)
@@ -62,10 +64,16 @@ def read_statistics(
     if unfinished is not None and layout.identity is not None and not statistic.needs_people:
         unfinished.begin(layout.identity, repr(source), repr(statistic), key.hex())
         read = partial(_kept, read=read, statistic=statistic, unfinished=unfinished)
-    parts = each_in_threads(layout.batches(), read, workers, _share_of_bytes(layout.size, progress))
-    if progress is not None:
-        progress(1.0)  # an empty table is read, too
-    done = add_up(parts, statistic, workers)
+    most, nowhere = source.max_rows_per_unit, nullcontext(None)
+    with nowhere if unfinished is None else unfinished.aside() as aside, Waiting(most, aside) as waiting:
+
+        def summed(batch: "Batch") -> "Part":
+            return set_aside(read(batch), waiting)
+
+        parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
+        if progress is not None:
+            progress(1.0)  # an empty table is read, too
+        done = add_up(parts, statistic, workers, most=most, waiting=waiting)
     groups = tuple(part.profile for part in parts)
     duplicates = None if keys is None else sum(group.rows for group in groups) - done.rows
     return SecurePass(done.statistics, Profile(types=layout.types, groups=groups, duplicate_rows=duplicates))
@@ -74,8 +82,6 @@ def read_statistics(
 def _keys(source: TableSource, key: bytes) -> "Keys | None":
     if source.unit is None:
         return None
-    if source.max_rows_per_unit != 1:
-        raise StudyInvalid("cannot bound contributions: only one row a person can count. Set max_rows_per_unit to 1.")
     if len(key) < KEY_BYTES:
         raise DpbayesError(
             f"cannot bound contributions: the secret key has fewer than {KEY_BYTES} bytes. Create the home's keys anew."

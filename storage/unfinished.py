@@ -1,17 +1,19 @@
 """What an interrupted pass had summed: encrypted files in the vault that the next attempt begins from.
 
+Beside them stands what a long pass sets aside for lack of memory, under a key that dies with it.
 Each pass has a key of its own among the home's keys. Once the release is committed the key goes first, then the files:
 whatever a disk keeps of them is unreadable from then on. A changed table, statistic or definition starts over.
 """
 
 import contextlib
+import fcntl
 import hashlib
 import hmac
 import io
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 FOLDER = "unfinished"
 
+_LOCK = "lock"
+
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 _LARGEST = 1 << 30  # one seal takes no more than twice this; a larger part is read again
 
@@ -36,6 +40,7 @@ class Unfinished:
     def __init__(self, vault: Vault, name: str, key_file: Path) -> None:
         self._vault, self._name, self._key_file = vault, name, key_file
         self._folder = vault.folder / FOLDER / name
+        self._aside = vault.folder / FOLDER / f"{name}-aside"
         self._key = self._bound = b""
 
     @classmethod
@@ -53,6 +58,18 @@ class Unfinished:
             if self._folder.is_dir() and not mine.is_dir():
                 shutil.rmtree(self._folder)
             self._vault.make_folder(FOLDER, self._name, mine.name)
+
+    @contextlib.contextmanager
+    def aside(self) -> Generator[Path | None]:
+        """Where this pass may set rows aside while it lasts; None where the vault takes nothing."""
+        with contextlib.ExitStack() as stack:
+            folder = None
+            with contextlib.suppress(OSError):
+                made = self._vault.make_folder(FOLDER, self._aside.name)
+                lock = stack.enter_context((made / _LOCK).open("wb"))
+                fcntl.flock(lock, fcntl.LOCK_SH)  # held by every process that reads for this request
+                folder = made
+            yield folder
 
     def find(self, batch: str) -> dict[str, NDArray[Any]] | None:
         """The arrays that were kept of this batch, if any and if whole."""
@@ -90,6 +107,10 @@ class Unfinished:
             self._key_file.unlink()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._key = b""
+        # where another process still reads, it will be the last and do this
+        with contextlib.suppress(OSError), (self._aside / _LOCK).open("r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(self._aside, ignore_errors=True)
 
     def _load_key(self) -> bytes:
         with contextlib.suppress(FileExistsError):

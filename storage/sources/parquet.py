@@ -1,7 +1,9 @@
 """Parquet files as a list of row groups of a proven shape; a failure here names columns and types, never content."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -46,19 +48,42 @@ class RowGroup(Confidential):
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
         """The named columns; dates as days, decimals as the nearest doubles."""
-        table = attempt(lambda: self._read(columns))
-        if table is None:
-            raise ShapeMismatch(
-                f"cannot read table {self.table}: the content of a file is damaged. Write the table again."
-            )
-        return table
+        return self._whole(attempt(lambda: self._read(columns)))
+
+    def pieces(self, columns: tuple[str, ...], rows: int) -> Iterator[Arrow]:
+        """The same as several tables of about so many rows: less of it is in memory at a time."""
+        with ExitStack() as stack:
+            batches = self._whole(attempt(lambda: self._batches(columns, rows, stack)))
+            while (piece := self._whole(attempt(lambda: next(batches, _END)))) is not _END:
+                yield self._whole(attempt(partial(_declared_table, pa.Table.from_batches([piece]), columns)))
 
     def _read(self, columns: tuple[str, ...]) -> Arrow:
         with self.place.open_arrow() as file, pq.ParquetFile(file, metadata=self.metadata) as parquet:
-            table = parquet.read_row_group(self.index, columns=list(columns), use_threads=False).select(columns)
-        for column in table.columns:
-            _check_dictionaries(column)
-        return pa.table([_plain(column) for column in table.columns], names=list(columns))
+            return _declared_table(
+                parquet.read_row_group(self.index, columns=list(columns), use_threads=False), columns
+            )
+
+    def _batches(self, columns: tuple[str, ...], rows: int, stack: ExitStack) -> Any:
+        file = stack.enter_context(self.place.open_arrow())
+        parquet = stack.enter_context(pq.ParquetFile(file, metadata=self.metadata))
+        return parquet.iter_batches(rows, row_groups=[self.index], columns=list(columns), use_threads=False)
+
+    def _whole(self, read: Arrow) -> Arrow:
+        if read is None:
+            raise ShapeMismatch(
+                f"cannot read table {self.table}: the content of a file is damaged. Write the table again."
+            )
+        return read
+
+
+_END: Any = object()
+
+
+def _declared_table(read: Arrow, columns: tuple[str, ...]) -> Arrow:
+    table = read.select(columns)
+    for column in table.columns:
+        _check_dictionaries(column)
+    return pa.table([_plain(column) for column in table.columns], names=list(columns))
 
 
 def lay_out_parquet(source: TableSource, files: Sequence[File]) -> Layout:

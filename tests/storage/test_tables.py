@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.traceback import Traceback
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.errors import DpbayesError, StudyInvalid
+from dpbayes_core.errors import DpbayesError
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.statistics import ExactStatistics
@@ -29,6 +29,7 @@ from tests.storage.small_tables import (
     Row,
     one_row_each,
     ordinary_rows,
+    rows_each,
     source,
     sums_of,
     write,
@@ -232,8 +233,13 @@ def test_a_short_key_is_refused(tmp_path: Path) -> None:
         read_statistics(source(path), STATISTIC, key=b"short")
 
 
-def test_more_rows_a_person_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.parquet", [ORDINARY])
-    table = TableSource(path=str(path), columns=RULES, unit="person", max_rows_per_unit=2)
-    with pytest.raises(StudyInvalid, match="only one row a person"):
-        read_statistics(table, STATISTIC, key=KEY)
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_at_most_so_many_rows_of_a_person_count(tmp_path: Path, most: int) -> None:
+    rows = ordinary_rows(200, people=30, seed=6)
+    path = write(tmp_path / "t.parquet", rows, 23)
+    table = TableSource(path=str(path), columns=RULES, unit="person", max_rows_per_unit=most)
+    counted = rows_each(rows, most)
+    assert len(counted) < len(rows)
+    done = read_statistics(table, STATISTIC, key=KEY)
+    assert (done.statistics.rows, done.statistics.sums) == (len(counted), sums_of(counted))
+    assert done.profile.duplicate_rows == len(rows) - len(counted)

@@ -17,6 +17,7 @@ from storage.sources.parquet import RowGroup
 from storage.tables import SecurePass, read_statistics
 from storage.unfinished import Unfinished
 from storage.vault import Vault
+from storage.waiting import Waiting
 from tests.storage.small_tables import KEY, SCHEMA, STATISTIC, ordinary_rows, source, write
 from tests.support.canaries import places
 
@@ -37,13 +38,18 @@ def home(tmp_path: Path) -> Path:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The row groups that were read."""
     heard: list[int] = []
-    read = RowGroup.read
+    read, pieces = RowGroup.read, RowGroup.pieces
 
     def patched(group: RowGroup, columns: tuple[str, ...]) -> object:
         heard.append(group.index)
         return read(group, columns)
 
+    def in_pieces(group: RowGroup, columns: tuple[str, ...], rows: int) -> object:
+        heard.append(group.index)
+        return pieces(group, columns, rows)
+
     monkeypatch.setattr(RowGroup, "read", patched)
+    monkeypatch.setattr(RowGroup, "pieces", in_pieces)
     return heard
 
 
@@ -52,7 +58,7 @@ def unfinished(home: Path, request: str = "wages/2026-01") -> Unfinished:
 
 
 def files(home: Path) -> list[Path]:
-    return [path for path in (home / "vault").rglob("*") if path.is_file()]
+    return [path for path in (home / "vault").rglob("*") if path.is_file() and path.name != "lock"]
 
 
 def same(one: SecurePass, other: SecurePass) -> bool:
@@ -212,3 +218,59 @@ def test_forgetting_may_come_while_another_process_reads(home: Path) -> None:
 
     read_statistics(table, STATISTIC, key=KEY, workers=1, progress=forget_early, unfinished=mine)
     assert files(home) == []
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Waiting.__init__, "__defaults__", (None, 1000))
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_what_memory_cannot_hold_is_set_aside_encrypted_and_gone_afterwards(home: Path) -> None:
+    rows = [*ROWS, ROWS[0] | {"person": CANARY, "wage": NUMBER}]
+    table = source(write(home / "t.parquet", rows, GROUPS))
+    aside = home / "vault" / "unfinished"
+    seen: list[Path] = []
+
+    def look(_: float) -> None:
+        seen.extend(path for path in aside.rglob("waiting-*/*") if path.stat().st_size)
+        assert places(home / "vault", [CANARY, NUMBER]) == []
+
+    store = unfinished(home)
+    done = read_statistics(table, STATISTIC, key=KEY, workers=1, progress=look, unfinished=store)
+    assert seen
+    assert same(done, read_statistics(table, STATISTIC, key=KEY))
+    assert list(aside.rglob("waiting-*")) == []
+    store.forget()
+    assert list(aside.iterdir()) == []
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_what_a_killed_pass_set_aside_goes_when_the_release_is_committed(home: Path) -> None:
+    path = write(home / "t.parquet", ROWS, GROUPS)
+    (home / "vault" / "unfinished").mkdir()
+    with unfinished(home).aside() as dead:
+        assert dead is not None
+        (dead / "waiting-left").mkdir()
+        (dead / "waiting-left" / "0").write_bytes(b"of a key that died")
+    store = unfinished(home)
+    read_statistics(source(path), STATISTIC, key=KEY, workers=1, unfinished=store)
+    store.forget()
+    assert list((home / "vault" / "unfinished").iterdir()) == []
+    unfinished(home).forget()  # of nothing
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_another_process_that_still_reads_keeps_what_it_set_aside(home: Path) -> None:
+    table = source(write(home / "t.parquet", ROWS, GROUPS))
+    mine, heard = unfinished(home), list[float]()
+
+    def forget_elsewhere(share: float) -> None:
+        heard.append(share)
+        if len(heard) == 5:
+            unfinished(home).forget()
+
+    done = read_statistics(table, STATISTIC, key=KEY, workers=1, progress=forget_elsewhere, unfinished=mine)
+    assert same(done, read_statistics(table, STATISTIC, key=KEY))
+    mine.forget()
+    assert list((home / "vault" / "unfinished").iterdir()) == []
