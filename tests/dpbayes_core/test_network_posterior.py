@@ -198,7 +198,9 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("public", [True, False], ids=["n public", "n latent"])
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "naive Bayes" else []) for name in SHAPES]
+)
 def test_chains_mix_from_apart(name: str, public: bool) -> None:
     shape, law = SHAPES[name]
     generator = np.random.default_rng(11)

@@ -73,19 +73,19 @@ CELLS = {
     "class and child, Laplace 5": Cell(CLASS_AND_CHILD, 20, Noise("laplace", 5.0)),
     "class and child, n latent": Cell(CLASS_AND_CHILD, 300, Noise("geometric", 0.5, public_rows=False)),
     "chain, Laplace 1": Cell(CHAIN, 300, Noise("laplace", 1.0)),
-    "collider, geometric .5": Cell(COLLIDER, 300, Noise("geometric", 0.5), thin=30),
-    "diamond, Fourier 1": Cell(DIAMOND, 300, Noise("fourier", 1.0), thin=15),
-    "diamond, Laplace .1": Cell(DIAMOND, 100, Noise("laplace", 0.1), thin=15),
-    "binary tree, Fourier .5": Cell(BINARY_TREE, 400, Noise("fourier", 0.5)),
-    "binary tree, Fourier, n latent": Cell(BINARY_TREE, 400, Noise("fourier", 2.0, public_rows=False)),
-    "five with four levels, geometric 1": Cell(FIVE, 1000, Noise("geometric", 1.0)),
-    "five with four levels, Laplace 5": Cell(FIVE, 300, Noise("laplace", 5.0)),
+    "collider, geometric .5": Cell(COLLIDER, 300, Noise("geometric", 0.5), thin=15),
+    "diamond, Fourier 1": Cell(DIAMOND, 300, Noise("fourier", 1.0), thin=8),
+    "diamond, Laplace .1": Cell(DIAMOND, 100, Noise("laplace", 0.1), thin=8),
+    "binary tree, Fourier .5": Cell(BINARY_TREE, 400, Noise("fourier", 0.5), thin=6),
+    "binary tree, Fourier, n latent": Cell(BINARY_TREE, 400, Noise("fourier", 2.0, public_rows=False), thin=6),
+    "five with four levels, geometric 1": Cell(FIVE, 1000, Noise("geometric", 1.0), thin=5),
+    "five with four levels, Laplace 5": Cell(FIVE, 300, Noise("laplace", 5.0), thin=5),
 }
 FAST = ("class and child, Laplace .5, quick",)
 TWINS = {
     "class and child, geometric .5": 600,
     "chain, Laplace 1": 600,
-    "diamond, Fourier 1": 600,
+    "diamond, Fourier 1": 300,
     "five with four levels, geometric 1": 300,
 }
 PROBABILITIES = sum(int(np.prod(cell.shape.shape(f))) for cell in CELLS.values() for f in cell.shape.families)
