@@ -7,6 +7,7 @@ E h and variance (Var h - Cov(h, zeta_j)^2) / M; Laplace noise of rate lambda is
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ Floats = NDArray[np.float64]
 
 FURTHEST = 8.5  # of zeta: beyond lies less than 1e-16 of the prior
 PLACES = 2001
+INTEGRALS = 171
 CUTS = 4001  # of the integrals over one subset's zeta
 NEGLIGIBLE = 1e-6  # an interval that comes so near to 0 or 1 holds it
 REFERENCES = 10_000  # draws behind Fisher's method
@@ -93,10 +95,17 @@ def _moments(zeta: Floats, subsets: int) -> tuple[Floats, Floats]:
 
 
 def _fisher_moments(zeta: Floats, subsets: int, least: float) -> tuple[Floats, Floats]:
-    """Of the mean of log max(Phi(zeta_j), p*) / log p*, by numerical integration."""
+    """Of the mean of log max(Phi(zeta_j), p*) / log p*: smooth in zeta, so interpolated between integrals."""
+    places, mean, spread = _fisher_integrals(subsets, least)
+    return np.interp(zeta, places, mean), np.interp(zeta, places, spread)
+
+
+@lru_cache(maxsize=16)
+def _fisher_integrals(subsets: int, least: float) -> tuple[Floats, Floats, Floats]:
     from scipy.special import log_ndtr
 
-    shift = zeta / math.sqrt(subsets)
+    places = np.linspace(-FURTHEST, FURTHEST, INTEGRALS)
+    shift = places / math.sqrt(subsets)
     cuts = np.linspace(shift[0] - FURTHEST, shift[-1] + FURTHEST, CUTS)
     answers = np.minimum(log_ndtr(cuts) / math.log(least), 1.0)
     weights = np.exp(-((cuts - shift[:, None]) ** 2) / 2)
@@ -104,7 +113,7 @@ def _fisher_moments(zeta: Floats, subsets: int, least: float) -> tuple[Floats, F
     mean = weights @ answers
     square = weights @ answers**2 - mean**2
     covariance = weights @ (answers * cuts) - mean * shift
-    return mean, np.sqrt(np.maximum(square - covariance**2, 1e-12) / subsets)
+    return places, mean, np.sqrt(np.maximum(square - covariance**2, 1e-12) / subsets)
 
 
 def rescaled_normal(means: Floats, subsets: int, *, factor: float = 2.0) -> Floats:

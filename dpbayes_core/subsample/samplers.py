@@ -59,6 +59,8 @@ class AggregateSampler:
     calibrated: bool
     caveat: str
     plain: bool
+    takes: tuple[str, ...] = ("posterior-probability", "posterior-quantile")
+    beside: str | None = None
 
     def refusal(self, release: Any) -> str | None:
         """Why it cannot take this release, or None."""
@@ -88,6 +90,14 @@ class AggregateSampler:
             return QuantileProblem(medians_law(release), ndtri(np.array(release.terms.probabilities)))
         steps = np.zeros(0) if self.plain else ndtri(np.array(release.terms.probabilities))
         return QuantileProblem(centre_scale_law(release, plain=self.plain), steps)
+
+    def draws(self, release: AggregateRelease, parameters: Floats) -> Mapping[str, Floats]:
+        """The answers by name."""
+        return {name: parameters[..., place] for place, name in enumerate(self.names(release))}
+
+    def monitors(self, release: AggregateRelease, latent: Floats) -> Mapping[str, Floats]:
+        """Nothing is latent."""
+        return {}
 
     def warmup(self, attempt: int) -> int:
         """None: the draws are independent."""
@@ -121,6 +131,7 @@ AGGREGATE_SAMPLERS: Mapping[str, AggregateSampler] = {
             calibrated=True,
             caveat="",
             plain=False,
+            beside="aggregate-plain",
         ),
         AggregateSampler(
             name="aggregate-plain",
