@@ -10,6 +10,8 @@ RELEASES: Mapping[str, str] = {
     "regression": "release.Release",
     "bayes-net": "networks.release.NetworkRelease",
     "posterior-draw": "draws.release.PosteriorDrawRelease",
+    "posterior-probability": "subsample.probability.ProbabilityRelease",
+    "posterior-quantile": "subsample.quantile.QuantileRelease",
     "map": "draws.release.MapRelease",
 }
 """Where each kind lives; loaded when one is read, for some are heavy."""

@@ -24,24 +24,30 @@ def prior_for(release: AnyRelease, stated: PriorSpec) -> AnyPrior:
             f"cannot use the prior: {name} is no part of a {release.kind} release's. "
             f"Choose from {', '.join(parts) or 'none'}."
         )
-    return make(stated)
+    return make(release, stated)
 
 
-def _regression(stated: PriorSpec) -> AnyPrior:
+def _regression(release: Any, stated: PriorSpec) -> AnyPrior:
     from dpbayes_core.priors import Prior
 
     return Prior.from_user(stated.model_dump(include=set(_REGRESSION)))
 
 
-def _network(stated: PriorSpec) -> AnyPrior:
+def _network(release: Any, stated: PriorSpec) -> AnyPrior:
     from dpbayes_core.networks.posterior.prior import NetworkPrior
 
     return NetworkPrior(concentration=stated.concentration)
 
 
+def _of_the_release(release: Any, stated: PriorSpec) -> AnyPrior:
+    return release.terms.prior
+
+
 _REGRESSION = ("intercept", "coefficients", "noise")
 
-PRIORS: Mapping[str, tuple[tuple[str, ...], Callable[[PriorSpec], AnyPrior]]] = {
+PRIORS: Mapping[str, tuple[tuple[str, ...], Callable[[Any, PriorSpec], AnyPrior]]] = {
     "regression": (_REGRESSION, _regression),
     "bayes-net": (("concentration",), _network),
+    "posterior-probability": ((), _of_the_release),
+    "posterior-quantile": ((), _of_the_release),
 }

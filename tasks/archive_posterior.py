@@ -61,7 +61,7 @@ def _crate(analysis: Analysis, posterior: Posterior, study: Study, books: Books)
     """Everything a reader needs, the naive posterior beside the noise-aware one."""
     store_crate(books, analysis.entry, study)
     request = analysis.request
-    beside = SAMPLERS[request.sampler].beside
+    beside = _beside(analysis)
     naive = beside and sample(
         analysis.release,
         analysis.prior,
@@ -79,6 +79,12 @@ def _crate(analysis: Analysis, posterior: Posterior, study: Study, books: Books)
         software=software_versions(),
         signer=books.home.signer(),
     )
+
+
+def _beside(analysis: Analysis) -> str | None:
+    """The sampler to show for comparison, where there is one that takes the release."""
+    name = SAMPLERS[analysis.request.sampler].beside
+    return None if name is None or SAMPLERS[name].refusal(analysis.release) else name
 
 
 def _document(analysis: Analysis, books: Books, *, sampling: float, total: float) -> dict[str, Any]:

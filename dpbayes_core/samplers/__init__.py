@@ -1,9 +1,13 @@
 """Samplers: from a release and a prior to draws. Each declares the law it targets and whether it is calibrated."""
 
-from dpbayes_core.samplers.driver import AUTO, Choice, begin, check_order, choose, combine, sample
-from dpbayes_core.samplers.interface import Block, ChainState, Sampler, SamplerUnsuitable
-from dpbayes_core.samplers.registry import SAMPLERS
-from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round, run_chain
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpbayes_core.samplers.driver import AUTO, Choice, begin, check_order, choose, combine, sample
+    from dpbayes_core.samplers.interface import Block, ChainState, Sampler, SamplerUnsuitable
+    from dpbayes_core.samplers.registry import SAMPLERS
+    from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round, run_chain
 
 __all__ = [
     "AUTO",
@@ -25,3 +29,18 @@ __all__ = [
     "run_chain",
     "sample",
 ]
+
+_HOMES = {
+    "driver": ("AUTO", "Choice", "begin", "check_order", "choose", "combine", "sample"),
+    "interface": ("Block", "ChainState", "Sampler", "SamplerUnsuitable"),
+    "registry": ("SAMPLERS",),
+    "rounds": ("BLOCK", "ChainDraws", "Round", "first_round", "next_round", "run_chain"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when used: a sampler may live anywhere and build on this package's parts without a circle."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"dpbayes_core.samplers.{home}"), name)
+    raise AttributeError(f"module 'dpbayes_core.samplers' has no attribute {name!r}")

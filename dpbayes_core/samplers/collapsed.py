@@ -41,7 +41,7 @@ class Collapsed:
     """NUTS on the latent statistic under its exact law, then exact conjugate draws of every parameter."""
 
     name: str = "collapsed"
-    takes: str = "regression"
+    takes: tuple[str, ...] = ("regression",)
     beside: str | None = "naive"
     target: str = "posterior of the parameters given the noisy statistics, noise and latent statistics integrated out"
     calibrated: bool = True

@@ -73,8 +73,8 @@ class Sampler(Protocol):
         ...
 
     @property
-    def takes(self) -> str:
-        """The kind of release it takes."""
+    def takes(self) -> tuple[str, ...]:
+        """The kinds of release it takes."""
         ...
 
     @property

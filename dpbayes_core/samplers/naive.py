@@ -29,7 +29,7 @@ class Naive:
     """Independent draws from the normal-inverse-gamma posterior of the repaired noisy statistic."""
 
     name: str = "naive"
-    takes: str = "regression"
+    takes: tuple[str, ...] = ("regression",)
     beside: str | None = None
     target: str = "conjugate posterior, as if the noisy statistic were exact"
     calibrated: bool = False

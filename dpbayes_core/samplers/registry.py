@@ -7,12 +7,15 @@ from dpbayes_core.networks.posterior.naive_tables import NaiveTables
 from dpbayes_core.samplers.collapsed import Collapsed
 from dpbayes_core.samplers.interface import Sampler
 from dpbayes_core.samplers.naive import Naive
+from dpbayes_core.subsample.samplers import AGGREGATE_SAMPLERS
 
-_ALL: tuple[Sampler, ...] = (Collapsed(), Naive(), CollapsedTables(), FamilyTables(), NaiveTables())
+_REGRESSION = (Collapsed(), Naive())
+_NETWORK = (CollapsedTables(), FamilyTables(), NaiveTables())
+_ALL: tuple[Sampler, ...] = (*_REGRESSION, *_NETWORK, *AGGREGATE_SAMPLERS.values())
 
 SAMPLERS: Mapping[str, Sampler] = {sampler.name: sampler for sampler in _ALL}
 
 
 def samplers_for(kind: str) -> tuple[Sampler, ...]:
     """Those that take releases of this kind."""
-    return tuple(sampler for sampler in SAMPLERS.values() if sampler.takes == kind)
+    return tuple(sampler for sampler in SAMPLERS.values() if kind in sampler.takes)

@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+from dpbayes_core.bounds import Bounds
 from storage.ledger.request import AccountSpec
 from storage.source import ColumnRule, Query
 from storage.study.dates import DateBounds
 from storage.study.models import StudyFile
 from storage.study.table import ColumnSpec, SourceSpec
 from storage.study.work import ReleaseSpec
+
+WIDEST = Bounds(-(2.0**64), 2.0**64)  # numbers beyond count as its ends, infinities among them
 
 
 def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:
@@ -70,11 +73,15 @@ def _rule(name: str, column: ColumnSpec) -> ColumnRule:
         nulls = column.bounds.middle if column.nulls is None else column.nulls
         measure = "date" if isinstance(column.bounds, DateBounds) else "number"
         return ColumnRule(name=name, bounds=column.bounds, null_value=nulls, measure=measure)
+    if column.unbounded:
+        return ColumnRule(name=name, bounds=WIDEST, null_value=0.0 if column.nulls is None else column.nulls)
     assert column.levels is not None
     return ColumnRule(name=name, levels=column.levels, unknown=column.unknown or column.levels[0])
 
 
 def _rule_record(rule: ColumnRule) -> dict[str, Any]:
+    if rule.bounds is WIDEST:
+        return {"nulls": rule.null_value, "unbounded": True}
     if rule.bounds is not None:
         measure = {} if rule.measure == "number" else {"measure": rule.measure}
         return {"bounds": [rule.bounds.low, rule.bounds.high], "nulls": rule.null_value, **measure}

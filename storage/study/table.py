@@ -100,13 +100,18 @@ class ExpectSpec(Section):
 
 
 class ColumnSpec(Section):
-    """What is publicly known of a column; either `bounds` or `levels`, never taken from the data."""
+    """What is publicly known of a column; one of `bounds`, `levels` and `unbounded`, never taken from the data."""
 
     bounds: BoundsOrDates | None = Field(
         default=None,
         description="[low, high] of a column of numbers, or of dates: [1950-01-01, 2026-12-31]; values outside are "
         "clipped, and dates count as days since 1970-01-01.",
         examples=["[16, 80]"],
+    )
+    unbounded: Literal[True] | None = Field(
+        default=None,
+        description="A column of numbers of which no bounds are known: for posterior probabilities and quantiles only.",
+        examples=["true"],
     )
     levels: Levels | None = Field(
         default=None,
@@ -115,7 +120,8 @@ class ColumnSpec(Section):
     )
     nulls: RealOrDate | None = Field(
         default=None,
-        description="What null, NaN and unparsable become, within the bounds; the middle of the bounds if not given.",
+        description="What null, NaN and unparsable become, within the bounds; if not given the middle of the bounds, "
+        "or 0 where there are none.",
         examples=["38"],
     )
     unknown: Text | None = Field(
@@ -131,10 +137,14 @@ class ColumnSpec(Section):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        exactly_one({"bounds": self.bounds, "levels": self.levels}, "what the column may hold")
+        exactly_one(
+            {"bounds": self.bounds, "levels": self.levels, "unbounded": self.unbounded}, "what the column may hold"
+        )
         if self.bounds is not None:
             self._check_bounded(self.bounds.low, self.bounds.high)
             self._check_dates(isinstance(self.bounds, DateBounds))
+        elif self.unbounded:
+            self._check_unbounded()
         elif self.nulls is not None:
             raise refusal(
                 "a column of levels takes unknown, not nulls", "Write unknown: and one of its levels", "nulls"
@@ -144,6 +154,14 @@ class ColumnSpec(Section):
         elif self.unknown is not None and self.unknown not in (self.levels or ()):
             raise refusal(f"{shown(self.unknown)} is not one of the levels", "Name one of them", "unknown")
         return self
+
+    def _check_unbounded(self) -> None:
+        if self.unknown is not None:
+            raise refusal("a column of numbers takes nulls, not unknown", "Write nulls: and a number", "unknown")
+        if self.expect is not None:
+            raise refusal("guesses are for bounded columns", "Delete expect", "expect")
+        if isinstance(self.nulls, Day):
+            raise refusal("a date belongs to a column with dates as bounds", "Write a number", "nulls")
 
     def _check_bounded(self, low: float, high: float) -> None:
         if self.unknown is not None:

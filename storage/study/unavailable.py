@@ -31,8 +31,6 @@ def _is(*words: object) -> Values:
 
 
 _GIVEN = Values("any", lambda value: value is not None)
-_MANY = Values("more than 1", lambda value: isinstance(value, int) and value > 1)
-_OTHER_KINDS = _is("posterior-probability", "posterior-quantile")
 _OTHER_SAMPLERS = _is(
     *("gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "mcmc-ind", "normal-x", "fixed-s", "fixed-s-fast"),
     *("bs-distributed", "ada-ssp"),
@@ -40,8 +38,6 @@ _OTHER_SAMPLERS = _is(
 
 UNAVAILABLE = (
     Unavailable("source.holder", _GIVEN, "a table of several holders", "Release the table as one"),
-    Unavailable("source.max_rows_per_unit", _MANY, "more than one row per person", "Write 1 or leave it out"),
-    Unavailable("releases.*.kind", _OTHER_KINDS, "this kind of release", "Write regression"),
     Unavailable("releases.*.mechanism", _is("auto"), "mechanism: auto", "Write gaussian or laplace"),
     Unavailable("releases.*.moments", _GIVEN, "releasing higher moments", "Delete moments"),
     Unavailable("releases.*.norm", _GIVEN, "a norm bound over several columns", "Delete norm: each column has bounds"),

@@ -11,10 +11,13 @@ from storage.study.flaw import shown
 from storage.study.kinds.draws import MapSpec, PosteriorDrawSpec
 from storage.study.kinds.network import NetworkSpec
 from storage.study.kinds.regression import RegressionSpec
+from storage.study.kinds.subsample import ProbabilitySpec, QuantileSpec
 
-SamplerName = Literal[
-    "auto", "collapsed", "naive", "collapsed-tables", "family-tables", "naive-tables"
-]  # the registry in dpbayes_core.samplers needs numba: kept apart
+# the registry in dpbayes_core.samplers needs numba: kept apart
+Regression = Literal["collapsed", "naive"]
+Network = Literal["collapsed-tables", "family-tables", "naive-tables"]
+Aggregate = Literal["aggregate-noise-aware", "aggregate-plain"]
+SamplerName = Literal["auto", Regression, Network, Aggregate]
 
 
 def _timezone(name: str) -> str:
@@ -32,7 +35,7 @@ def _cron(expression: str) -> str:
 
 
 ReleaseSpec = Annotated[
-    RegressionSpec | NetworkSpec | PosteriorDrawSpec | MapSpec,
+    RegressionSpec | ProbabilitySpec | QuantileSpec | NetworkSpec | PosteriorDrawSpec | MapSpec,
     Field(discriminator="kind"),
 ]
 

@@ -7,12 +7,15 @@ from storage.tellings.base import Telling
 from storage.tellings.draws import MODE, POSTERIOR_DRAW
 from storage.tellings.networks import NetworkTelling
 from storage.tellings.regression import RegressionTelling
+from storage.tellings.subsample import ProbabilityTelling, QuantileTelling
 
 TELLINGS: Mapping[str, Telling] = {
     "regression": RegressionTelling(),
     "bayes-net": NetworkTelling(),
     "posterior-draw": POSTERIOR_DRAW,
     "map": MODE,
+    "posterior-probability": ProbabilityTelling(),
+    "posterior-quantile": QuantileTelling(),
 }
 
 

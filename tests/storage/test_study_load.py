@@ -56,12 +56,14 @@ def test_the_smallest_study_has_every_default(tmp_path: Path) -> None:
 
 
 def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) -> None:
+    from dpbayes_core.networks.posterior.prior import NetworkPrior
     from dpbayes_core.priors import Prior
 
     study = load_study(write(tmp_path, SMALLEST + "analyses: {a: {release: r}}\n"))
     analysis = study.analysis("a")
     assert (analysis.sampler, analysis.chains, analysis.draws, analysis.seed) == ("auto", 4, 1000, None)
-    assert Prior.from_user(analysis.prior.model_dump()) == Prior()
+    assert Prior.from_user(analysis.prior.model_dump(exclude={"concentration"})) == Prior()
+    assert analysis.prior.concentration == NetworkPrior().concentration
 
 
 def test_privacy_losses_are_the_decimals_that_were_written(tmp_path: Path) -> None:

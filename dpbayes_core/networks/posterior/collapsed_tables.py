@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 class _Tables:
     """What both samplers do alike."""
 
-    takes: str = "bayes-net"
+    takes: tuple[str, ...] = ("bayes-net",)
     beside: str | None = "naive-tables"
 
     def warmup(self, attempt: int) -> int:

@@ -34,7 +34,7 @@ class NaiveTables:
     """Independent draws from the Dirichlet posteriors of the clipped noisy counts."""
 
     name: str = "naive-tables"
-    takes: str = "bayes-net"
+    takes: tuple[str, ...] = ("bayes-net",)
     beside: str | None = None
     target: str = "Dirichlet posteriors, as if the clipped noisy counts were exact"
     calibrated: bool = False

@@ -81,6 +81,9 @@ class RegressionSpec(ReleaseSection):
         if file.privacy.neighbours != "replace-one":
             what = "a regression's number of rows is public under replace-one neighbours only"
             yield Flaw((*place, "kind"), what, "Write neighbours: replace-one under privacy")
+        if file.source.max_rows_per_unit > 1:
+            what = "a regression counts one row of each person"
+            yield Flaw(("source", "max_rows_per_unit"), what, "Write 1, or leave it out")
         if not found:
             yield from self._schema(file, (*place, "covariates"))
 
