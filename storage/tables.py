@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -64,19 +64,20 @@ def read_statistics(
     if unfinished is not None and layout.identity is not None and not statistic.needs_people:
         unfinished.begin(layout.identity, repr(source), repr(statistic), key.hex())
         read = partial(_kept, read=read, statistic=statistic, unfinished=unfinished)
-    most, nowhere = source.max_rows_per_unit, nullcontext(None)
-    with nowhere if unfinished is None else unfinished.aside() as aside, Waiting(most, aside) as waiting:
+    most = source.max_rows_per_unit
+    with nullcontext() if unfinished is None else unfinished.aside() as aside, Waiting(most, aside) as waiting:
 
         def summed(batch: "Batch") -> "Part":
             return set_aside(read(batch), waiting)
 
         parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
-        if progress is not None:
-            progress(1.0)  # an empty table is read, too
         done = add_up(parts, statistic, workers, most=most, waiting=waiting)
-    groups = tuple(part.profile for part in parts)
-    duplicates = None if keys is None else sum(group.rows for group in groups) - done.rows
-    return SecurePass(done.statistics, Profile(types=layout.types, groups=groups, duplicate_rows=duplicates))
+    if progress is not None:
+        progress(1.0)  # an empty table is read, too
+    profile = Profile(types=layout.types, groups=tuple(part.profile for part in parts))
+    if keys is not None:
+        profile = replace(profile, duplicate_rows=profile.rows - done.rows)
+    return SecurePass(done.statistics, profile)
 
 
 def _keys(source: TableSource, key: bytes) -> "Keys | None":

@@ -78,13 +78,6 @@ def test_a_url_that_nothing_opens_is_refused_plainly(url: str) -> None:
     assert "nothing here opens such a URL" in message or "does not answer" in message
 
 
-def test_an_unreadable_folder_is_refused_plainly(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root reads everything")
-    (tmp_path / "t").mkdir(mode=0)
-    refusal(source(tmp_path / "t"))
-
-
 def test_a_replaced_file_has_another_identity(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(HEADER)
