@@ -6,13 +6,14 @@ Every value comes as the database's own text, so that a driver's conversion can 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import Query, TableSource
+from storage.source import ColumnRule, Query, TableSource
 from storage.sources import postgresql, sqlite
 from storage.sources.batch import Arrow, Batch, Layout, attempt
 from storage.sources.csv import typed
@@ -32,7 +33,7 @@ class SqlBatch(Confidential):
 
     file: str
     index: int
-    text: dict[str, Arrow]
+    columns: dict[str, Arrow]  # text, or numbers already
     source: TableSource
     size: int = 0  # nobody knows how much is still to come
 
@@ -44,7 +45,7 @@ class SqlBatch(Confidential):
     def read(self, columns: tuple[str, ...]) -> Arrow:
         """The named columns: numbers and days as declared, else text."""
         rules = {rule.name: rule for rule in self.source.columns}
-        return pa.table([typed(self.text[name], rules.get(name)) for name in columns], names=list(columns))
+        return pa.table([_read(self.columns[name], rules.get(name)) for name in columns], names=list(columns))
 
 
 def lay_out_query(source: TableSource, query: Query) -> Layout:
@@ -66,10 +67,11 @@ def _batches(source: TableSource, query: Query) -> Iterator[Batch]:
         places = [place_of(found, name, source.name) for name in source.names]
         types = _dialect(query).stored_types(answer)
         stored = [types[place][0] for place in places]
+        rules = {rule.name: rule for rule in source.columns}
         index = 0
         while rows := _reached(attempt(lambda: answer.fetchmany(ROWS)), source):
             columns = {
-                name: _text([row[place] for row in rows], kind)
+                name: _column([row[place] for row in rows], kind, rules.get(name))
                 for name, place, kind in zip(source.names, places, stored, strict=True)
             }
             yield SqlBatch(source.name, index, columns, source)
@@ -114,12 +116,23 @@ def _reached(answer: Any, source: TableSource) -> Any:
     return answer
 
 
-def _text(values: list[Any], kind: str) -> Arrow:
-    """One column as text; drivers give bytes, SQLite also its own numbers."""
-    spelled = [value if value is None or isinstance(value, bytes) else repr(value).encode() for value in values]
+def _column(values: list[Any], kind: str, rule: ColumnRule | None) -> Arrow:
+    """One column as text, which drivers give as bytes, or as numbers where SQLite has nothing else in it."""
     if kind == "boolean":
-        spelled = [_BOOLEANS.get(value) for value in spelled]
-    return pa.array(spelled, pa.large_binary()).view(pa.large_string())  # not checked to be UTF-8
+        values = [_BOOLEANS.get(value) for value in values]
+    quick = attempt(partial(pa.array, values, pa.large_binary()))
+    if quick is None and rule is not None and rule.bounds is not None and rule.measure == "number":
+        numbers = attempt(partial(pa.array, values, pa.float64()))  # fails on integers that it would round
+        if numbers is not None:
+            return numbers
+    if quick is None:
+        spelled = [value if value is None or isinstance(value, bytes) else repr(value).encode() for value in values]
+        quick = pa.array(spelled, pa.large_binary())
+    return quick.view(pa.large_string())  # not checked to be UTF-8
+
+
+def _read(column: Arrow, rule: ColumnRule | None) -> Arrow:
+    return column if column.type == pa.float64() else typed(column, rule)
 
 
 _BOOLEANS = {b"t": b"true", b"f": b"false"}
