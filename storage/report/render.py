@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.design import AnyRelease
 from dpbayes_core.releases import release_from_record
 from storage.report import words
+from storage.report.curve import curve_picture
 from storage.report.estimates import chains_lines, coefficient_lines, diagnostic_lines, forest, pictured
 from storage.report.graph import pictures
 from storage.report.page import Page
@@ -22,6 +24,7 @@ from storage.report.spending import (
     price_fact,
     price_words,
 )
+from storage.tellings.base import Telling
 from storage.tellings.registry import telling_of
 
 if TYPE_CHECKING:
@@ -88,17 +91,13 @@ def page(
         series=words.series(posterior),
         parameter=told.parameter,
         parameters=told.parameters,
-        graphs=pictures(told.graphs(made)),
+        graphs=(*pictures(told.graphs(made)), *(curve_picture(curve, aware) for curve in told.curves(made))),
         units=told.units,
         forest=forest(told.groups(made, [line["name"] for line in aware]), aware, naive),
         coefficients=tuple(coefficient_lines(told.meanings(made), aware, naive)),
         asked=words.asked(release, posterior, told, made),
         columns=told.declared(made),
-        spent=price_words(release),
-        caps=cap_lines(release),
-        cap_note=cap_note(release["caps"]),
-        noise_words=noise_words(told.noise(made), posterior),
-        noise=noise_pairs(release, told.noise_pairs(made)),
+        **_paid(release, posterior, told, made),
         diagnosis=words.diagnosis(posterior),
         gate=words.gate(posterior),
         diagnostics=diagnostic_lines(aware, posterior["diagnostics"]["latent"]),
@@ -109,3 +108,14 @@ def page(
         verify=words.verify(release, posterior, fingerprint, software),
         footer=words.footer(release, software),
     )
+
+
+def _paid(release: Record, posterior: Record, told: Telling, made: AnyRelease) -> dict[str, Any]:
+    """What was spent and what noise that bought."""
+    return {
+        "spent": price_words(release),
+        "caps": cap_lines(release),
+        "cap_note": cap_note(release["caps"]),
+        "noise_words": noise_words(told.noise(made), posterior),
+        "noise": noise_pairs(release, told.noise_pairs(made)),
+    }

@@ -1,5 +1,6 @@
 """What the release cost and what noise that bought, in words for people who do not price mechanisms."""
 
+import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -121,6 +122,9 @@ def _share(cap: CapSpec, total: Total) -> float:
     return min(shares)
 
 
+MOST_TIMES = 100  # beyond it a ratio says only that exact statistics would leave no doubt
+
+
 def widening(posterior: Record) -> tuple[float, float] | None:
     """The least and the largest ratio of a coefficient's sd to that of taking the noisy statistics for exact."""
     naive = {line["name"]: line["sd"] for line in posterior["naive"] or ()}
@@ -145,6 +149,8 @@ def noise_words(said: Sequence[str], posterior: Record) -> tuple[str, ...]:
 
 def _times(found: tuple[float, float]) -> str:
     low, high = (f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}" for ratio in found)
+    if found[1] >= MOST_TIMES:
+        return f"more than {min(math.floor(found[0]), MOST_TIMES):,}×"
     return f"{low}×" if low == high else f"{low} to {high}×"
 
 

@@ -40,6 +40,15 @@ class Graph:
     edges: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class Curve:
+    """Probabilities, by the names of their parameters, over the numbers that they are about."""
+
+    title: str
+    note: str
+    points: tuple[tuple[float, str], ...]
+
+
 class Telling(ABC):
     """One kind of release in words; `release` is the release, `posterior` the record of an analysis of it."""
 
@@ -115,6 +124,10 @@ class Telling(ABC):
 
     def graphs(self, release: Any) -> tuple[Graph, ...]:
         """What is drawn beside the parameters."""
+        return ()
+
+    def curves(self, release: Any) -> tuple[Curve, ...]:
+        """What is drawn over what was asked."""
         return ()
 
     def caveats(self, release: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dpbayes_core.subsample.quantile import QuantileDesign, QuantileRelease
 from dpbayes_core.subsample.refusals import noise_to_signal, unresolvable
 from dpbayes_core.subsample.schema import OpenCovariate, OpenSchema
 from storage.report.numbers import listed, short
-from storage.tellings.base import Declared, Group, Record, Telling
+from storage.tellings.base import Curve, Declared, Group, Record, Telling
 
 Aggregate = ProbabilityRelease | QuantileRelease
 Pairs = tuple[tuple[str, str], ...]
@@ -114,6 +114,15 @@ class ProbabilityTelling(SubsampleTelling):
     def groups(self, release: ProbabilityRelease, names: Sequence[str]) -> tuple[Group, ...]:
         """All on one axis."""
         return (Group("Probabilities", "over the thresholds asked about", tuple(names), True, True),)
+
+    def curves(self, release: ProbabilityRelease) -> tuple[Curve, ...]:
+        """The distribution function, as far as thresholds were asked about."""
+        points = tuple((query.threshold, query.name) for query in release.terms.queries)
+        if len(points) < 2:
+            return ()
+        name = release.terms.queries[0].coefficient
+        note = "95% band of what the release tells; the table has the numbers."
+        return (Curve(f"Posterior probability that {name} is at most the threshold", note, points),)
 
     def reading(self, release: ProbabilityRelease) -> str:
         """How to read one."""
