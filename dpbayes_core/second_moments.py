@@ -1,5 +1,6 @@
 """Second moments of a regression as what a pass adds up: integers per row, exact sums per block."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.fixed_point import BITS, UNIT
-from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.schema import Continuous, Covariate, RegressionSchema
 from dpbayes_core.statistic import Columns, EncodedTable, Words
 from dpbayes_core.statistics import BLOCK_ROWS, ExactStatistics
 
@@ -33,7 +34,7 @@ class SecondMoments:
 
     def encode(self, columns: Columns) -> EncodedTable:
         """Per column a number in [-UNIT, UNIT], -UNIT or UNIT for two levels, or the code of a level."""
-        return EncodedTable(encoded_integers(self.schema, columns))
+        return EncodedTable(encoded_integers((*self.schema.covariates, self.schema.response), columns, BITS))
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> ExactStatistics:
         """Exact sums over these rows, block by block."""
@@ -103,20 +104,20 @@ class ColumnLayout:
         return cls(tuple(numbers), tuple(factors), np.array([0, *(v for _, v in numbers)]), first, second)
 
 
-def encoded_integers(schema: RegressionSchema, columns: Columns) -> Integers:
-    """One integer per row and column, (rows, columns)."""
-    needed: dict[str, NDArray[Any]] = {c.name: columns[c.name] for c in (*schema.covariates, schema.response)}
-    if len({len(values) for values in needed.values()}) > 1:
-        raise ValueError("cannot encode rows: the columns differ in length. Give one value of each column per row.")
+def encoded_integers(covariates: Sequence[Covariate], columns: Columns, bits: int) -> Integers:
+    """One integer per row and column, (rows, columns): 2**bits steps from bound to bound, or the code of a level."""
     from dpbayes_core.kernels import quantise_into
 
-    integers = np.empty((len(needed[schema.response.name]), len(needed)), np.int32, order="F")
-    for place, column in enumerate((*schema.covariates, schema.response)):
-        values = needed[column.name]
+    needed: list[NDArray[Any]] = [columns[column.name] for column in covariates]
+    if len({len(values) for values in needed}) > 1:
+        raise ValueError("cannot encode rows: the columns differ in length. Give one value of each column per row.")
+    unit = 2 ** (bits - 1)
+    integers = np.empty((len(needed[0]) if needed else 0, len(needed)), np.int32, order="F")
+    for place, (column, values) in enumerate(zip(covariates, needed, strict=True)):
         if isinstance(column, Continuous):
-            quantise_into(values, column.bounds.middle, column.bounds.width, 2.0**BITS, integers[:, place])
+            quantise_into(values, column.bounds.middle, column.bounds.width, 2.0**bits, integers[:, place])
         elif len(column.levels) == 2:
-            integers[:, place] = np.where(values == 1, UNIT, -UNIT)
+            integers[:, place] = np.where(values == 1, unit, -unit)
         else:
             integers[:, place] = np.where((values > 0) & (values < len(column.levels)), values, 0)
     return integers

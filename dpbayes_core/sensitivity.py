@@ -55,7 +55,7 @@ def regression_sensitivity(
         largest = _largest_l1(shape) if max_rows_per_unit == 1 else max(largest, _largest_l1(shape))
     return Sensitivity(
         l1=_float_above(max_rows_per_unit * largest),
-        l2=_root_above(max_rows_per_unit**2 * square),
+        l2=root_above(max_rows_per_unit**2 * square),
         weights=tuple(
             float(2**bits) if i == j and i > 0 else 1.0
             for i, j in released_entries(schema, neighbours, max_rows_per_unit)
@@ -160,7 +160,7 @@ def _float_above(value: Fraction) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def _root_above(square: int) -> float:
+def root_above(square: int) -> float:
     """The smallest double whose square is not below `square`."""
     root = math.sqrt(square)
     return root if Fraction(root) ** 2 >= square else math.nextafter(root, math.inf)

@@ -97,11 +97,14 @@ def grid_for(rows: int) -> int:
     return min(FINEST_GRID, EXACT_BITS - 1 - HEADROOM_BITS - (rows - 1).bit_length())
 
 
-def on_grid(exact: ExactStatistics, grid: int) -> Floats:
-    """Standardised sums rounded to multiples of 2**-grid (ties upward) and clamped to +-2**(52-grid): exact doubles."""
-    shift = PRODUCT_BITS - grid
+def on_grid(exact: ExactStatistics, grid: int, bits: int = PRODUCT_BITS) -> Floats:
+    """Standardised sums rounded to multiples of 2**-grid (ties upward) and clamped to +-2**(52-grid): exact doubles.
+
+    The sums are in units of 2**-bits: 38 for second moments, 60 for fourth.
+    """
+    shift = bits - grid
     if shift < 1:
-        raise ValueError(f"cannot round to a grid of {grid} bits: sums have {PRODUCT_BITS}. Use a coarser grid.")
+        raise ValueError(f"cannot round to a grid of {grid} bits: sums have {bits}. Use a coarser grid.")
     half, limit = 1 << (shift - 1), 1 << (EXACT_BITS - 1)
     steps = (max(-limit, min(limit, (total + half) >> shift)) for total in exact.sums)
     return np.ldexp(np.array([float(step) for step in steps]), -grid)

@@ -1,0 +1,149 @@
+"""Third and fourth moments of a regression's covariates: exact sums of products of 16-bit integers, in two halves."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+from math import factorial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.schema import RegressionSchema, Variable
+from dpbayes_core.second_moments import encoded_integers
+from dpbayes_core.sensitivity import REPLACE_ONE, Sensitivity, root_above
+from dpbayes_core.statistic import Columns, EncodedTable, Words
+from dpbayes_core.statistics import ExactStatistics
+
+FOURTH_BITS = 16
+HALF_BITS = FOURTH_BITS - 1  # a product of two variables, up to 2**30 in size, is cut in halves of 15 bits
+FOURTH_UNIT = 2**HALF_BITS
+BLOCK_ROWS = 2048  # a block of pairs stays in the processor's cache
+MOST_ROWS = 2**23  # products of halves are at most 2**30: so many add up exactly in doubles
+
+Places = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class FourthMoments:
+    """Sums of products of three or four covariates that no second moment tells, in units of FOURTH_UNIT**-4."""
+
+    schema: RegressionSchema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The covariates in their declared order."""
+        return tuple(column.name for column in self.schema.covariates)
+
+    @property
+    def needs_people(self) -> bool:
+        """No: every row weighs the same."""
+        return False
+
+    @cached_property
+    def entries(self) -> tuple[Places, ...]:
+        """Four places in order, 0 for the constant: no square of a level, no two levels of one column."""
+        return tuple(fourth_entries(self.schema))
+
+    def encode(self, columns: Columns) -> EncodedTable:
+        """Per covariate a number in [-FOURTH_UNIT, FOURTH_UNIT], or the code of a level."""
+        return EncodedTable(encoded_integers(self.schema.covariates, columns, FOURTH_BITS))
+
+    def sum(self, encoded: EncodedTable, people: Words | None = None) -> ExactStatistics:
+        """Exact sums over these rows."""
+        total = self.empty()
+        for start in range(0, len(encoded.integers), MOST_ROWS):
+            total += self._exact(encoded.integers[start : start + MOST_ROWS])
+        return total
+
+    def empty(self) -> ExactStatistics:
+        """The sums over no rows."""
+        return ExactStatistics(0, (0,) * len(self.entries))
+
+    def _exact(self, integers: NDArray[np.int32]) -> ExactStatistics:
+        pairs = sorted({pair for entry in self.entries for pair in (entry[:2], entry[2:])})
+        place = {pair: number for number, pair in enumerate(pairs)}
+        first, second = np.array(pairs, np.int64).reshape(-1, 2).T
+        halves = np.zeros((2 * len(pairs), 2 * len(pairs)))
+        for start in range(0, len(integers), BLOCK_ROWS):
+            variables = self._variables(integers[start : start + BLOCK_ROWS])
+            products = variables[first] * variables[second]
+            high = np.floor(products / FOURTH_UNIT)
+            both = np.concatenate([high, products - high * FOURTH_UNIT])
+            halves += both @ both.T
+        found, low = halves.astype(np.int64), len(pairs)
+        sums: list[int] = []
+        for entry in self.entries:
+            a, b = place[entry[:2]], place[entry[2:]]
+            middle = int(found[a, low + b]) + int(found[low + a, b])
+            sums.append((int(found[a, b]) << 2 * HALF_BITS) + (middle << HALF_BITS) + int(found[low + a, low + b]))
+        return ExactStatistics(len(integers), tuple(sums))
+
+    def _variables(self, integers: NDArray[np.int32]) -> NDArray[np.float64]:
+        """The constant and every variable, indicators expanded, (1 + d, rows)."""
+        rows = [np.full(len(integers), float(FOURTH_UNIT))]
+        for column, values in zip(self.schema.covariates, integers.T, strict=True):
+            kinds = column.variables()
+            if kinds[0].kind == "indicator":
+                rows += [(values == code) * float(FOURTH_UNIT) for code in range(1, len(kinds) + 1)]
+            else:
+                rows.append(values.astype(np.float64))
+        return np.array(rows)
+
+
+def fourth_sensitivity(schema: RegressionSchema) -> Sensitivity:
+    """Upper bounds for one replaced row, proved in docs/sensitivity.md; L2 with a weight for every entry."""
+    kinds = Counter({v.column: v.kind for v in schema.variables[:-1]}.values())
+    signed = kinds["continuous"] + kinds["two-level"]
+    columns = signed + kinds["indicator"]
+    lowest = min(_kernel(-s) for s in (signed, min(signed, 3)))
+    entries = tuple(fourth_entries(schema))
+    ranges = _ranges(schema, entries)  # with the largest change of each
+    apart = sum(int(_weight(entry)) ** 2 * change**2 for entry, change in ranges)
+    return Sensitivity(
+        l1=float(sum(change for _, change in ranges)),
+        l2=root_above(min(apart, 2 * (_kernel(columns) - lowest))),
+        weights=tuple(_weight(entry) for entry in entries),
+        neighbours=REPLACE_ONE,
+    )
+
+
+def _ranges(schema: RegressionSchema, entries: tuple[Places, ...]) -> list[tuple[Places, int]]:
+    """One entry of those that multiply the same columns, and how far all of them together can change."""
+    variables = dict(enumerate(schema.variables, start=1))
+    alike = {tuple(variables[i].column if i else "" for i in entry): entry for entry in entries}
+    found: list[tuple[Places, int]] = []
+    for entry in alike.values():
+        numbers = all(i and variables[i].kind == "continuous" for i in entry)
+        even = numbers and all(times % 2 == 0 for times in Counter(entry).values())
+        found.append((entry, 1 if even else 2))
+    return found
+
+
+def fourth_entries(schema: RegressionSchema) -> Iterator[Places]:
+    """Products of three or four covariates' variables; a level's own square or another level of it adds nothing."""
+    variables = schema.variables[:-1]
+    for size in (3, 4):
+        for chosen in combinations_with_replacement(range(1, len(variables) + 1), size):
+            if _is_new([variables[i - 1] for i in chosen]):
+                first, *rest = chosen
+                yield (0, first, rest[0], rest[1]) if size == 3 else (first, rest[0], rest[1], rest[2])
+
+
+def _is_new(chosen: list[Variable]) -> bool:
+    levels = [variable.column for variable in chosen if variable.kind != "continuous"]
+    return len(set(levels)) == len(levels)
+
+
+def _kernel(s: int) -> int:
+    """Sum over the ordered quadruples of places with three or four covariates, where x'y over covariates is s."""
+    return s**4 + 4 * s**3
+
+
+def _weight(entry: Places) -> float:
+    """Largest power of two whose square is at most the number of ordered quadruples that give this product."""
+    quadruples = 24
+    for times in Counter(entry).values():
+        quadruples //= factorial(times)
+    return float(2 ** ((quadruples.bit_length() - 1) // 2))
