@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.errors import DpbayesError
+from dpbayes_core.errors import DpbayesError, ShapeMismatch
 from storage.source import TableSource
 
 if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from storage.contribution import Keys
     from storage.profile import Profile
     from storage.row_groups import Part
-    from storage.sources.batch import Batch
+    from storage.sources.batch import Batch, Layout
     from storage.unfinished import Unfinished
 
 KEY_BYTES = 16
@@ -71,6 +71,7 @@ def read_statistics(
             return set_aside(read(batch), waiting)
 
         parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
+        _check_unchanged(layout, source)
         done = add_up(parts, statistic, workers, most=most, waiting=waiting)
     if progress is not None:
         progress(1.0)  # an empty table is read, too
@@ -78,6 +79,13 @@ def read_statistics(
     if keys is not None:
         profile = replace(profile, duplicate_rows=profile.rows - done.rows)
     return SecurePass(done.statistics, profile)
+
+
+def _check_unchanged(layout: "Layout", source: TableSource) -> None:
+    if not layout.unchanged():  # of two tables together a person may have more rows than either shows
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: it was replaced while it was read. Let its writer finish and run again."
+        )
 
 
 def _keys(source: TableSource, key: bytes) -> "Keys | None":

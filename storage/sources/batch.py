@@ -46,6 +46,7 @@ class Layout(Confidential):
     batches: Callable[[], Iterator[Batch]]  # a stream reads as it is asked, from one thread
     size: int  # bytes of all batches, 0 where nobody knows
     identity: str | None  # changes when the table does; None where a pass that died has to start over
+    unchanged: Callable[[], bool] = lambda: True  # whether the table still is what was laid out
 
 
 def attempt(read: Callable[[], T]) -> T | None:

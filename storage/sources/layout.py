@@ -1,5 +1,7 @@
 """From what the study declares to the batches of its table, whatever keeps it."""
 
+from dataclasses import replace
+
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import TableSource
 from storage.sources.batch import Layout
@@ -21,4 +23,6 @@ def lay_out(source: TableSource) -> Layout:
         raise ShapeMismatch(
             f"cannot read table {source.name}: some of its files are CSV and others are not. Write all files alike."
         )
-    return lay_out_csv(source, files) if delimited and delimited[0] else lay_out_parquet(source, files)
+    layout = lay_out_csv(source, files) if delimited and delimited[0] else lay_out_parquet(source, files)
+    known = [file.identity for file in files]
+    return replace(layout, unchanged=lambda: [file.identity for file in files_of(source)] == known)

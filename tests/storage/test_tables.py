@@ -2,19 +2,21 @@
 
 import io
 import math
+import os
 import traceback
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from rich.traceback import Traceback
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.errors import DpbayesError
+from dpbayes_core.errors import DpbayesError, ShapeMismatch
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.statistics import ExactStatistics
@@ -243,3 +245,18 @@ def test_at_most_so_many_rows_of_a_person_count(tmp_path: Path, most: int) -> No
     done = read_statistics(table, STATISTIC, key=KEY)
     assert (done.statistics.rows, done.statistics.sums) == (len(counted), sums_of(counted))
     assert done.profile.duplicate_rows == len(rows) - len(counted)
+
+
+@pytest.mark.parametrize("how", ["parquet", "csv"])
+def test_a_table_replaced_while_it_is_read_is_refused(tmp_path: Path, how: str) -> None:
+    rows = ordinary_rows(100, people=30, seed=4)
+    path = write(tmp_path / "t.parquet", rows, 9)
+    if how == "csv":
+        pyarrow.csv.write_csv(pq.read_table(path), tmp_path / "t.csv")
+        path = tmp_path / "t.csv"
+
+    def touch(share: float) -> None:
+        os.utime(path, ns=(1, 1))
+
+    with pytest.raises(ShapeMismatch, match="it was replaced while it was read"):
+        read_statistics(source(path), STATISTIC, key=KEY, progress=touch)
