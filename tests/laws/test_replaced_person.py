@@ -3,6 +3,7 @@
 Neighbours are as docs/data-plane.md defines them; tables go through Parquet and the real pass.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,3 +86,26 @@ def test_somebody_with_two_identifiers_counts_twice_and_the_comparison_sees_it(t
     both = rows_of("a", 1, 3) + rows_of("b", 1, 4)
     one, other = statistics(tmp_path / "a.parquet", rows), statistics(tmp_path / "b.parquet", both)
     assert not one_row_apart(one, other, rows, both)
+
+
+@pytest.mark.parametrize(("seed", "most"), [(seed, most) for seed in range(12) for most in (1, 2, 5)])
+def test_a_person_of_several_rows_comes_goes_or_is_replaced_within_the_declared_sensitivity(
+    tmp_path: Path, seed: int, most: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    rows = table(seed)
+    rest = [row for row in rows if row["person"] != "p3"]
+    sides = [rest, *(rest + rows_of("p3", int(generator.integers(1, 9)), seed + place) for place in (2000, 3000))]
+    found = [
+        read_statistics(
+            replace(source(write(tmp_path / f"{place}.parquet", side, 5)), max_rows_per_unit=most), STATISTIC, key=KEY
+        ).statistics.with_count()
+        for place, side in enumerate(sides)
+    ]
+    relations = {"add-remove": found[:2], "replace-one": found[1:]}
+    for relation, (one, other) in relations.items():
+        declared = regression_sensitivity(SCHEMA, relation, most)
+        moved = np.array([float(b - a) for a, b in zip(one.sums, other.sums, strict=True)]) / 2.0**PRODUCT_BITS
+        assert abs(one.rows - other.rows) <= most
+        assert np.abs(moved).sum() <= declared.l1
+        assert np.linalg.norm(moved[-len(declared.weights) :] * declared.weights) <= declared.l2
