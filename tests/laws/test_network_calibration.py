@@ -72,6 +72,7 @@ CELLS = {
     "class and child, geometric .1": Cell(CLASS_AND_CHILD, 50, Noise("geometric", 0.1)),
     "class and child, Laplace 5": Cell(CLASS_AND_CHILD, 20, Noise("laplace", 5.0)),
     "class and child, n latent": Cell(CLASS_AND_CHILD, 300, Noise("geometric", 0.5, public_rows=False)),
+    "two binary nodes, Fourier .5": Cell(Shape((2, 2), ((), (0,))), 200, Noise("fourier", 0.5), thin=6),
     "chain, Laplace 1": Cell(CHAIN, 300, Noise("laplace", 1.0)),
     "collider, geometric .5": Cell(COLLIDER, 300, Noise("geometric", 0.5), thin=15),
     "diamond, Fourier 1": Cell(DIAMOND, 300, Noise("fourier", 1.0), thin=8),
@@ -85,8 +86,7 @@ FAST = ("class and child, Laplace .5, quick",)
 TWINS = {
     "class and child, geometric .5": 600,
     "chain, Laplace 1": 600,
-    "diamond, Fourier 1": 300,
-    "five with four levels, geometric 1": 300,
+    "two binary nodes, Fourier .5": 600,
 }
 PROBABILITIES = sum(int(np.prod(cell.shape.shape(f))) for cell in CELLS.values() for f in cell.shape.families)
 SEPARATE = {
