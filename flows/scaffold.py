@@ -15,14 +15,19 @@ from studies.wages.generate import PERIODS, generate
 from tasks.software import stamp_of
 
 
+EXAMPLES = ("study.yaml", "networks.yaml", "questions.yaml")
+"""The first is the study; the others ask other things of the same people."""
+
+
 def make_study_folder(folder: Path) -> dict[str, Any]:
-    """A study file, synthetic data, a home with keys, and a ledger with the study's account."""
+    """Study files, synthetic data, a home with keys, and a ledger with the study's account."""
     if folder.exists():
         raise StudyInvalid(f"cannot make {folder}: it exists already. Choose another name.")
     folder.mkdir(parents=True)
-    study = folder / "study.yaml"
-    with as_file(files("studies.wages") / "study.yaml") as template:
-        shutil.copyfile(template, study)
+    for name in EXAMPLES:
+        with as_file(files("studies.wages") / name) as template:
+            shutil.copyfile(template, folder / name)
+    study = folder / EXAMPLES[0]
     generate(folder)
     create_ledger(study)
     return {"folder": str(folder), "study_file": str(study), "periods": list(PERIODS)}

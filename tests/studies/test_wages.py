@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbayes_core.errors import StudyInvalid
+from flows.scaffold import EXAMPLES
 from storage.study.load import load_study
 from studies.wages import generate as wages
 
@@ -106,3 +107,11 @@ def test_a_month_before_the_first_is_refused() -> None:
         wages.table("2025-12", 10)
     with pytest.raises(StudyInvalid, match="cannot use period"):
         wages.table("2026-1", 10)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_is_a_valid_study_of_the_same_account(name: str) -> None:
+    first, other = load_study(STUDY), load_study(STUDY.with_name(name))
+    assert other.account() == first.account()
+    for release in other.releases:
+        assert other.design(release).mechanism.cost().rho > 0
