@@ -1,7 +1,7 @@
 """Compiled loops of the pass: which subset a row falls in, and its products added exactly to that subset's sums.
 
 A sum is held in LIMBS words of 32 bits (each in a 64-bit integer), the first worth 2^LEAST; adding a double shifts its
-53 bits into place and touches three words. What lies below 2^LEAST is rounded towards zero, row by row.
+53 bits into place and touches two words. What lies below 2^LEAST is rounded towards zero, row by row.
 """
 
 from typing import Any, Final
@@ -14,7 +14,7 @@ Words = NDArray[np.uint64]
 
 LEAST = -160  # exponent of the least bit kept of a product
 LIMBS = 11  # values up to 2^64, products up to 2^128: 288 bits, then room for any number of rows and the sign
-CARRY_ROWS = 2**30  # so many rows may be added before words are carried
+CARRY_ROWS = 512  # so many rows of a subset are added before its words are carried: 2^9 2^52 fits
 
 _compiled: Final[Any] = njit(cache=True, nogil=True)
 _inlined: Final[Any] = njit(cache=True, nogil=True, inline="always")
@@ -64,6 +64,11 @@ def subset_numbers(people: Words, key: Words, subsets: int) -> NDArray[np.int64]
 
 
 @_inlined
+def _bits(value: Any) -> Any:
+    return np.float64(value).view(np.uint64)
+
+
+@_inlined
 def _add(sums: Any, place: Any, bits: Any) -> None:
     exponent = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
     least = exponent - 1075 - LEAST  # where the lowest of the 53 bits goes
@@ -75,16 +80,11 @@ def _add(sums: Any, place: Any, bits: Any) -> None:
         least = np.int64(0)
     word = place + (least >> 5)
     shift = np.uint64(least & 31)
-    low = (mantissa & np.uint64(0xFFFFFFFF)) << shift  # below 2^63
-    high = (mantissa >> np.uint64(32)) << shift  # below 2^52
-    first = np.int64(low & np.uint64(0xFFFFFFFF))
-    middle = (low >> np.uint64(32)) + (high & np.uint64(0xFFFFFFFF))
-    second, third = np.int64(middle), np.int64(high >> np.uint64(32))
-    if bits >> np.uint64(63):
-        first, second, third = -first, -second, -third
-    sums[word] += first
-    sums[word + 1] += second
-    sums[word + 2] += third
+    low = np.int64((mantissa << shift) & np.uint64(0xFFFFFFFF))
+    high = np.int64(mantissa >> (np.uint64(32) - shift))  # below 2^52
+    sign = np.int64(bits) >> 63  # -1 for a negative number, else 0
+    sums[word] += (low ^ sign) - sign
+    sums[word + 1] += (high ^ sign) - sign
 
 
 @_compiled
@@ -98,34 +98,35 @@ def put_numbers(values: NDArray[np.float64], largest: float, out: NDArray[np.flo
 
 
 @_compiled
+def carry(sums: NDArray[np.int64], start: int, stop: int) -> None:
+    """Bring every word but a sum's last into 0 .. 2^32 - 1, so that equal sums have equal words."""
+    for first in range(start, stop, LIMBS):
+        for k in range(LIMBS - 1):
+            above = sums[first + k] >> 32
+            sums[first + k] -= above << 32
+            sums[first + k + 1] += above
+
+
+@_compiled
 def add_rows(rows: NDArray[np.float64], numbers: NDArray[np.int64], counts: NDArray[np.int64], sums: Any) -> None:
-    """Add each row's values and products to its subset; `sums` is flat: subsets, entries, words."""
+    """Add each row's values and products to its subset; `sums` is flat (subsets, entries, words) and stays carried."""
     width = rows.shape[1]
     stride = (width + width * (width + 1) // 2) * LIMBS
-    product = np.empty(1)
-    bits = product.view(np.uint64)
+    waiting = np.zeros(len(counts), np.int64)
     for r in range(len(rows)):
-        counts[numbers[r]] += 1
-        place = numbers[r] * stride
+        subset = numbers[r]
+        counts[subset] += 1
+        place = subset * stride
         for i in range(width):
-            product[0] = rows[r, i]
-            if product[0] != 0.0:
-                _add(sums, place, bits[0])
+            _add(sums, place, _bits(rows[r, i]))
             place += LIMBS
         for i in range(width):
             value = rows[r, i]
             for j in range(i, width):
-                product[0] = value * rows[r, j]
-                if product[0] != 0.0:
-                    _add(sums, place, bits[0])
+                _add(sums, place, _bits(value * rows[r, j]))
                 place += LIMBS
-
-
-@_compiled
-def carry(sums: NDArray[np.int64]) -> None:
-    """Bring every word but a sum's last into 0 .. 2^32 - 1, so that equal sums have equal words."""
-    for start in range(0, len(sums), LIMBS):
-        for k in range(LIMBS - 1):
-            above = sums[start + k] >> 32
-            sums[start + k] -= above << 32
-            sums[start + k + 1] += above
+        waiting[subset] += 1
+        if waiting[subset] == CARRY_ROWS:
+            carry(sums, subset * stride, (subset + 1) * stride)
+            waiting[subset] = 0
+    carry(sums, 0, len(sums))

@@ -17,7 +17,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LARGEST = 2.0**64  # numbers beyond, infinities among them, count as this; what is no number counts as 0
-BLOCK = 4096  # rows whose encoded values stay in the processor's cache
 
 
 def fresh_key() -> Words:
@@ -36,7 +35,7 @@ class SubsetMoments(Confidential):
         from dpbayes_core.subsample.kernels import carry
 
         words = (self.words + other.words).reshape(-1)
-        carry(words)
+        carry(words, 0, len(words))
         return SubsetMoments(self.counts + other.counts, words.reshape(self.words.shape))
 
     def __eq__(self, other: object) -> bool:
@@ -85,17 +84,15 @@ class SubsetRegressions(Confidential):
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> SubsetMoments:
         """The sums of each subset; where every row is its own person (None) rows are dealt out at random."""
-        from dpbayes_core.subsample.kernels import add_rows, carry, subset_numbers
+        from dpbayes_core.subsample.kernels import add_rows, subset_numbers
 
         integers = encoded.integers
         total = self.empty()
         words = total.words.reshape(-1)
         if people is None:
             people = np.frombuffer(secrets.token_bytes(16 * len(integers)), dtype=np.uint64).reshape(-1, 2)
-        for start in range(0, len(integers), BLOCK):
-            numbers = subset_numbers(people[start : start + BLOCK], self.key, self.subsets)
-            add_rows(self._values(integers[start : start + BLOCK]), numbers, total.counts, words)
-        carry(words)
+        numbers = subset_numbers(people, self.key, self.subsets)
+        add_rows(self._values(integers), numbers, total.counts, words)
         return total
 
     def empty(self) -> SubsetMoments:

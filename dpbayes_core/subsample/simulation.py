@@ -8,6 +8,7 @@ from dpbayes_core.subsample.moments import SubsetScatters
 Floats = NDArray[np.float64]
 
 INTERCEPT, SLOPE = 1.0, 2.0
+# the outer two are the study's; those between reproduce its known errors
 THRESHOLDS = (1.989, 1.993, 1.996, 1.998, 2.0, 2.002, 2.004, 2.007, 2.010)
 
 

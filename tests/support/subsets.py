@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.subsample.kernels import LIMBS, add_rows, carry
+from dpbayes_core.subsample.kernels import LIMBS, add_rows
 from dpbayes_core.subsample.moments import SubsetScatters, scatters
 from dpbayes_core.subsample.regressions import SubsetMoments
 
@@ -16,5 +16,4 @@ def dealt(rows: Floats, numbers: NDArray[np.int64], subsets: int) -> SubsetScatt
     counts, words = np.zeros(subsets, np.int64), np.zeros((subsets, width + width * (width + 1) // 2, LIMBS), np.int64)
     flat = words.reshape(-1)
     add_rows(np.ascontiguousarray(rows), numbers, counts, flat)
-    carry(flat)
     return scatters(SubsetMoments(counts, words))
