@@ -14,7 +14,6 @@ from storage.study.load import load_study
 from studies.wages.generate import PERIODS, generate
 from tasks.software import stamp_of
 
-
 EXAMPLES = ("study.yaml", "networks.yaml", "questions.yaml")
 """The first is the study; the others ask other things of the same people."""
 
