@@ -152,7 +152,7 @@ FIELDS = st.one_of(
 ROWS = st.lists(st.lists(FIELDS, min_size=0, max_size=6), max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(rows=ROWS, size=st.integers(1, 40), quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]))
 def test_whatever_a_writer_writes_comes_back_row_by_row(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[str | None]], size: int, quoting: int
@@ -181,7 +181,7 @@ def test_whatever_a_writer_writes_comes_back_row_by_row(
     assert [(b or "", level or "") for b, level in read] == [(plain(row, 1), plain(row, 2)) for row in kept]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(content=st.binary(max_size=200) | st.text('a1,"\n\r\t ', max_size=60).map(str.encode), size=st.integers(1, 50))
 def test_any_bytes_below_a_header_are_refused_by_shape_or_read_alike_in_pieces(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, size: int

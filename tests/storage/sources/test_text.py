@@ -52,21 +52,21 @@ def test_a_number_is_what_it_spells_whoever_stands_beside(
     assert same(numbers(array([text, *beside]))[0].as_py(), number)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.floats(allow_nan=False), st.sampled_from(["repr", "17", "40"]))
 def test_every_double_comes_back(value: float, spelled: str) -> None:
     text = repr(value) if spelled == "repr" else f"{value:.{spelled}g}"
     assert numbers(array([text]))[0].as_py() == value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(-(10**30), 10**30), st.integers(0, 40))
 def test_a_decimal_becomes_the_nearest_double(digits: int, scale: int) -> None:
     text = f"{digits}e-{scale}"
     assert numbers(array([text]))[0].as_py() == float(Fraction(digits, 10**scale))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.none() | st.text(max_size=6) | st.text("0123456789.eE+- infatru", max_size=8), max_size=6))
 def test_values_beside_decide_nothing(values: list[str | None]) -> None:
     for read in (numbers, days):
@@ -75,7 +75,7 @@ def test_values_beside_decide_nothing(values: list[str | None]) -> None:
         assert all(same(one, other) for one, other in zip(together, alone, strict=True))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dates())
 def test_a_date_is_its_days_since_1970(day: datetime.date) -> None:
     assert days(array([day.isoformat()]))[0].as_py() == day.toordinal() - datetime.date(1970, 1, 1).toordinal()
