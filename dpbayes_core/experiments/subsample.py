@@ -208,8 +208,8 @@ COLUMNS = (
     "unresolvable",
 )
 NOTES = (
-    "y = 1 + 2 x + e with x, e ~ N(0, 1); P(slope <= b) at nine b from 1.989 to 2.010, the seven between of our choice, "
-    "as is Fisher's p* = 0.001.",
+    "y = 1 + 2 x + e with x, e ~ N(0, 1); P(slope <= b) at nine b from 1.989 to 2.010. Fisher's p* = 0.001 and the "
+    "seven b between are our choice.",
     "rmse_uniform and covers are at b = 2, the true slope: p is uniform over data sets there, as the method assumes.",
     "Published: Laplace scale epsilon/M protects at epsilon. Found: it spends 1/epsilon; 1/(M epsilon) is needed.",
     "Published: -2 log p*/(M epsilon) protects Fisher's sum, which then works at epsilon 0.1. Found: it spends "
