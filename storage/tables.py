@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from storage.row_groups import Part
     from storage.sources.batch import Batch, Layout
     from storage.unfinished import Unfinished
+    from storage.waiting import Waiting
 
 KEY_BYTES = 16
 
@@ -52,7 +53,7 @@ def read_statistics(
     `unfinished` is not read again, and this one leaves its own there. `progress` hears the share of bytes read.
     """
     from storage.profile import Profile
-    from storage.row_groups import add_up, read_part, set_aside
+    from storage.row_groups import add_up, read_part
     from storage.sources.layout import lay_out
     from storage.sources.pool import each_in_threads
     from storage.waiting import Waiting
@@ -60,16 +61,11 @@ def read_statistics(
     keys = _keys(source, key)
     layout = lay_out(source)
     read = partial(read_part, source=source, statistic=statistic, keys=keys)
-    # where a secret of this attempt decides what is summed, what another attempt summed is of no use
-    if unfinished is not None and layout.identity is not None and not statistic.needs_people:
-        unfinished.begin(layout.identity, repr(source), repr(statistic), key.hex())
-        read = partial(_kept, read=read, statistic=statistic, unfinished=unfinished)
+    if unfinished is not None:
+        read = _resuming(read, layout, unfinished, statistic, (repr(source), repr(statistic), key.hex()))
     most = source.max_rows_per_unit
     with nullcontext() if unfinished is None else unfinished.aside() as aside, Waiting(most, aside) as waiting:
-
-        def summed(batch: "Batch") -> "Part":
-            return set_aside(read(batch), waiting)
-
+        summed = partial(_set_aside, read=read, waiting=waiting)
         parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
         _check_unchanged(layout, source)
         done = add_up(parts, statistic, workers, most=most, waiting=waiting)
@@ -98,6 +94,26 @@ def _keys(source: TableSource, key: bytes) -> "Keys | None":
     from storage.contribution import Keys
 
     return Keys.derive(key)
+
+
+def _set_aside(batch: "Batch", read: "Callable[[Batch], Part]", waiting: "Waiting") -> "Part":
+    from storage.row_groups import set_aside
+
+    return set_aside(read(batch), waiting)
+
+
+def _resuming(
+    read: "Callable[[Batch], Part]",
+    layout: "Layout",
+    unfinished: "Unfinished",
+    statistic: "Statistic",
+    facts: tuple[str, ...],
+) -> "Callable[[Batch], Part]":
+    # where a secret of this attempt decides what is summed, what another attempt summed is of no use
+    if layout.identity is None or statistic.needs_people:
+        return read
+    unfinished.begin(layout.identity, *facts)
+    return partial(_kept, read=read, statistic=statistic, unfinished=unfinished)
 
 
 def _kept(batch: "Batch", read: "Callable[[Batch], Part]", statistic: "Statistic", unfinished: "Unfinished") -> "Part":
