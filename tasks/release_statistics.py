@@ -8,7 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
-from dpbayes_core.statistics import ExactStatistics
+from dpbayes_core.statistic import Statistic
 from storage.books import Books
 from storage.ledger.entries import Entry
 from storage.ledger.request import Request
@@ -16,7 +16,9 @@ from storage.sealed import sealed
 from storage.study.load import load_study
 from storage.study.study import Study
 from storage.tables import read_statistics
+from storage.unfinished import Unfinished
 from storage.validation import validate
+from storage.validation_page import keep_validation
 from tasks.progress import report
 from tasks.software import stamp_of
 
@@ -51,6 +53,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> str:
     request = study.request(order.release, order.period, order.revision, order.reason)
     with Books.open(study.path) as books:
         if books.ledger.known(request):
+            _unfinished(request, books).forget()  # the attempt that was committed may have died before it did
             return "already-released"
         books.ledger.check(request, study.design(order.release).mechanism)
         _read_and_charge(study, request, books, noise, order.actor)
@@ -62,23 +65,30 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> str:
 def _read_and_charge(study: Study, request: Request, books: Books, noise: NoiseSource, actor: str) -> Entry:
     """The pass and the transaction; a failure in here says only of which type it was."""
     design = study.design(request.release)
-    exact = _read(study, request, books)
-    return books.ledger.commit(request, design, exact, noise, stamp=stamp_of(actor))
+    unfinished = _unfinished(request, books)
+    exact = _read(study, request, books, design.statistic(), unfinished)
+    entry = books.ledger.commit(request, design, exact, noise, stamp=stamp_of(actor))
+    unfinished.forget()
+    return entry
 
 
-def _read(study: Study, request: Request, books: Books) -> ExactStatistics:
+def _unfinished(request: Request, books: Books) -> Unfinished:
+    """What earlier attempts at this request had summed."""
+    return Unfinished.open(books.home.open_vault(), books.home.keys, request.key)
+
+
+def _read(study: Study, request: Request, books: Books, statistic: Statistic, unfinished: Unfinished) -> Any:
     """One pass over the table; what it saw of the values goes to the vault and nowhere else."""
     table = study.table(request.release, request.period)
     done = read_statistics(
         table,
-        study.design(request.release).statistic(),
+        statistic,
         key=books.home.contribution_key(),
         progress=lambda share: report("reading the table", share),
+        unfinished=unfinished,
     )
     report("validating", 0.0)
     place = f"{study.study}/{request.period}/{request.release}-r{request.revision}"
-    vault = books.home.open_vault()
-    vault.write_json(f"{place}/profile.json", done.profile.to_record())
-    vault.write_json(f"{place}/validation.json", validate(done.profile, table).to_record())
+    keep_validation(books.home.open_vault(), place, done.profile, table, validate(done.profile, table))
     report("validating", 1.0)
     return done.statistics

@@ -41,6 +41,8 @@ def assert_released_once(desk: Desk, charged_before: bool) -> None:
     assert desk.document("ledger", "show", desk.study)["charges"] == int(charged_before)
     first = run("never", "alone", desk.study, PERIOD)
     assert first.returncode == 0, first.stderr
+    assert not list((desk.home / "keys").glob("unfinished-*"))
+    assert not list((desk.home / "vault").glob("unfinished/*")), list((desk.home / "vault").rglob("*"))
     published = files(desk.home / "archive")
     assert any(name.endswith("/MANIFEST.json") for name in published)
     second = run("never", "alone", desk.study, PERIOD)
