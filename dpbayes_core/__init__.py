@@ -4,9 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbayes_core import accounting, sensitivity
+    from dpbayes_core import accounting, evaluation, sensitivity, subsample
     from dpbayes_core.bounds import Bounds
+    from dpbayes_core.draws.design import network_draws as posterior_draw
+    from dpbayes_core.draws.design import network_map as map_draw
     from dpbayes_core.mechanisms import MECHANISMS, GaussianMechanism, LaplaceMechanism
+    from dpbayes_core.networks import design as bayes_net
+    from dpbayes_core.networks.schema import NetworkSchema
     from dpbayes_core.noise import NoiseSource, OpenDPNoise, SeededNoise
     from dpbayes_core.posterior import Posterior
     from dpbayes_core.priors import Prior
@@ -24,6 +28,7 @@ __all__ = [
     "Factor",
     "GaussianMechanism",
     "LaplaceMechanism",
+    "NetworkSchema",
     "NoiseSource",
     "OpenDPNoise",
     "Posterior",
@@ -32,9 +37,14 @@ __all__ = [
     "Release",
     "SeededNoise",
     "accounting",
+    "bayes_net",
+    "evaluation",
+    "map_draw",
+    "posterior_draw",
     "regression_statistics",
     "sample",
     "sensitivity",
+    "subsample",
 ]
 
 _HOMES = {
@@ -45,6 +55,7 @@ _HOMES = {
     "Factor": "schema",
     "GaussianMechanism": "mechanisms",
     "LaplaceMechanism": "mechanisms",
+    "NetworkSchema": "networks.schema",
     "NoiseSource": "noise",
     "OpenDPNoise": "noise",
     "Posterior": "posterior",
@@ -56,11 +67,26 @@ _HOMES = {
     "sample": "samplers.driver",
 }
 
+_MODULES = {
+    "accounting": "accounting",
+    "bayes_net": "networks.design",
+    "evaluation": "evaluation",
+    "sensitivity": "sensitivity",
+    "subsample": "subsample",
+}
+_RENAMED = {
+    "map_draw": ("draws.design", "network_map"),
+    "posterior_draw": ("draws.design", "network_draws"),
+}
+
 
 def __getattr__(name: str) -> Any:
     """Names are loaded when they are used, so that a command that needs none of them starts at once."""
-    if name in ("accounting", "sensitivity"):
-        return import_module(f"dpbayes_core.{name}")
+    if name in _MODULES:
+        return import_module(f"dpbayes_core.{_MODULES[name]}")
+    if name in _RENAMED:
+        home, own = _RENAMED[name]
+        return getattr(import_module(f"dpbayes_core.{home}"), own)
     if name not in _HOMES:
         raise AttributeError(f"module 'dpbayes_core' has no attribute {name!r}")
     return getattr(import_module(f"dpbayes_core.{_HOMES[name]}"), name)

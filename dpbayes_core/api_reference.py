@@ -53,7 +53,7 @@ def api_reference() -> str:
 
 def _section(name: str, what: Any) -> str:
     if inspect.ismodule(what):
-        members = [(key, value) for key, value in vars(what).items() if _own(key, value, what.__name__)]
+        members = [(key, value) for key, value in vars(what).items() if _own(key, value, what)]
         return _lines(f"dpbayes_core.{name}", _sentence(what), [_member(key, value) for key, value in members])
     if inspect.isclass(what):
         members = [(key, value) for key, value in vars(what).items() if not key.startswith("_") and _described(value)]
@@ -79,8 +79,9 @@ def _described(value: Any) -> bool:
     return isinstance(value, property | classmethod) or hasattr(value, "func") or inspect.isfunction(value)
 
 
-def _own(name: str, value: Any, module: str) -> bool:
-    defined = (inspect.isfunction(value) or inspect.isclass(value)) and value.__module__ == module
+def _own(name: str, value: Any, module: Any) -> bool:
+    here = value.__module__ == module.__name__ if hasattr(value, "__module__") else False
+    defined = (inspect.isfunction(value) or inspect.isclass(value)) and (here or name in getattr(module, "__all__", ()))
     return defined and not name.startswith("_")
 
 

@@ -129,7 +129,8 @@ AGGREGATE_SAMPLERS: Mapping[str, AggregateSampler] = {
             name="aggregate-noise-aware",
             target="posterior of the whole table's answer given the released aggregate, its noise included",
             calibrated=True,
-            caveat="",
+            caveat="Assumes that subset answers scatter as those of a well-behaved regression do; where all subsets "
+            "agree on an extreme answer, intervals stay wide.",
             plain=False,
             beside="aggregate-plain",
         ),

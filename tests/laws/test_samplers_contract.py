@@ -4,32 +4,35 @@ import hashlib
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
 from dpbayes_core.samplers import SAMPLERS, Block, ChainDraws, ChainState, Round, Sampler, run_chain
-from tests.support.regressions import REGION, SEX, example, schema_of
+from tests.support.sampler_examples import example_for
 
 ROOT = Path(__file__).parent.parent.parent
 KEPT = 60
 EVERY = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS.keys())
 
 
-def release(name: str = "laplace") -> Release:
-    return example(schema_of("x", SEX, REGION), 300, name=name, scale=5.0)
+@cache
+def example(sampler: Sampler) -> tuple[Any, Any]:
+    """The same release for every chain: aggregates are dealt out by a key that is fresh each time."""
+    return example_for(sampler)
 
 
 def chain_of(
-    sampler: Sampler, *, block: int, seed: int = 5, chain: int = 1, attempt: int = 0, made: Release | None = None
+    sampler: Sampler, *, block: int, seed: int = 5, chain: int = 1, attempt: int = 0, made: Any = None
 ) -> bytes:
     """Warm-up and draws of one chain, in blocks, as the bytes of its checkpoint."""
-    problem = sampler.prepare(made or release(), Prior())
+    release, prior = example(sampler) if made is None else (made, example_for(sampler)[1])
+    problem = sampler.prepare(release, prior)
     start = ChainDraws(state=sampler.start(problem, seed, chain, attempt=attempt))
     return run_chain(sampler, problem, start, Round(attempt=attempt, draws=KEPT), block=block).to_bytes()
 
@@ -59,7 +62,7 @@ def test_another_seed_chain_or_attempt_gives_other_draws(sampler: Sampler) -> No
 
 @EVERY
 def test_a_chain_restored_from_its_checkpoint_goes_on_as_if_nothing_happened(sampler: Sampler) -> None:
-    problem = sampler.prepare(release(), Prior())
+    problem = sampler.prepare(*example(sampler))
     target = Round(attempt=0, draws=KEPT)
     seen: list[bytes] = []
     start = ChainDraws(state=sampler.start(problem, 5, 1))
@@ -73,7 +76,7 @@ def test_a_chain_restored_from_its_checkpoint_goes_on_as_if_nothing_happened(sam
 
 @EVERY
 def test_running_a_block_twice_gives_it_twice(sampler: Sampler) -> None:
-    problem = sampler.prepare(release(), Prior())
+    problem = sampler.prepare(*example(sampler))
     state = sampler.start(problem, 5, 0)
     before = state.to_bytes()
     first, again = (sampler.run_block(problem, state, 50) for _ in range(2))
@@ -84,14 +87,14 @@ def test_running_a_block_twice_gives_it_twice(sampler: Sampler) -> None:
 @EVERY
 def test_another_process_with_other_threads_gives_the_same_bytes(sampler: Sampler) -> None:
     program = (
-        "import hashlib, json, sys; from dpbayes_core.release import Release; "
+        "import hashlib, json, sys; from dpbayes_core.releases import release_from_record; "
         "from dpbayes_core.samplers import SAMPLERS; from tests.laws.test_samplers_contract import chain_of; "
-        "made = chain_of(SAMPLERS[sys.argv[1]], block=41, made=Release.from_record(json.load(sys.stdin))); "
+        "made = chain_of(SAMPLERS[sys.argv[1]], block=41, made=release_from_record(json.load(sys.stdin))); "
         "print(hashlib.sha256(made).hexdigest())"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, sampler.name],
-        input=canonical_json(release().to_record()).decode(),
+        input=canonical_json(example(sampler)[0].to_record()).decode(),
         env={**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -103,7 +106,7 @@ def test_another_process_with_other_threads_gives_the_same_bytes(sampler: Sample
 
 @EVERY
 def test_a_state_travels_as_plain_bytes(sampler: Sampler) -> None:
-    problem = sampler.prepare(release(), Prior())
+    problem = sampler.prepare(*example(sampler))
     state, _ = sampler.run_block(problem, sampler.start(problem, 5, 3), 9)
     again = ChainState.from_bytes(state.to_bytes())
     assert (again.chain, again.attempt, again.iteration) == (3, 0, 9)
@@ -121,14 +124,16 @@ def test_a_damaged_checkpoint_is_an_integrity_failure(sampler: Sampler) -> None:
 
 @EVERY
 def test_blocks_have_the_shapes_that_drivers_count_on(sampler: Sampler) -> None:
-    problem, schema = sampler.prepare(release("gaussian"), Prior()), release().schema
+    release, prior = example(sampler)
+    problem = sampler.prepare(release, prior)
     state = sampler.start(problem, 5, 0)
     state, warm = sampler.run_block(problem, state, sampler.warmup(0) + 3)
     assert isinstance(warm, Block)
-    assert warm.parameters.shape == (3, schema.d + 2)
-    assert warm.latent.shape in ((3, 0), (3, len(schema.entries)))
+    draws = sampler.draws(release, warm.parameters[None])
+    assert {values.shape for values in draws.values()} == {(1, 3)}
+    assert len(draws) == warm.parameters.shape[1]
+    assert len(sampler.monitors(release, warm.latent[None])) == warm.latent.shape[1]
     assert np.isfinite(warm.parameters).all()
-    assert np.all(warm.parameters[:, -1] > 0)
 
 
 @EVERY
@@ -136,4 +141,6 @@ def test_a_sampler_says_what_it_is(sampler: Sampler) -> None:
     assert SAMPLERS[sampler.name] is sampler
     assert sampler.target
     assert sampler.caveat.endswith(".")
+    assert sampler.beside is None or SAMPLERS[sampler.beside].takes == sampler.takes
+    assert sampler.refusal(example(sampler)[0]) is None
     assert sampler.calibrated in (True, False)
