@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.mechanisms import Mechanism, mechanism_from_record
 from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.sensitivity import NEIGHBOURS, count_is_public, regression_sensitivity, released_entries
 
 Floats = NDArray[np.float64]
 
@@ -24,16 +24,29 @@ class Release:
 
     schema: RegressionSchema
     neighbours: str
-    rows: int  # public under replace-one
+    rows: int | None  # public where one row is replaced by one row, else None: the count is then the first value
     mechanism: Mechanism
-    values: tuple[float, ...]  # one per schema.entries
+    values: tuple[float, ...]  # one per entry
+    max_rows_per_unit: int = 1
+
+    @property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        """Places of the values."""
+        return released_entries(self.schema, self.neighbours, self.max_rows_per_unit)
+
+    @property
+    def count(self) -> float:
+        """The number of rows, noisy where it is not public."""
+        return self.values[0] if self.rows is None else float(self.rows)
 
     @property
     def protected(self) -> bool:
         """Whether the noise suffices for how far neighbours can move these statistics, one value each."""
-        due = regression_sensitivity(self.schema)
-        whole = len(self.values) == len(self.schema.entries) and self.neighbours == due.neighbours
-        return whole and self.mechanism.protects(due)
+        if self.neighbours not in NEIGHBOURS or self.max_rows_per_unit < 1:
+            return False
+        public = count_is_public(self.neighbours, self.max_rows_per_unit) == (self.rows is not None)
+        due = regression_sensitivity(self.schema, self.neighbours, self.max_rows_per_unit)
+        return public and len(self.values) == len(self.entries) and self.mechanism.protects(due)
 
     @property
     def digest(self) -> str:
@@ -42,20 +55,23 @@ class Release:
 
     def payload(self) -> dict[str, Any]:
         """The noisy numbers and the places they belong to."""
-        return {"entries": [list(e) for e in self.schema.entries], "rows": self.rows, "values": list(self.values)}
+        return {"entries": [list(e) for e in self.entries], "rows": self.rows, "values": list(self.values)}
 
     def matrix(self) -> Floats:
         """The noisy (m+1, m+1) matrix of second moments, known and tied entries filled in."""
-        return self.schema.complete(np.array(self.values), float(self.rows))
+        moments = self.values[1:] if self.rows is None else self.values
+        return self.schema.complete(np.array(moments), self.count)
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
+        several = {} if self.max_rows_per_unit == 1 else {"max_rows_per_unit": self.max_rows_per_unit}
         return {
             "kind": self.kind,
             "mechanism": self.mechanism.to_record(),
             "neighbours": self.neighbours,
             "noisy": self.payload(),
             "schema": self.schema.to_record(),
+            **several,
         }
 
     @classmethod
@@ -67,4 +83,5 @@ class Release:
             rows=record["noisy"]["rows"],
             mechanism=mechanism_from_record(record["mechanism"]),
             values=tuple(record["noisy"]["values"]),
+            max_rows_per_unit=record.get("max_rows_per_unit", 1),
         )

@@ -54,8 +54,8 @@ class Collapsed:
 
     def refusal(self, release: Release) -> str | None:
         """It needs replace-one releases with known noise and more rows than variables."""
-        if release.neighbours != "replace-one":
-            return "it takes releases under replace-one neighbours only, where the number of rows is public"
+        if release.rows is None:
+            return "it takes releases whose number of rows is public only: replace-one, one row of each person"
         if release.mechanism.name not in NOISES:
             return f"it knows the noise of these mechanisms only: {', '.join(NOISES)}"
         if release.rows <= release.schema.m:

@@ -40,11 +40,11 @@ class Naive:
 
     def refusal(self, release: Release) -> str | None:
         """It takes any release of at least one row."""
-        return None if release.rows >= 1 else "it needs at least 1 row"
+        return None if release.count >= 1 else "it needs at least 1 row, and the noisy count says less"
 
     def prepare(self, release: Release, prior: Prior) -> NaiveProblem:
         """Repair the noisy statistic and add the prior."""
-        n, d = float(release.rows), release.schema.d
+        n, d = release.count, release.schema.d
         moments = (prior.response_matrix(d) + repaired(release.matrix())) / n
         return NaiveProblem(moments, n, prior.noise_shape + n / 2)
 

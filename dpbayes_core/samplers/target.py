@@ -78,7 +78,7 @@ class Layout:
 
 def build_target(release: Release, prior: Prior, layout: Layout) -> Target:
     """The density that the collapsed sampler draws from, with the identity for the coordinates' reference."""
-    schema, n, m = release.schema, float(release.rows), release.schema.m
+    schema, n, m = release.schema, release.count, release.schema.m
     noise = NOISE_KINDS[release.mechanism.name]
     constant = _constant(prior, n, layout, m) + _noise_constant(noise, release.mechanism.scales)
     matrices = np.zeros((5, m + 1, m + 1))

@@ -192,8 +192,8 @@ def _releases(history: History, entry: Entry) -> Problem:
         return "its release was made by another mechanism than it charges for"
     if release.neighbours != entry.payload["neighbours"]:
         return "its release has other neighbours"
-    if release.protected or (release.kind == "regression" and release.neighbours != REPLACE_ONE):
-        return None  # no regression of another relation can be committed by this version
+    if release.protected or (entry.payload["holder"] is not None and release.neighbours != REPLACE_ONE):
+        return None  # no release at a holder whose people move can be committed by this version
     return "its noise is made for less than its statistics can move"
 
 

@@ -28,7 +28,7 @@ class RegressionTelling(Telling):
         scales: list[float] = release.mechanism.scales.tolist()
         return [
             {"row": i, "column": j, "label_row": labels[i], "label_column": labels[j], "value": value, "scale": scale}
-            for (i, j), value, scale in zip(release.schema.entries, release.values, scales, strict=True)
+            for (i, j), value, scale in zip(release.entries, release.values, scales, strict=True)
         ]
 
     def product(self, release: Release) -> str:
@@ -103,12 +103,12 @@ class RegressionTelling(Telling):
 
     def noise(self, release: Release) -> tuple[str, ...]:
         """Of one sum, and of a mean."""
-        n = release.rows
+        n = round(release.count)
         if n < 1:
-            return ("The table held no rows, so what was released is noise alone.",)
+            return ("The table held no rows as far as can be told, so what was released is noise alone.",)
         return (
-            f"What was released are {len(release.values)} sums over n = {n:,} rows of columns and their products, each "
-            "column mapped to the interval from −1 to 1 by its declared bounds.",
+            f"What was released are {len(release.values)} sums over {_about(release)} of columns and their products, "
+            "each column mapped to the interval from −1 to 1 by its declared bounds.",
             f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
             f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = "
             f"{short(math.sqrt(n))} (one standard deviation). But coefficients hang on small differences between "
@@ -159,9 +159,15 @@ def _interval(bounds: Bounds) -> str:
     return f"{short(bounds.low)} to {short(bounds.high)}"
 
 
+def _about(release: Release) -> str:
+    if release.rows is not None:
+        return f"n = {release.rows:,} rows"
+    return f"about n = {round(release.count):,} rows (the count is one of the noisy numbers)"
+
+
 def _deviation(release: Release) -> float:
     return SPREAD[release.mechanism.name] * float(release.mechanism.scales.max())
 
 
 def _on_mean(release: Release) -> float:
-    return _deviation(release) / max(release.rows, 1)
+    return _deviation(release) / max(release.count, 1)

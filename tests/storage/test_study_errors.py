@@ -136,7 +136,6 @@ COLUMNS: list[Mistake] = [
 ]
 PRIVACY: list[Mistake] = [
     ("replace-one", "add", 14, "privacy.neighbours", "add is not known here"),
-    ("replace-one", "add-remove", 21, f"{RELEASE}.kind", "public under replace-one neighbours only"),
     ("delta: 1e-6", "delta: 0", 15, "privacy.delta", "not a probability"),
     ("delta: 1e-6", "delta: 1", 15, "privacy.delta", "not a probability"),
     ("delta: 1e-6", "delta: -1e-6", 15, "privacy.delta", "not a probability"),

@@ -78,12 +78,6 @@ class RegressionSpec(ReleaseSection):
         """Columns that cannot be what they are asked to be."""
         found = [*self._response(file, (*place, "response")), *self._covariates(file, (*place, "covariates"))]
         yield from found
-        if file.privacy.neighbours != "replace-one":
-            what = "a regression's number of rows is public under replace-one neighbours only"
-            yield Flaw((*place, "kind"), what, "Write neighbours: replace-one under privacy")
-        if file.source.max_rows_per_unit > 1:
-            what = "a regression counts one row of each person"
-            yield Flaw(("source", "max_rows_per_unit"), what, "Write 1, or leave it out")
         if not found:
             yield from self._schema(file, (*place, "covariates"))
 
@@ -114,14 +108,20 @@ class RegressionSpec(ReleaseSection):
         from dpbayes_core.regression import RegressionDesign
 
         schema = self.regression(file)
-        return RegressionDesign(schema=schema, mechanism=self._noise(file, schema))
+        return RegressionDesign(
+            schema=schema,
+            mechanism=self._noise(file, schema),
+            neighbours=file.privacy.neighbours,
+            max_rows_per_unit=file.source.max_rows_per_unit,
+        )
 
     def _noise(self, file: "StudyFile", schema: RegressionSchema) -> "Mechanism":
         from dpbayes_core.mechanisms import gaussian_for, laplace_for
         from dpbayes_core.sensitivity import regression_sensitivity
         from dpbayes_core.statistics import grid_for
 
-        sensitivity, grid = regression_sensitivity(schema), grid_for(file.source.rows)
+        grid = grid_for(file.source.rows)
+        sensitivity = regression_sensitivity(schema, file.privacy.neighbours, file.source.max_rows_per_unit)
         if self.mechanism == "laplace":
             assert self.epsilon is not None
             return laplace_for(sensitivity, epsilon=self.epsilon, grid=grid, entries=len(sensitivity.weights))
