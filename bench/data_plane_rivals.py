@@ -84,7 +84,8 @@ def by_duckdb(path: str) -> int:
         f"SELECT count(*), {', '.join([*sums, *products])} FROM "
         f"(SELECT {', '.join([*clipped, *odd])} FROM read_parquet('{path}')) GROUP BY {REGION}"
     )
-    with duckdb.connect(config={"threads": THREADS, "enable_progress_bar": "false"}) as connection:
+    with duckdb.connect(config={"threads": THREADS}) as connection:
+        connection.execute("SET enable_progress_bar = false")
         return sum(row[0] for row in connection.execute(question).fetchall())
 
 
