@@ -10,6 +10,7 @@ import pytest
 
 from dpbayes_core.releases import release_from_record
 from tests.support.desk import PERIOD, STUDY, Desk, people
+from tests.support.schemas import flaws_of_record
 
 NETWORK = """\
   pay-net:
@@ -91,6 +92,11 @@ def test_a_network_is_released_analysed_and_reported(desk: Desk, ran: dict[str, 
 def test_releases_of_every_kind_pass_the_audit(desk: Desk, ran: dict[str, Any]) -> None:
     report = desk.document("audit", desk.home)
     assert report["ok"], [check for check in report["checks"] if not check["ok"]]
+
+
+def test_records_are_as_their_published_schemas_say(ran: dict[str, Any]) -> None:
+    for one in (*ran["releases"], *ran["analyses"]):
+        assert flaws_of_record(Path(one["crate"])) == []
 
 
 def test_a_second_run_spends_nothing_and_answers_the_same(desk: Desk, ran: dict[str, Any]) -> None:

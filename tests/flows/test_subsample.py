@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.desk import PERIOD, STUDY, Desk, people
+from tests.support.schemas import flaws_of_record
 
 ROWS = 20_000
 
@@ -79,6 +80,11 @@ def test_answers_come_with_what_the_noise_leaves_of_them(ran: dict[str, Any]) ->
     gap = {line["name"]: line for line in answers["gap-answer"]["coefficients"]}
     assert list(gap) == ["female[yes]", "female[yes][q0.025]", "female[yes][q0.975]"]
     assert 'class="curve"' in Path(answers["age-answer"]["report"]).read_text()
+
+
+def test_records_are_as_their_published_schemas_say(ran: dict[str, Any]) -> None:
+    for one in (*ran["releases"], *ran["analyses"]):
+        assert flaws_of_record(Path(one["crate"])) == []
 
 
 def test_the_audit_passes_and_a_second_run_spends_nothing(desk: Desk, ran: dict[str, Any]) -> None:

@@ -1,0 +1,22 @@
+"""The published JSON Schemas."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+import storage
+
+FOLDER = Path(storage.__file__).parent / "schemas"
+
+
+def flaws_of_record(crate: Path) -> list[str]:
+    """What a crate's records say that their schemas do not allow."""
+    found: list[str] = []
+    for name in ("release", "posterior"):
+        if (crate / f"{name}.json").exists():
+            schema: dict[str, Any] = json.loads((FOLDER / f"{name}-1.json").read_text())
+            record = json.loads((crate / f"{name}.json").read_text())
+            found += [error.message for error in Draft202012Validator(schema).iter_errors(record)]
+    return found
