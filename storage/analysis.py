@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.canonical import digest
 from dpbayes_core.design import AnyRelease
@@ -13,6 +14,10 @@ from storage.crates import posterior_path
 from storage.ledger.entries import Entry
 from storage.priors import AnyPrior, prior_for
 from storage.study.study import Study
+from storage.study.work import TestSpec
+
+if TYPE_CHECKING:
+    from storage.public_test import PublicTest
 
 SEED_DIGITS = 13  # hexadecimal: 52 bits, an integer in every JSON reader
 
@@ -25,6 +30,7 @@ class Analysis:
     release: AnyRelease
     prior: AnyPrior
     request: AnalysisRequest
+    test: "PublicTest | None" = None
 
     @property
     def key(self) -> str:
@@ -45,6 +51,7 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
     entry = newest_release(study, spec.release, period, books)
     release = release_from_record(json.loads(entry.release or b""))
     prior = prior_for(release, spec.prior)
+    test = _public_test(study, spec.test, release)
     request = AnalysisRequest(
         study=study.study,
         period=period,
@@ -54,9 +61,18 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
         chains=spec.chains,
         draws=spec.draws,
         seed=0,
+        test=None if test is None else test.to_record(),
     )
     seed = _derived_seed(release, request) if spec.seed is None else spec.seed
-    return Analysis(entry, release, prior, replace(request, seed=seed))
+    return Analysis(entry, release, prior, replace(request, seed=seed), test)
+
+
+def _public_test(study: Study, spec: TestSpec | None, release: Any) -> "PublicTest | None":
+    if spec is None:
+        return None
+    from storage.public_test import read_public_test
+
+    return read_public_test(study, spec, release.schema)
 
 
 def newest_release(study: Study, release: str, period: str, books: Books) -> Entry:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -168,11 +169,34 @@ def _open(url: str) -> Store:
         return LocalStore(Path(path or url).expanduser().absolute())
     try:
         return RemoteStore(url)
+    except ImportError as error:
+        what = str(error) or "Install the fsspec file system for it"  # fsspec's words, such as "Install s3fs to ..."
+        raise ArchiveUnavailable(
+            f"cannot open the archive on {protocol}: the library for it is not here. {what.rstrip('.')}, and run again."
+        ) from None
     except Exception as error:
         # the rest of the URL may hold a password
         raise ArchiveUnavailable(_refusal("open", f"the archive on {protocol}", error)) from None
 
 
 def _refusal(verb: str, thing: str, error: Exception) -> str:
-    reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
-    return f"cannot {verb} {thing}: {reason}. Make the archive reachable and writable, with room left, and run again."
+    return (
+        f"cannot {verb} {thing}: {_reason(error)}. "
+        "Make the archive reachable and writable, with room left, and run again."
+    )
+
+
+def _reason(error: Exception) -> str:
+    said = error.strerror if isinstance(error, OSError) else None
+    name = type(error).__name__  # of a client library's own errors, this alone is known to hold no secret
+    if not said and _UNANSWERED.search(name):
+        return f"it does not answer ({name})"
+    return (said or _PLAIN.get(name) or name).rstrip(".")
+
+
+_UNANSWERED = re.compile("Connect|Timeout")
+_PLAIN = {
+    "FileNotFoundError": "no such place, or no such bucket",
+    "PermissionError": "permission denied",
+    "NoCredentialsError": "the environment holds no credentials for it",
+}

@@ -52,10 +52,14 @@ class AnalysisRequest:
     chains: int
     draws: int  # of each chain
     seed: int
+    test: Mapping[str, Any] | None = None  # which public records it is tried on, if any
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON."""
-        return {**asdict(self), "prior": dict(self.prior)}
+        """Plain data for canonical JSON; without a test as it was before there were tests."""
+        record = {**asdict(self), "prior": dict(self.prior)}
+        if self.test is None:
+            del record["test"]
+        return record
 
 
 def analysis_key(release_digest: str, request: AnalysisRequest) -> str:
@@ -68,6 +72,7 @@ def build_posterior_crate(
     posterior: "Posterior",
     *,
     naive: "Posterior | None",
+    tried: Mapping[str, Any] | None = None,
     release_crate: Mapping[str, bytes],
     study_text: bytes,
     software: Mapping[str, str],
@@ -78,6 +83,7 @@ def build_posterior_crate(
 
     release: Mapping[str, Any] = json.loads(release_crate[RELEASE])
     record = posterior_record(request, posterior, naive, json.loads(release_crate[ENTRY]))
+    record |= {} if tried is None else {"test": dict(tried)}
     files = {
         RECORD: canonical_json(record),
         DRAWS: draws_parquet(posterior.draws),

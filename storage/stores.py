@@ -122,13 +122,15 @@ class RemoteStore:
         self._root = root.rstrip("/")
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new file, as whole as the server makes it."""
-        place = self._place(name)
+        """Write a new file, as whole as the server makes it; of two rivals one wins where it writes on condition."""
+        if self.exists(name):  # some servers overwrite, whatever the condition
+            raise FileExistsError(name)
         try:
-            self._files.pipe_file(place, data, mode="create")
-        except FileNotFoundError:  # object stores have no folders, other servers want them made
-            self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
-            self._files.pipe_file(place, data, mode="create")
+            self._put(self._place(name), data)
+        except Exception:
+            if self.exists(name):  # a rival's, or our own whose answer was lost: servers word that differently
+                raise FileExistsError(name) from None
+            raise
 
     def read(self, name: str) -> bytes:
         """The bytes of one file."""
@@ -136,7 +138,11 @@ class RemoteStore:
 
     def exists(self, name: str) -> bool:
         """Whether the file stands."""
-        return bool(self._files.isfile(self._place(name)))
+        self._files.invalidate_cache()  # other processes write here too
+        try:
+            return self._files.info(self._place(name))["type"] == "file"
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def remove(self, name: str) -> None:
         """Take away a file of something unfinished."""
@@ -144,7 +150,7 @@ class RemoteStore:
 
     def list(self, folder: str) -> list[str]:
         """The names of all files below a folder, sorted; none where there is no such folder."""
-        self._files.invalidate_cache()  # listings are cached; other processes write here too
+        self._files.invalidate_cache()
         place = self._place(folder).rstrip("/")
         try:
             found: list[str] = self._files.find(place)
@@ -159,6 +165,16 @@ class RemoteStore:
     def address(self, name: str) -> str:
         """Where people find it."""
         return str(self._files.unstrip_protocol(self._place(name)))
+
+    def _put(self, place: str, data: bytes) -> None:
+        try:
+            self._files.pipe_file(place, data, mode="create")
+        except FileNotFoundError:  # object stores have no folders, other servers want them made
+            bucket, folder = place.partition("/")[0], place.rpartition("/")[0]
+            if bucket and not self._files.exists(bucket):
+                raise  # it is for its owner to make a bucket: where it stands, who reads it, what may be deleted
+            self._files.makedirs(folder, exist_ok=True)
+            self._files.pipe_file(place, data, mode="create")
 
     def _place(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -22,6 +22,9 @@ from storage.study.study import Study
 from tasks.progress import report
 from tasks.publish_release import store_crate
 from tasks.software import software_versions
+
+if TYPE_CHECKING:
+    from dpbayes_core.networks.release import NetworkRelease
 
 
 @task(
@@ -74,11 +77,24 @@ def _crate(analysis: Analysis, posterior: Posterior, study: Study, books: Books)
         request,
         posterior,
         naive=naive or None,
+        tried=_tried(analysis, posterior, naive or None),
         release_crate=books.archive.read_folder(release_path(analysis.entry.to_record())),
         study_text=study.text,
         software=software_versions(),
         signer=books.home.signer(),
     )
+
+
+def _tried(analysis: Analysis, posterior: Posterior, naive: Posterior | None) -> dict[str, Any] | None:
+    """How often the likeliest level is the right one, on the public records that the study names."""
+    if analysis.test is None:
+        return None
+    from dpbayes_core.networks.prediction import accuracy
+
+    test, release = analysis.test, cast("NetworkRelease", analysis.release)
+    found = accuracy(release.schema, posterior.draws, test.target, test.records)
+    plain = None if naive is None else accuracy(release.schema, naive.draws, test.target, test.records)
+    return {**test.to_record(), "accuracy": found, "naive": plain}
 
 
 def _beside(analysis: Analysis) -> str | None:

@@ -4,7 +4,7 @@ Conditional probabilities are flat, in the order of the schema's coefficients: f
 fastest. Records are level codes, one row each, one column a node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -14,6 +14,8 @@ from dpbayes_core.networks.schema import NetworkSchema, Nodes
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer]
+
+MOST_DRAWS = 200  # tried one by one
 
 
 def tables_of(schema: NetworkSchema, probabilities: Floats) -> tuple[Floats, ...]:
@@ -75,3 +77,21 @@ def simulated(schema: NetworkSchema, probabilities: Floats, rows: int, generator
         done.add(node)
         waiting.remove(node)
     return records
+
+
+def accuracy(schema: NetworkSchema, draws: Mapping[str, Floats], node: str, records: Codes) -> dict[str, float]:
+    """How often the likeliest level is the right one: by the draws' mean probabilities, and 95% over single draws."""
+    flat = np.stack([draws[name].ravel() for name in schema.coefficients], axis=1)
+    few = flat[:: max(1, len(flat) // MOST_DRAWS)]
+    target = schema.names.index(node)
+    total, hits = np.zeros((len(records), schema.levels[target])), list[float]()
+    for draw in few:
+        shares = class_probabilities(schema, draw, node, records)
+        hits.append(float(np.mean(shares.argmax(axis=-1) == records[:, target])))
+        total += shares
+    low, high = np.quantile(hits, (0.025, 0.975))
+    return {
+        "mean": float(np.mean(total.argmax(axis=-1) == records[:, target])),
+        "q025": float(low),
+        "q975": float(high),
+    }

@@ -83,7 +83,7 @@ def page(
         title=told.title(made),
         lede=words.lede(told, made, release),
         alarm=words.alarm(posterior),
-        facts=(words.status(posterior), price_fact(release), *words.rows(made), noise),
+        facts=(words.status(posterior), price_fact(release), *words.rows(made), noise, *words.tried(posterior)),
         reading=words.reading(told, made, posterior),
         precision="Each estimate is rounded to two digits of its posterior standard deviation.",
         has_naive=bool(naive),

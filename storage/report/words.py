@@ -65,6 +65,17 @@ def rows(made: AnyRelease) -> tuple[Fact, ...]:
     return () if count is None else (Fact("Rows", f"{count:,}", f"public under {made.neighbours}"),)
 
 
+def tried(posterior: Record) -> tuple[Fact, ...]:
+    """How well it does on public records, as a key figure."""
+    test = posterior.get("test")
+    if test is None:
+        return ()
+    found = test["accuracy"]
+    plain = "" if test["naive"] is None else f"; naive {100 * test['naive']['mean']:.1f}%"
+    small = f"telling {test['target']} on {test['records']:,} public records{plain}"
+    return (Fact("Accuracy", f"{100 * found['mean']:.1f}%", small),)
+
+
 def reading(told: Telling, made: AnyRelease, posterior: Record) -> str:
     """How to read the parameters."""
     meaning = told.reading(made)

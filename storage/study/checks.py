@@ -55,6 +55,15 @@ def _analyses(file: StudyFile) -> Iterator[Flaw]:
         elif not file.releases[analysis.release].analysed:
             what = f"{shown(analysis.release)} is an answer by itself"
             yield Flaw(("analyses", name, "release"), what, "Leave the analysis out: its release has a report")
+        elif analysis.test is not None:
+            yield from _test(file.releases[analysis.release], analysis.test.target, ("analyses", name, "test"))
         if analysis.periods == "all" and file.period.people == "same":
             what = "periods of the same people cannot be pooled"
             yield Flaw(("analyses", name, "periods"), what, "Write this, or declare people: disjoint if it is true")
+
+
+def _test(release: ReleaseSpec, target: str, place: Place) -> Iterator[Flaw]:
+    if release.kind != "bayes-net":
+        yield Flaw(place, "only networks are tried on public records", "Delete it")
+    elif target not in release.nodes:
+        yield Flaw((*place, "target"), f"{shown(target)} is no node", nearest(target, release.nodes, "Name one of"))

@@ -80,6 +80,16 @@ class PriorSpec(Section):
     )
 
 
+class TestSpec(Section):
+    """Public records on which a network's posterior is tried."""
+
+    path: Text = Field(
+        description="CSV or Parquet file of public records with a column for each node, relative to the study file.",
+        examples=["public/census.csv"],
+    )
+    target: Text = Field(description="Node that is told from all others.", examples=["pay"])
+
+
 class AnalysisSpec(Section):
     """A posterior drawn from a release: free, repeatable, and without any access to the table."""
 
@@ -94,6 +104,9 @@ class AnalysisSpec(Section):
     )
     prior: PriorSpec = Field(
         default=PriorSpec(), description="Prior; each part has defaults.", examples=["{coefficients: {sd: 1}}"]
+    )
+    test: TestSpec | None = Field(
+        default=None, description="Of a network: public records to try it on.", examples=["{path: a.csv, target: pay}"]
     )
     chains: Annotated[int, Field(ge=2, le=64)] = Field(
         default=4, description="Independent chains; convergence is judged across them.", examples=["4"]

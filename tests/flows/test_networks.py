@@ -135,6 +135,26 @@ def test_the_number_of_people_is_not_released_where_people_come_and_go(tmp_path:
     assert desk.document("audit", desk.home)["ok"]
 
 
+def test_a_network_is_tried_on_public_records(tmp_path: Path) -> None:
+    tried = "    release: pay-net\n    test: {path: public.csv, target: region}\n"
+    desk = network_desk(tmp_path / "desk", ("    release: pay-net\n", tried))
+    (desk.folder / "public.csv").write_text("region,female\n" + "north,no\nsouth,yes\neast,no\nelsewhere,yes\n" * 50)
+    (found,) = desk.document("run", desk.study, "--period", PERIOD)["analyses"]
+    record = json.loads((Path(found["crate"]) / "posterior.json").read_text())
+    assert record["test"]["records"] == 200
+    assert record["test"]["accuracy"]["mean"] in (0.25, 0.5, 0.75)  # one guess for each sex
+    assert 0 <= record["test"]["accuracy"]["q025"] <= record["test"]["accuracy"]["q975"] <= 1
+    assert flaws_of_record(Path(found["crate"])) == []
+    assert "200 public records" in Path(found["report"]).read_text()
+    (desk.folder / "public.csv").write_text("region,female\nnorth,no\n")
+    (other,) = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"]
+    assert other["crate"] != found["crate"]
+    assert desk.document("audit", desk.home)["ok"]
+    (desk.folder / "public.csv").unlink()
+    refused = desk.document("analyse", desk.study, "--period", PERIOD, exit_code=2)
+    assert "public.csv is not there" in refused["error"]["message"]
+
+
 MISTAKES = [
     (
         "edges: {female: [region]}\n    epsilon: 0.5",
@@ -151,6 +171,7 @@ MISTAKES = [
     ("    floor: 0.05", "    floor: 0.6", "floor of region is not between 0 and 1/3"),
     ("    floor: 0.05", "    floor: 0.05\n    score: density", "moves it without limit"),
     ("    release: pay-net", "    release: pay-draw", "is an answer by itself"),
+    ("    release: pay-net", "    release: pay-net\n    test: {path: a.csv, target: regoin}", "Did you mean region?"),
     ("    draws: 400", "    draws: 400\n    prior: {noise: {shape: 3}}", "noise is no part of"),
 ]
 

@@ -1,0 +1,71 @@
+"""Public records that a network is tried on: read as they stand, for nothing in them is confidential."""
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.networks.schema import NetworkSchema
+from storage.study.study import Study
+from storage.study.work import TestSpec
+
+MOST_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class PublicTest:
+    """Records as level codes, (records, nodes), the node to be told from the others, and the file's own digest."""
+
+    target: str
+    digest: str
+    records: NDArray[np.int64]
+
+    def to_record(self) -> dict[str, Any]:
+        """What identifies it in an analysis."""
+        return {"records": len(self.records), "sha256": self.digest, "target": self.target}
+
+
+def read_public_test(study: Study, spec: TestSpec, schema: NetworkSchema) -> PublicTest:
+    """The records of a CSV or Parquet file beside the study; a level that is not declared counts as elsewhere."""
+    import pyarrow as pa
+
+    path = study.path.parent / spec.path
+    try:
+        content = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
+    except OSError:
+        content = None
+    if content is None:
+        raise StudyInvalid(f"cannot try the network: {spec.path} is not there, or too large. Put a public file there.")
+    try:
+        table = _table(content, parquet=path.suffix == ".parquet")
+    except (pa.ArrowException, UnicodeDecodeError):
+        raise StudyInvalid(f"cannot try the network: {spec.path} is neither CSV nor Parquet. Write one.") from None
+    missing = [name for name in schema.names if name not in table]
+    if missing:
+        raise StudyInvalid(f"cannot try the network: {spec.path} has no column {missing[0]}. Add every node.")
+    codes = [_codes(table[node.name], node.levels, study.columns[node.name].unknown) for node in schema.nodes]
+    return PublicTest(spec.target, hashlib.sha256(content).hexdigest(), np.stack(codes, axis=1))
+
+
+def _table(content: bytes, *, parquet: bool) -> Mapping[str, list[Any]]:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    read: Any = pyarrow.parquet.read_table if parquet else pyarrow.csv.read_csv
+    table = read(io.BytesIO(content))
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def _codes(values: list[Any], levels: tuple[str, ...], unknown: str | None) -> NDArray[np.int64]:
+    known = {level: place for place, level in enumerate(levels)}
+    instead = 0 if unknown is None else known[unknown]
+    return np.array([known.get(_text(value), instead) for value in values], dtype=np.int64)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
