@@ -1,4 +1,4 @@
-"""Quiet orchestration, and real databases for every test that asks for one."""
+"""Quiet orchestration, and real databases and object stores for every test that asks for one."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.environment import ALWAYS
+from tests.support.object_store import ObjectStore
 from tests.support.parts import missing
 from tests.support.postgres import Server, binaries, new_folder
 
@@ -40,6 +41,26 @@ def postgresql() -> Iterator[Server]:
 def mortal_postgresql() -> Iterator[Server]:
     """A server of the test's own, to be killed."""
     yield from _server()
+
+
+@pytest.fixture(scope="session")
+def _shared_object_store() -> Iterator[ObjectStore]:
+    with ObjectStore() as store:
+        yield store
+
+
+@pytest.fixture
+def object_store(_shared_object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """An S3 endpoint that all tests share; each asks it for a bucket of its own."""
+    with _shared_object_store.in_use(monkeypatch) as store:
+        yield store
+
+
+@pytest.fixture
+def mortal_object_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """An S3 endpoint of the test's own, which may go away or misbehave."""
+    with ObjectStore() as own, own.in_use(monkeypatch) as store:
+        yield store
 
 
 @pytest.fixture(params=DATABASES)

@@ -28,6 +28,7 @@ from tests.storage.small_tables import (
     table,
     write,
 )
+from tests.support.object_store import ObjectStore
 from tests.support.postgres import Server
 
 ROWS = ordinary_rows(600, people=200, seed=20261118)
@@ -207,3 +208,28 @@ def test_postgresql_gives_the_same_sums(
         source = in_postgresql(rows)
         assert exact(source) == (len(counted), sums_of(counted))
         assert exact(without_unit(source)) == (len(rows), sums_of(rows))
+
+
+def on_object_store(bucket: str, rows: list[Row]) -> list[TableSource]:
+    """One object of each format, two objects of a folder and of a pattern."""
+    with fsspec.open(f"{bucket}/t.parquet", "wb") as file:
+        pq.write_table(table(rows), file, row_group_size=97)
+    with fsspec.open(f"{bucket}/t.csv", "wb") as file:
+        pa.csv.write_csv(table(rows), file)
+    with fsspec.open(f"{bucket}/t.csv.gz", "wb") as file, gzip.open(file, "wb") as packed:
+        pa.csv.write_csv(table(rows), packed)
+    for part in range(2):
+        with fsspec.open(f"{bucket}/folder/{part}/t.parquet", "wb") as file:
+            pq.write_table(table(rows[part::2]), file, row_group_size=41)
+        with fsspec.open(f"{bucket}/flat/{part}.csv", "wb") as file:
+            pa.csv.write_csv(table(rows[part::2]), file)
+    places = ("t.parquet", "t.csv", "t.csv.gz", "flat", "folder/**/*.parquet")
+    return [files(f"{bucket}/{place}") for place in places]
+
+
+def test_an_object_store_gives_the_same_sums(object_store: ObjectStore) -> None:
+    for rows in (ROWS, []):
+        counted = one_row_each(rows)
+        for source in on_object_store(object_store.new_bucket(), rows):
+            assert exact(source) == (len(counted), sums_of(counted))
+            assert exact(without_unit(source)) == (len(rows), sums_of(rows))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.disks import Disk
+from tests.support.object_store import ObjectStore
 from tests.support.parts import missing
 from tests.support.place import Place
 from tests.support.postgres import Server, binaries
@@ -139,6 +140,39 @@ def test_an_archive_that_cannot_be_reached_stops_a_release_before_its_charge(
         "cannot open the archive on ftp: Connection refused. Make the archive reachable and writable, with room "
         "left, and run again."
     )
+    monkeypatch.delenv("DPBAYES_ARCHIVE_URL")
+    assert place.digests() == []
+    place.repaired([])
+
+
+@pytest.mark.parametrize("when", ["from the start", "before the commit"])
+def test_an_object_store_of_anchors_that_is_down(
+    tmp_path: Path, mortal_object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setenv("DPBAYES_ARCHIVE_URL", f"{mortal_object_store.new_bucket()}/archive")
+    place = Place(tmp_path)
+    before = when == "from the start"
+    if before:
+        mortal_object_store.go_away()
+    said = place.refused(lambda: before or mortal_object_store.go_away())
+    assert said == (
+        "cannot list anchors: it does not answer (EndpointConnectionError). Make the archive reachable and writable, "
+        "with room left, and run again."
+    )
+    charged = place.digests()
+    assert len(charged) == (0 if before else 1)
+    assert place.refused() == said  # however often it is tried, nothing more is charged
+    assert place.digests() == charged
+    mortal_object_store.come_back()
+    place.repaired(charged)
+
+
+def test_a_bucket_that_is_not_there_stops_a_release_before_its_charge(
+    tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    monkeypatch.setenv("DPBAYES_ARCHIVE_URL", "s3://mistyped/archive")
+    assert "no such place, or no such bucket." in place.refused()
     monkeypatch.delenv("DPBAYES_ARCHIVE_URL")
     assert place.digests() == []
     place.repaired([])

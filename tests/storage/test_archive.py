@@ -1,4 +1,5 @@
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -53,8 +54,10 @@ def killed_at_every_moment(action: str, tmp_path: Path, judge: Callable[[Archive
     raise AssertionError("the writer never finished")
 
 
-@pytest.fixture(params=["local", "file url", "memory"])
+@pytest.fixture(params=["local", "file url", "memory", "s3"])
 def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
+    if request.param == "s3":
+        return Archive(f"{request.getfixturevalue('object_store').new_bucket()}/archive")
     places = {
         "local": str(tmp_path / "archive"),
         "file url": f"file://{tmp_path}/archive",
@@ -288,6 +291,17 @@ def test_an_unknown_protocol_is_refused_without_repeating_its_password() -> None
     with pytest.raises(ArchiveUnavailable) as failure:
         Archive("nonsense://user:hunter2@host/archive")
     assert "nonsense" in str(failure.value)
+    assert "hunter2" not in str(failure.value)
+
+
+@pytest.mark.parametrize("url", ["abfs://container@account/archive", "gs://steward:hunter2@bucket/archive"])
+def test_an_archive_without_its_library_is_one_sentence_that_says_which(url: str) -> None:
+    with pytest.raises(ArchiveUnavailable) as failure:
+        Archive(url)
+    assert re.fullmatch(
+        r"cannot open the archive on \w+: the library for it is not here\. .*[Ii]nstall .+, and run again\.",
+        str(failure.value),
+    )
     assert "hunter2" not in str(failure.value)
 
 

@@ -12,6 +12,7 @@ from storage.source import TableSource
 from storage.sources.files import files_of
 from storage.sources.layout import lay_out
 from tests.storage.sources.cases import CANARY, RULES, refusal, source
+from tests.support.object_store import ObjectStore
 
 HEADER = b"person,x,born,level\n"
 
@@ -72,10 +73,10 @@ def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path: Path) -> Non
     assert names(tmp_path / "a*.csv") == ["a*.csv"]
 
 
-@pytest.mark.parametrize("url", [f"nothing-opens-this://{CANARY}/t.csv", "s3://bucket/t.csv"])
+@pytest.mark.parametrize("url", [f"nothing-opens-this://{CANARY}/t.csv", "abfs://bucket/t.csv"])
 def test_a_url_that_nothing_opens_is_refused_plainly(url: str) -> None:
     message = refusal(source(url))
-    assert "nothing here opens such a URL" in message or "does not answer" in message
+    assert "nothing here opens such a URL" in message
 
 
 def test_a_replaced_file_has_another_identity(tmp_path: Path) -> None:
@@ -85,6 +86,23 @@ def test_a_replaced_file_has_another_identity(tmp_path: Path) -> None:
     assert files_of(source(path))[0].identity == before
     os.utime(path, ns=(5, 5))
     assert files_of(source(path))[0].identity != before
+
+
+def test_a_replaced_object_has_another_identity(object_store: ObjectStore) -> None:
+    place = f"{object_store.new_bucket()}/t.csv"
+    system = fsspec.filesystem("s3")
+    identities = []
+    for content in (b"1,2\n", b"1,3\n", b"1,3\n"):
+        system.pipe_file(place, HEADER + content)
+        identities.append(files_of(source(place))[0].identity)
+    assert identities[0] != identities[1] == identities[2]
+
+
+def test_a_table_on_an_object_store_that_does_not_answer_is_refused_plainly(mortal_object_store: ObjectStore) -> None:
+    place = f"{mortal_object_store.new_bucket()}/t.csv"
+    mortal_object_store.go_away()
+    for path in (place, f"{place.removesuffix('/t.csv')}/*.csv"):
+        assert "its place does not answer. Check the URL, the network and the cred" in refusal(source(path))
 
 
 def test_a_stream_starts_over(folder: Path) -> None:
