@@ -1,4 +1,4 @@
-"""The papers' experiments on synthetic data: no study, no ledger, no table of anyone."""
+"""The papers' experiments on synthetic data and public tables: no study, no ledger, no table of anyone."""
 
 import os
 import time
@@ -18,7 +18,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None) -> di
         raise StudyInvalid(f"cannot evaluate {name}: there is no such experiment. Choose one of {_known()}.")
     if seed < 0:
         raise StudyInvalid(f"cannot evaluate with seed {seed}: it is negative. Give zero or more.")
-    from tasks.evaluate import evaluate_cells
+    from tasks.evaluate import evaluate_cells, left_out
 
     experiment, begun = EXPERIMENTS[name], time.monotonic()
     cells = experiment.cells(quick)
@@ -31,7 +31,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None) -> di
         "quick": quick,
         "columns": list(experiment.columns),
         "rows": rows,
-        "notes": list(experiment.notes),
+        "notes": [*experiment.notes, *left_out(cells)],
     }
     if out is not None:
         from storage.evaluation import write_evaluation

@@ -1,4 +1,4 @@
-"""Run the cells of an experiment on Dask: synthetic data only, so a worker may die and its cell be done again."""
+"""Run the cells of an experiment on Dask: nothing in them is confidential, so what a lost worker did is done again."""
 
 import logging
 import tempfile
@@ -13,19 +13,43 @@ from tasks.progress import report
 
 
 def evaluate_cells(name: str, cells: Sequence[Cell], seed: int, address: str | None) -> list[list[Row]]:
-    """The rows of each cell, in the order of the cells; the cluster at `address`, else one on this machine."""
+    """The rows of each cell, in the order of the cells; the cluster at `address`, else one on this machine.
+
+    A cell whose public table is not installed has no rows; the others have the same with it and without.
+    """
     seeds = cell_seeds(seed, len(cells))
+    chosen = [(dict(cell), own) for cell, own in zip(cells, seeds, strict=True) if not _unavailable(cell)]
     report("evaluating", 0.0)
     with _cluster(address) as client:
-        futures = [client.submit(run_cell, name, dict(c), own, pure=False) for c, own in zip(cells, seeds, strict=True)]
+        futures = [client.submit(run_cell, name, cell, own, pure=False) for cell, own in chosen]
         for done, _ in enumerate(as_completed(futures), start=1):
             report("evaluating", done / len(futures))
         return [future.result() for future in futures]
 
 
 def run_cell(name: str, cell: Cell, seed: int) -> list[Row]:
-    """What a worker does: pure, by the experiment's name, so that nothing but plain data travels."""
-    return EXPERIMENTS[name].run(cell, seed)
+    """What a worker does: pure, by the experiment's name, so that nothing but plain data travels.
+
+    A public table is read where the cell runs.
+    """
+    if "table" not in cell:
+        return EXPERIMENTS[name].run(cell, seed)
+    from storage.public_tables import read_public_table
+
+    return EXPERIMENTS[name].run({**cell, "columns": read_public_table(cell["table"])}, seed)
+
+
+def left_out(cells: Sequence[Cell]) -> list[str]:
+    """Why some cells have no rows: a sentence for each public table that is not installed."""
+    return list(dict.fromkeys(reason for cell in cells if (reason := _unavailable(cell))))
+
+
+def _unavailable(cell: Cell) -> str | None:
+    if "table" not in cell:
+        return None
+    from storage.public_tables import unavailable
+
+    return unavailable(cell["table"])
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-Cell = Mapping[str, Any]  # plain data: what is varied
+Cell = Mapping[str, Any]  # plain data: what is varied; `table` names a public table that is wanted in `columns`
 Row = Mapping[str, Any]  # plain data: one line of the result
 
 

