@@ -29,9 +29,11 @@ def count_families(codes: NDArray[np.int32], layout: Layout, counts: Integers) -
     for begin in range(0, rows, BLOCK):
         size = min(BLOCK, rows - begin)
         for family in range(len(layout.start) - 1):
+            start, first = layout.start[family], layout.first[family]
+            node, stride = layout.members[start], layout.strides[start]
             for row in range(size):
-                place[row] = layout.first[family]
-            for member in range(layout.start[family], layout.start[family + 1]):
+                place[row] = first + codes[node, begin + row] * stride
+            for member in range(start + 1, layout.start[family + 1]):
                 node, stride = layout.members[member], layout.strides[member]
                 for row in range(size):
                     place[row] += codes[node, begin + row] * stride
