@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpbayes_core.mechanisms.centre_scale import MEAN_FROM
 from dpbayes_core.schema import Factor
 from dpbayes_core.subsample.probability import ProbabilityDesign, ProbabilityRelease
 from dpbayes_core.subsample.quantile import QuantileDesign, QuantileRelease
@@ -173,9 +174,12 @@ class QuantileTelling(SubsampleTelling):
         terms = design.terms
         method = terms.algorithm(design.mechanism.epsilon)
         ranks = len(terms.probabilities) if method == "median" else 1
+        reach = terms.subsets * design.mechanism.epsilon
+        weak = method == "centre-scale" and reach < MEAN_FROM
+        told = f"{method}; UNRELIABLE below subsets x epsilon = {MEAN_FROM:g}" if weak else method
         return (
             ("Rows a subset", f"about {rows // terms.subsets:,}"),
-            ("Method", method),
+            ("Method", told),
             (
                 "Error of a median",
                 f"about {short(2 * ranks / design.mechanism.epsilon, 2)} of {terms.subsets} subsets off in rank",
