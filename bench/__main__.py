@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-BENCHMARKS = ("ledger", "data_plane", "subsample")
+BENCHMARKS = ("ledger", "data_plane", "subsample", "networks")
 
 
 def main(*wanted: str) -> None:
