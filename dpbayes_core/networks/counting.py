@@ -10,6 +10,7 @@ from dpbayes_core.samplers.compiled import compiled
 Integers = NDArray[np.int64]
 
 BLOCK = 4096  # records whose places stay in the processor's cache
+FEW = 8  # cells: comparing all places with each is then faster than adding one by one
 
 
 class Layout(NamedTuple):
@@ -22,20 +23,38 @@ class Layout(NamedTuple):
 
 
 @compiled
+def settle(codes: NDArray[np.integer], levels: np.int32, out: NDArray[np.int32]) -> None:
+    """Codes as they are; one outside the levels is the first level."""
+    for row in range(len(codes)):
+        code = codes[row]
+        out[row] = np.int32(code) if (code >= 0) & (code < levels) else np.int32(0)
+
+
+@compiled
 def count_families(codes: NDArray[np.int32], layout: Layout, counts: Integers) -> None:
     """Adds every record, a column of `codes`, to one cell of each family."""
     rows = codes.shape[1]
-    place = np.empty(BLOCK, dtype=np.int64)
+    place = np.empty(BLOCK, dtype=np.int32)  # a table has fewer than 2^31 cells; short numbers go many at a time
     for begin in range(0, rows, BLOCK):
         size = min(BLOCK, rows - begin)
         for family in range(len(layout.start) - 1):
-            start, first = layout.start[family], layout.first[family]
-            node, stride = layout.members[start], layout.strides[start]
+            start, first, end = layout.start[family], layout.first[family], layout.first[family + 1]
+            node, stride = layout.members[start], np.int32(layout.strides[start])
             for row in range(size):
-                place[row] = first + codes[node, begin + row] * stride
+                place[row] = codes[node, begin + row] * stride
             for member in range(start + 1, layout.start[family + 1]):
-                node, stride = layout.members[member], layout.strides[member]
+                node, stride = layout.members[member], np.int32(layout.strides[member])
                 for row in range(size):
                     place[row] += codes[node, begin + row] * stride
-            for row in range(size):
-                counts[place[row]] += 1
+            if end - first > FEW:
+                for row in range(size):
+                    counts[first + place[row]] += 1
+                continue
+            left = size
+            for cell in range(end - first - 1):
+                found = np.int32(0)
+                for row in range(size):
+                    found += np.int32(place[row] == cell)
+                counts[first + cell] += found
+                left -= found
+            counts[end - 1] += left

@@ -63,13 +63,14 @@ class FamilyTables:
 
     def encode(self, columns: Columns) -> EncodedTable:
         """Level codes as they are; one outside the public domain is the first level."""
+        from dpbayes_core.networks.counting import settle
+
         parts = [np.asarray(columns[name]) for name in self.schema.names]
         if len({len(part) for part in parts}) > 1:
             raise ValueError("cannot encode records: the columns differ in length. Give one value of each per record.")
         table = np.empty((len(parts[0]), len(parts)), dtype=np.int32, order="F")
         for place, (part, levels) in enumerate(zip(parts, self.schema.levels, strict=True)):
-            known = (part >= 0) & (part < levels)
-            table[:, place] = part if known.all() else np.where(known, part, 0)  # a plain copy is four times as fast
+            settle(np.ascontiguousarray(part), np.int32(levels), table[:, place])
         return EncodedTable(table)
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> ExactTables:
