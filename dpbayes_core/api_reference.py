@@ -80,9 +80,10 @@ def _described(value: Any) -> bool:
 
 
 def _own(name: str, value: Any, module: Any) -> bool:
-    here = value.__module__ == module.__name__ if hasattr(value, "__module__") else False
-    defined = (inspect.isfunction(value) or inspect.isclass(value)) and (here or name in getattr(module, "__all__", ()))
-    return defined and not name.startswith("_")
+    made = inspect.unwrap(value) if callable(value) else value  # a remembered function is one, too
+    here = getattr(made, "__module__", None) == module.__name__
+    public = (inspect.isfunction(made) or inspect.isclass(made)) and not name.startswith("_")
+    return public and (here or name in getattr(module, "__all__", ()))
 
 
 def _signature(what: Any) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 
 from dpbayes_core.schema import RegressionSchema
 
@@ -39,6 +39,7 @@ def released_entries(
     return schema.entries if count_is_public(neighbours, max_rows_per_unit) else schema.entries_with_count
 
 
+@lru_cache(maxsize=64)  # asked for with every charge and every release that is read
 def regression_sensitivity(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> Sensitivity:
