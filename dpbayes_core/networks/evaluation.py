@@ -60,11 +60,11 @@ def classifier_rows(cell: Cell, seed: int) -> list[Row]:
             shares = class_probabilities(schema, learn(train, noise), TARGET, test)
             guess = shares.reshape(-1, *shares.shape[-2:]).mean(axis=0).argmax(axis=-1)
             found.setdefault(name, []).append(float(np.mean(guess == test[:, 0])))
-    spent = {name: 0.0 if name == "without privacy" else float(cell["epsilon"]) for name in methods}
+    spent = {name: None if name == "without privacy" else float(cell["epsilon"]) for name in methods}
     return [_classifier_row(cell, name, spent[name], np.array(hits)) for name, hits in found.items()]
 
 
-def _classifier_row(cell: Cell, method: str, spent: float, hits: Floats) -> Row:
+def _classifier_row(cell: Cell, method: str, spent: float | None, hits: Floats) -> Row:
     return {
         **cell,
         "method": method,
@@ -172,7 +172,7 @@ def regression_rows(
         {
             **row,
             "method": "least squares, without privacy",
-            "epsilon_spent": 0.0,
+            "epsilon_spent": None,
             **_errors(np.array([_squared(test, fitted)])),
         },
     ]
