@@ -145,7 +145,6 @@ def test_what_another_process_wrote_is_seen_at_once(object_store: ObjectStore) -
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_listing_is_whole_beyond_a_page_of_the_server(object_store: ObjectStore) -> None:
     place = f"{object_store.new_bucket()}/archive"
     names = [f"anchors/{number:09d}.json" for number in range(1003)]
