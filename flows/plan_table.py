@@ -55,7 +55,7 @@ def _release(release: Document) -> None:
 def _made(release: Document) -> str:
     if not release["entries"]:
         return f"{release['kind']}, drawn exactly"
-    return f"{release['mechanism']} noise on {release['entries']} numbers"
+    return f"{release['mechanism']} noise on {release['entries']} number{'s' * (release['entries'] > 1)}"
 
 
 def _status(release: Document) -> str:

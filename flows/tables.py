@@ -76,9 +76,11 @@ def check(document: Document) -> None:
     """What a valid study would do."""
     line(f"{document['file']} is a valid study: {document['study']}, population {document['population']}.")
     for release in document["releases"]:
+        count = release["entries"]
+        noisy = f", {count} noisy number{'s' * (count > 1)}" if count else ""
         line(
             f"  release {release['release']} ({release['kind']}): {release['formula']}; {release['mechanism']}, "
-            f"{release['price']}" + (f", {release['entries']} noisy numbers" if release["entries"] else "")
+            f"{release['price']}{noisy}"
         )
     for analysis in document["analyses"]:
         line(

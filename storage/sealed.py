@@ -1,6 +1,7 @@
 """A seal around secure work: no failure carries a value out, by its text, its cause or the frames behind it."""
 
 import traceback
+import warnings
 from contextlib import ContextDecorator
 from types import TracebackType
 from typing import Any
@@ -34,9 +35,15 @@ def sealed() -> ContextDecorator:
 
 class _Seal(ContextDecorator):
     def __enter__(self) -> None:
-        return None
+        self._quiet = warnings.catch_warnings()
+        self._quiet.__enter__()
+        warnings.simplefilter("ignore")  # whether arithmetic warns may hang on a value
+
+    def _recreate_cm(self) -> "_Seal":
+        return _Seal()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        self._quiet.__exit__(None, None, None)
         if error is None:
             return
         clean = error if _passes(error) else SecureFailure(type(error).__name__)

@@ -97,9 +97,7 @@ def _page(record: Record, made: AnyRelease, told: Telling, fingerprint: str) -> 
 
 def _table(told: Telling, made: AnyRelease) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
     """One line a parameter, one column a draw."""
-    found: dict[str, list[str]] = {}
-    for line in told.lines(made):
-        found.setdefault(line["name"], []).append(short(line["value"]))
+    found = {name: [short(value) for value in values] for name, values in told.answers_of(made).items()}
     draws = len(next(iter(found.values())))
     heads = ("Value",) if draws == 1 else tuple(f"Draw {k + 1}" for k in range(min(draws, MOST_DRAWS)))
     lines = tuple((name, *values[:MOST_DRAWS]) for name, values in found.items())

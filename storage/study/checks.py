@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from storage.study.flaw import Flaw, Place, nearest, shown
 from storage.study.models import StudyFile
-from storage.study.work import ReleaseSpec
+from storage.study.work import AnalysisSpec, ReleaseSpec
 
 
 def flaws(file: StudyFile) -> Iterator[Flaw]:
@@ -55,11 +55,24 @@ def _analyses(file: StudyFile) -> Iterator[Flaw]:
         elif not file.releases[analysis.release].analysed:
             what = f"{shown(analysis.release)} is an answer by itself"
             yield Flaw(("analyses", name, "release"), what, "Leave the analysis out: its release has a report")
-        elif analysis.test is not None:
-            yield from _test(file.releases[analysis.release], analysis.test.target, ("analyses", name, "test"))
+        else:
+            yield from _analysis(file, analysis, ("analyses", name))
         if analysis.periods == "all" and file.period.people == "same":
             what = "periods of the same people cannot be pooled"
             yield Flaw(("analyses", name, "periods"), what, "Write this, or declare people: disjoint if it is true")
+
+
+def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Flaw]:
+    """Everything public that would stop the analysis after its release was paid for."""
+    release, sampler = file.releases[analysis.release], analysis.sampler
+    why = release.uncalibrated(file)
+    if sampler != "auto" and sampler not in release.samplers:
+        what = f"{sampler} does not take a {release.kind} release"
+        yield Flaw((*place, "sampler"), what, nearest(sampler, ("auto", *release.samplers), "Choose one of"))
+    elif why is not None and not sampler.startswith("naive"):
+        yield Flaw((*place, "sampler"), why, "Write sampler: naive for an uncalibrated posterior, or drop the analysis")
+    if analysis.test is not None:
+        yield from _test(release, analysis.test.target, (*place, "test"))
 
 
 def _test(release: ReleaseSpec, target: str, place: Place) -> Iterator[Flaw]:

@@ -16,7 +16,7 @@ WIDEST = Bounds(-(2.0**64), 2.0**64)  # numbers beyond count as its ends, infini
 
 def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:
     """What a pass must know of the columns that a release uses, defaults filled in."""
-    return tuple(_rule(name, file.columns[name]) for name in dict.fromkeys(release.uses))
+    return tuple(_rule(name, file.columns[name], clips=release.clips) for name in dict.fromkeys(release.uses))
 
 
 def account(file: StudyFile) -> AccountSpec:
@@ -68,11 +68,12 @@ def _beside(url: str, folder: Path) -> str:
     return f"sqlite:///{folder / path}" if scheme == "sqlite" else url
 
 
-def _rule(name: str, column: ColumnSpec) -> ColumnRule:
+def _rule(name: str, column: ColumnSpec, *, clips: bool) -> ColumnRule:
     if column.bounds is not None:
         nulls = column.bounds.middle if column.nulls is None else column.nulls
         measure = "date" if isinstance(column.bounds, DateBounds) else "number"
-        return ColumnRule(name=name, bounds=column.bounds, null_value=nulls, measure=measure)
+        bounds = column.bounds if clips else WIDEST
+        return ColumnRule(name=name, bounds=bounds, null_value=nulls, measure=measure)
     if column.unbounded:
         return ColumnRule(name=name, bounds=WIDEST, null_value=0.0 if column.nulls is None else column.nulls)
     assert column.levels is not None
@@ -81,7 +82,8 @@ def _rule(name: str, column: ColumnSpec) -> ColumnRule:
 
 def _rule_record(rule: ColumnRule) -> dict[str, Any]:
     if rule.bounds is WIDEST:
-        return {"nulls": rule.null_value, "unbounded": True}
+        measure = {} if rule.measure == "number" else {"measure": rule.measure}
+        return {"nulls": rule.null_value, "unbounded": True, **measure}
     if rule.bounds is not None:
         measure = {} if rule.measure == "number" else {"measure": rule.measure}
         return {"bounds": [rule.bounds.low, rule.bounds.high], "nulls": rule.null_value, **measure}

@@ -122,6 +122,10 @@ class Telling(ABC):
     def noise_size(self, release: Any) -> tuple[str, str, str]:
         """The noise as a key figure: term, value, and what it is measured in."""
 
+    def answers_of(self, release: Any) -> Mapping[str, Sequence[float]]:
+        """Where the release is the answer: each parameter's draws, in the user's units."""
+        return {}
+
     def graphs(self, release: Any) -> tuple[Graph, ...]:
         """What is drawn beside the parameters."""
         return ()

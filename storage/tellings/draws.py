@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dpbayes_core.draws.design import DrawDesign
+from dpbayes_core.draws.grid import GridSubject
 from dpbayes_core.draws.network import NetworkSubject
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.draws.release import PosteriorDrawRelease
@@ -52,13 +55,15 @@ class DrawTelling(Telling):
         mechanism = record["mechanism"]
         return (
             f"{mechanism['draws']} exact draw(s) from the posterior with the likelihood to the power "
-            f"{mechanism['tempering']!r}; between neighbours the log-likelihood's difference ranges over no more than "
+            f"{mechanism['tempering']!r}; between neighbours the score's difference ranges over no more than "
             f"{mechanism['oscillation']!r}."
         )
 
     def foresight(self, design: DrawDesign, rows: int) -> tuple[tuple[str, str], ...]:
         """How far the likelihood is tempered, and what that leaves of a network's accuracy."""
         subject: Any = design.subject
+        if isinstance(subject, GridSubject):
+            return (("Points", f"{len(subject.values)} of the grid, for each probability"),)
         told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; 1 is the posterior itself")]
         if isinstance(subject, NetworkSubject):
             floors = sorted(set(subject.floors))
@@ -89,6 +94,14 @@ class DrawTelling(Telling):
         """It is part of the release."""
         return "part of the release"
 
+    def answers_of(self, release: Release) -> Mapping[str, Sequence[float]]:
+        """Each parameter's draws, a regression's in the user's units."""
+        drawn = release.draws()
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            drawn = subject.schema.to_user_units(drawn, np.full(len(drawn), subject.sigma))[0]
+        return {name: drawn[:, place].tolist() for place, name in enumerate(release.names)}
+
     def meanings(self, release: Release) -> Mapping[str, str]:
         """The names say it."""
         return {}
@@ -103,7 +116,13 @@ class DrawTelling(Telling):
 
     def reading(self, release: Release) -> str:
         """What a draw is."""
-        return self._reading
+        power = _power(release)
+        if isinstance(release.subject, GridSubject):
+            return "Each number is a point of the stated grid, drawn the likelier the more posterior mass it has. "
+        if power == 1:
+            return self._reading
+        nearer = "nearer its mode" if power > 1 else "nearer the prior"
+        return f"{self._reading} The likelihood counted to the power {short(power, 3)}, {nearer} than the posterior. "
 
     def noise(self, release: Release) -> tuple[str, ...]:
         """There is none but the draw's own."""
@@ -114,8 +133,9 @@ class DrawTelling(Telling):
 
     def noise_size(self, release: Release) -> tuple[str, str, str]:
         """The power of the likelihood."""
-        tempering: Any = release.mechanism.to_record()["tempering"]
-        return "Power of the likelihood", short(tempering, 3), "1 is the posterior itself"
+        if isinstance(release.subject, GridSubject):
+            return "Points", str(len(release.subject.values)), "of the grid, for each probability"
+        return "Power of the likelihood", short(_power(release), 3), "1 is the posterior itself"
 
     def noise_pairs(self, release: Release) -> tuple[tuple[str, str], ...]:
         """Mechanism and oscillation."""
@@ -125,8 +145,8 @@ class DrawTelling(Telling):
                 "Mechanism",
                 f"{record['draws']} independent exact draw(s) from the operating system's entropy; no Markov chain",
             ),
-            ("Oscillation", f"{short(record['oscillation'])}, the most that a neighbour can move the log-likelihood"),
-            ("Power of the likelihood", short(record["tempering"])),
+            ("Oscillation", f"{short(record['oscillation'])}, the most that a neighbour can move the score"),
+            ("Power of the score", short(record["tempering"])),
         )
 
     def graphs(self, release: Release) -> tuple[Graph, ...]:
@@ -147,6 +167,10 @@ class DrawTelling(Telling):
             names = [column.name for column in subject.schema.covariates]
             return f"the regression of {subject.schema.response.name} on {listed(names)}"
         return f"a network of {listed(subject.schema.names)}"
+
+
+def _power(release: Release) -> float:
+    return float(release.mechanism.to_record()["tempering"])
 
 
 POSTERIOR_DRAW = DrawTelling(

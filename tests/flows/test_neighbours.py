@@ -57,5 +57,5 @@ def test_no_calibrated_sampler_takes_a_noisy_count_and_the_naive_one_says_so(tmp
     assert (found["sampler"], found["calibrated"]) == ("naive", False)
     assert "about n = " in Path(found["report"]).read_text()
     desk.edit_study("sampler: naive", "sampler: auto")
-    refused = desk.document("analyse", desk.study, "--period", PERIOD, exit_code=2)
-    assert "whose number of rows is public only" in refused["error"]["message"]
+    refused = desk.document("check", desk.study, exit_code=2)
+    assert "no calibrated sampler takes a regression whose number of rows is noisy" in refused["error"]["message"]

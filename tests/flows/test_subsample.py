@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from storage.study.load import load_study
 from tests.support.desk import PERIOD, STUDY, Desk, people
 from tests.support.schemas import flaws_of_record
 
@@ -106,7 +107,9 @@ MISTAKES = [
     ("    outer: [-20, 20]\n", "", "no outer bounds are declared"),
     ("subsets: 400\n    epsilon: 1", "subsets: 20\n    epsilon: 1", "their product is below 30"),
     ("    epsilon: 3", "    method: fisher\n    least: 0.5\n    epsilon: 3", "between 0 and 0.5"),
-    ("coefficient: age", "coefficient: aeg", "no such coefficient"),
+    ("coefficient: age", "coefficient: aeg", "age-effect.coefficient: cannot ask about aeg"),
+    ("subsets: 100", "subsets: 1000", "age-effect.subsets: cannot split"),
+    ("    subsets: 400\n", "    subsets: 400\n    prior: {kind: flat, g: 7}\n", "g is no part of a flat prior"),
     ("response: pay", "response: region", "has levels, and a response must be a number"),
 ]
 
@@ -118,3 +121,17 @@ def test_what_public_facts_rule_out_is_refused_before_anything_is_read(
     desk = question_desk(tmp_path / "desk", (old, new))
     assert why in desk.document("check", desk.study, exit_code=2)["error"]["message"]
     assert not desk.home.joinpath("vault").exists()
+
+
+def test_the_declared_rows_are_a_part_of_what_is_released(tmp_path: Path) -> None:
+    desk = question_desk(tmp_path / "desk")
+    before = load_study(desk.study).request("gap", PERIOD).hash
+    desk.edit_study(f"rows: {ROWS}", f"rows: {ROWS + 1}")
+    assert load_study(desk.study).request("gap", PERIOD).hash != before
+
+
+def test_bounds_clip_nothing_here(tmp_path: Path) -> None:
+    desk = question_desk(tmp_path / "desk", ("pay: {unbounded: true}", "pay: {bounds: [0, 1]}"))
+    rules = {rule.name: rule for rule in load_study(desk.study).table("gap", PERIOD).columns}
+    assert rules["pay"].bounds == rules["age"].bounds
+    assert rules["pay"].null_value == 0.5

@@ -2,8 +2,10 @@
 
 import io
 import traceback
+import warnings
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.traceback import Traceback
@@ -126,3 +128,15 @@ def test_the_check_of_what_is_shown_can_fail() -> None:
     with pytest.raises(ValueError, match="x") as caught:
         fail_with(lambda: ValueError("x"))
     assert CANARY in everything_shown(caught.value)
+
+
+def test_no_warning_of_secure_work_is_heard() -> None:
+    @sealed()
+    def overflowing(values: np.ndarray) -> float:
+        return float(np.exp(values).sum())
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert overflowing(np.array([1e6])) == np.inf
+        np.exp(np.array([1e6]))
+    assert len(heard) == 1, "only the one outside"

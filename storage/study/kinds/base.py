@@ -39,6 +39,20 @@ class ReleaseSection(Section, ABC):
         return False
 
     @property
+    def clips(self) -> bool:
+        """Whether numbers are clipped to their columns' bounds."""
+        return True
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """The samplers that take it."""
+        return ()
+
+    def uncalibrated(self, file: "StudyFile") -> str | None:
+        """Why no calibrated sampler takes it in this study, or None."""
+        return None
+
+    @property
     def analysed(self) -> bool:
         """Whether a posterior can be drawn from it; it is the answer itself otherwise."""
         return True
@@ -72,7 +86,7 @@ class PureSection(ReleaseSection):
 
 def said(error: Exception) -> tuple[str, str]:
     """What is wrong and what to do, from a sentence of the mathematics: cannot <do>: <what>. <remedy>."""
-    what, _, remedy = str(error).partition(": ")[2].partition(". ")
+    what, _, remedy = str(error).partition(". ")
     return what, remedy.rstrip(".")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dpbayes_core.errors import StudyInvalid
-from storage.study.fields import Covariates, Real, Spread, Text, exactly_one, refusal
+from storage.study.fields import Covariates, Real, Says, Spread, Text, exactly_one, refusal
 from storage.study.flaw import Flaw, Place, shown
 from storage.study.kinds.base import PureSection, said, undeclared
 from storage.study.kinds.network import network_flaws, network_formula, network_of
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from dpbayes_core.draws.design import DrawDesign
     from dpbayes_core.draws.regression import RegressionSubject
     from storage.study.models import StudyFile
+
+
+OF_NETWORKS = ("edges", "concentration", "tempering", "floor", "grid")
+OF_REGRESSIONS = ("precision",)
 
 
 class DrawSection(PureSection):
@@ -46,7 +50,7 @@ class DrawSection(PureSection):
     sigma: Spread | None = Field(
         default=None,
         description="Of a regression: the residual standard deviation, taken as known, in half widths of the "
-        "response's bounds.",
+        "response's bounds; it says how far epsilon tempers the likelihood, and the draw depends on epsilon alone.",
         examples=["0.3"],
     )
     precision: Spread = Field(
@@ -62,8 +66,11 @@ class DrawSection(PureSection):
                 raise refusal(f"{key} is missing", f"Add {key}: and its value here")
             if self.response is None and value is not None:
                 raise refusal(f"{key} belongs to a regression", "Delete it", key)
-        if self.nodes is None and self.edges:
-            raise refusal("edges belong to a network", "Delete them", "edges")
+        ignored = OF_REGRESSIONS if self.nodes is not None else OF_NETWORKS
+        for key in ignored:
+            if key in self.model_fields_set:
+                whose = "a regression" if self.nodes is not None else "a network"
+                raise refusal(f"{key} belongs to {whose}", "Delete it", key)
         return self
 
     @property
@@ -171,7 +178,7 @@ class MapSpec(DrawSection):
     floor: Spread | None = Field(
         default=None, description="Of a network: the least probability of any level.", examples=["0.05"]
     )
-    grid: tuple[Real, ...] | None = Field(
+    grid: Annotated[tuple[Real, ...], Says("list of numbers")] | None = Field(
         default=None,
         description="Of a network of two-level columns: the probabilities to choose from.",
         examples=["[0.1, 0.5, 0.9]"],

@@ -106,6 +106,11 @@ class NetworkSpec(PureSection):
         """Every node given its parents."""
         return network_formula(self.nodes, self.edges)
 
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """Those of networks."""
+        return ("collapsed-tables", "family-tables", "naive-tables")
+
     def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         """Those of the network, and noise that cannot be made."""
         found = list(network_flaws(file, place, self.nodes, self.edges))

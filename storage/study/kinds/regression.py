@@ -74,6 +74,17 @@ class RegressionSpec(ReleaseSection):
         """Gaussian noise of an epsilon does."""
         return self.mechanism == "gaussian" and self.epsilon is not None
 
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """Those of regressions."""
+        return ("collapsed", "naive")
+
+    def uncalibrated(self, file: "StudyFile") -> str | None:
+        """Where the number of rows is noisy."""
+        if file.privacy.neighbours == "replace-one" and file.source.max_rows_per_unit == 1:
+            return None
+        return "no calibrated sampler takes a regression whose number of rows is noisy"
+
     def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         """Columns that cannot be what they are asked to be."""
         found = [*self._response(file, (*place, "response")), *self._covariates(file, (*place, "covariates"))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dpbayes_core.errors import StudyInvalid
-from storage.study.fields import Covariates, Real, Section, Spread, Text, refusal
+from storage.study.fields import Covariates, Real, Says, Section, Spread, Text, refusal
 from storage.study.flaw import Flaw, Place, shown
 from storage.study.kinds.base import PureSection, said, undeclared
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbayes_core.subsample.schema import OpenCovariate, OpenSchema
     from storage.study.models import StudyFile
 
-Numbers = Annotated[tuple[Real, ...], Field(min_length=1, max_length=1000)]
+Numbers = Annotated[tuple[Real, ...], Field(min_length=1, max_length=1000), Says("list of numbers")]
 
 
 class OpenPriorSpec(Section):
@@ -38,6 +38,17 @@ class OpenPriorSpec(Section):
     )
     noise_shape: Spread = Field(default=1.0, description="Of the residual variance's inverse gamma.", examples=["1"])
     noise_scale: Spread = Field(default=1.0, description="Of the residual variance's inverse gamma.", examples=["1"])
+
+    @model_validator(mode="after")
+    def _only_what_counts(self) -> Self:
+        counts = {
+            "zellner": ("g",),
+            "flat": (),
+            "normal-inverse-gamma": ("intercept_sd", "coefficient_sd", "noise_shape", "noise_scale"),
+        }[self.kind]
+        for key in sorted(self.model_fields_set - {"kind", *counts}):
+            raise refusal(f"{key} is no part of a {self.kind} prior", "Delete it", key)
+        return self
 
     def compiled(self) -> "OpenPrior":
         """As the fits take it."""
@@ -66,6 +77,16 @@ class SubsampleSection(PureSection):
         """Covariates in their order, then the response."""
         return (*self.covariates, self.response)
 
+    @property
+    def clips(self) -> bool:
+        """No: a person moves one subset, whatever their values."""
+        return False
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """Those of aggregates."""
+        return ("aggregate-noise-aware", "aggregate-plain")
+
     def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         """Columns that are missing, and what public facts rule out."""
         found = list(undeclared(file, (*place, "covariates"), self.covariates))
@@ -78,7 +99,7 @@ class SubsampleSection(PureSection):
             try:
                 self.design(file)
             except (StudyInvalid, ValueError) as error:
-                yield Flaw(place, *said(error))
+                yield Flaw((*place, *_field(str(error))), *said(error))
 
     def regression(self, file: "StudyFile") -> "OpenSchema":
         """The regression in the columns' own units."""
@@ -86,9 +107,10 @@ class SubsampleSection(PureSection):
 
         return OpenSchema(self.response, tuple(_covariate(file, name) for name in self.covariates))
 
-    def asked(self) -> dict[str, Any]:
-        """The regression and its subsets, as the ledger hashes them."""
+    def asked(self, file: "StudyFile") -> dict[str, Any]:
+        """The regression and its subsets, as the ledger hashes them; the declared rows are a part of the prior."""
         return {
+            "rows": file.source.rows,
             "coefficient": self.coefficient,
             "covariates": list(self.covariates),
             "prior": asdict(self.prior.compiled()),
@@ -127,7 +149,7 @@ class ProbabilitySpec(SubsampleSection):
     def definition(self, file: "StudyFile") -> dict[str, Any]:
         """The questions and their noise."""
         mechanism = {"least": self.least, "method": self.method, "name": "posterior-probability", **self.losses()}
-        return {"kind": self.kind, "mechanism": mechanism, "thresholds": list(self.thresholds), **self.asked()}
+        return {"kind": self.kind, "mechanism": mechanism, "thresholds": list(self.thresholds), **self.asked(file)}
 
     def design(self, file: "StudyFile") -> "ProbabilityDesign":
         """Noisy sums of the subsets' answers."""
@@ -151,7 +173,7 @@ class QuantileSpec(SubsampleSection):
 
     kind: Literal["posterior-quantile"] = Field(description="What is released.", examples=["posterior-quantile"])
     probabilities: Numbers = Field(description="Which quantiles.", examples=["[0.025, 0.5, 0.975]"])
-    outer: tuple[Real, Real] | None = Field(
+    outer: Annotated[tuple[Real, Real], Says("two numbers")] | None = Field(
         default=None,
         description="Required: two numbers that surely enclose them, never taken from the data.",
         examples=["[-100, 100]"],
@@ -174,7 +196,12 @@ class QuantileSpec(SubsampleSection):
         """The questions and their noise."""
         outer = None if self.outer is None else list(self.outer)
         mechanism = {"method": self.method, "name": "posterior-quantile", "outer": outer, **self.losses()}
-        return {"kind": self.kind, "mechanism": mechanism, "probabilities": list(self.probabilities), **self.asked()}
+        return {
+            "kind": self.kind,
+            "mechanism": mechanism,
+            "probabilities": list(self.probabilities),
+            **self.asked(file),
+        }
 
     def design(self, file: "StudyFile") -> "QuantileDesign":
         """Draws of the exponential mechanism."""
@@ -195,6 +222,23 @@ class QuantileSpec(SubsampleSection):
             neighbours=file.privacy.neighbours,
         )
         return quantile_design(terms, epsilon=self.epsilon)
+
+
+_FIELDS = {
+    "cannot split": "subsets",
+    "cannot release a quantile from": "subsets",
+    "cannot release a quantile": "outer",
+    "cannot release the quantile": "probabilities",
+    "cannot ask about a threshold": "thresholds",
+    "cannot ask about": "coefficient",
+    "cannot cut": "least",
+    "cannot release at epsilon": "epsilon",
+}
+
+
+def _field(sentence: str) -> tuple[str, ...]:
+    """Which key a refusal is about."""
+    return next(((field,) for head, field in _FIELDS.items() if sentence.startswith(head)), ())
 
 
 def _covariate(file: "StudyFile", name: str) -> "OpenCovariate":
