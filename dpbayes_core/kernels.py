@@ -67,6 +67,15 @@ def count_pairs(first: Any, second: Any, counts: NDArray[np.int64]) -> None:
 
 
 @_njit
+def look_up(places: Any, of_places: Any, out: Any) -> None:
+    """What belongs to each place, and the last to one that does not exist; several times as fast as indexing."""
+    last = len(of_places) - 1
+    for i in range(len(places)):
+        place = places[i]
+        out[i] = of_places[place if 0 <= place <= last else last]
+
+
+@_njit
 def settle_codes(codes: Integers, instead: int) -> tuple[int, int]:
     """Put `instead` where a level is null or unknown, and say how often each was."""
     nulls, unknown = 0, 0

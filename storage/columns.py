@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 from numpy.typing import NDArray
 
-from dpbayes_core.kernels import NULL_CODE, UNKNOWN_CODE, clip_and_count, clip_and_count_known, settle_codes
+from dpbayes_core.kernels import NULL_CODE, UNKNOWN_CODE, clip_and_count, clip_and_count_known, look_up, settle_codes
 from storage.profile import ColumnCounts
 from storage.source import ColumnRule
 
@@ -86,7 +86,8 @@ def _limits(rule: ColumnRule) -> tuple[float, float, float]:
 def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Counter[str]) -> Codes:
     """Level codes of a whole batch, so that each dictionary is looked through once."""
     wanted = pa.array(levels, pa.large_string())
-    codes = np.concatenate([np.empty(0, np.int32), *(_chunk_codes(chunk, wanted) for chunk in column.chunks)])
+    parts = [_chunk_codes(chunk, wanted) for chunk in column.chunks]
+    codes = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int32), *parts])
     nulls, unknown = settle_codes(codes, 0 if rule.unknown is None else levels.index(rule.unknown))
     counts.update(nulls=int(nulls), unknown_levels=int(unknown))
     return codes
@@ -107,7 +108,10 @@ def take_from_dictionary(chunk: Chunk, of_values: NDArray[Any], of_null: NDArray
     places = chunk.indices
     if places.null_count:
         places = pc.fill_null(pc.cast(places, pa.int64()), len(of_values))
-    return np.concatenate([of_values, of_null[None]])[places.to_numpy()]
+    known = np.concatenate([of_values, of_null[None]])
+    found = np.empty((len(places), *known.shape[1:]), known.dtype)
+    look_up(places.to_numpy(), known, found)
+    return found
 
 
 def missing(array: Chunk) -> NDArray[np.bool_]:
