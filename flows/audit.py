@@ -1,5 +1,6 @@
 """Audit: nothing is run and nothing is trusted but the keys; everything stored is recomputed."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,8 @@ def _counted(home: Home, archive: Archive, key: str) -> Mapping[str, bytes]:
 
 def _audit_alone(crate: Path, key: str | None, near: Path) -> AuditReport:
     if key is not None:
+        if not re.fullmatch(r"(SHA256:)?[0-9a-fA-F]{64}", key.strip()):
+            raise StudyInvalid("cannot audit with this key: it is no fingerprint. Write SHA256: and 64 hex digits.")
         return audit_crate(load(crate), [key])
     try:
         return audit_crate(load(crate), Home.find(near).trusted())

@@ -38,9 +38,14 @@ class Period:
         try:
             return cls(grain, _first_day(grain, numbers))
         except ValueError:
+            remedy = (
+                "Ranges belong to `dpbayes run`; write one"
+                if re.fullmatch(r"[\w-]+\.\.[\w-]+", text)
+                else "Write a real"
+            )
             raise StudyInvalid(
                 f"cannot use period {shown(text) or '(empty)'}: it is not the canonical name of a {grain}. "
-                f"Write a real {grain} like {_EXAMPLES[grain]}."
+                f"{remedy} {grain} like {_EXAMPLES[grain]}."
             ) from None
 
     @classmethod
