@@ -21,6 +21,8 @@ from dpbayes_core.rounding import float_down, float_up
 from dpbayes_core.sensitivity import REPLACE_ONE
 from dpbayes_core.statistic import Statistic
 
+LARGEST_TEMPERING = 1e6  # of a network: a billion records then make shapes for which doubles are good to 1e-7
+
 
 @dataclass(frozen=True, kw_only=True)
 class DrawDesign:
@@ -41,7 +43,7 @@ class DrawDesign:
 
     def release(self, noise: NoiseSource, exact: Any) -> PosteriorDrawRelease:
         """The draws; the guarantee covers them, not how long they took."""
-        drawn = self.subject.draw(noise, exact, self.mechanism.tempering, self.mechanism.draws)
+        drawn = self.subject.draw(noise, exact, self.mechanism.sampled_tempering, self.mechanism.draws)
         return self.kind(
             subject=self.subject,
             neighbours=self.neighbours,
@@ -62,6 +64,7 @@ def network_draws(
 ) -> DrawDesign:
     """Draws of a network's probabilities, of the posterior itself unless tempered, above floors that epsilon sets."""
     _check_draws(epsilon, draws)
+    _check_tempering(tempering)
     floors = floors_for(schema, float(_share(epsilon, draws) / Fraction(tempering)), neighbours)
     subject = NetworkSubject(schema=schema, floors=floors, concentrations=_by_node(schema, concentration))
     mechanism = PosteriorDrawMechanism(
@@ -84,7 +87,9 @@ def network_map(
     subject = NetworkSubject(
         schema=schema, floors=_by_node(schema, floor), concentrations=_by_node(schema, concentration)
     )
-    return tempered(subject, epsilon=epsilon, neighbours=neighbours, kind=MapRelease)
+    design = tempered(subject, epsilon=epsilon, neighbours=neighbours, kind=MapRelease)
+    _check_tempering(design.mechanism.tempering)
+    return design
 
 
 def grid_map(
@@ -150,6 +155,13 @@ def _by_node(schema: NetworkSchema, stated: float | Mapping[str, float]) -> tupl
 def _check_draws(epsilon: float, draws: int) -> None:
     if draws < 1 or limit_units(epsilon) < draws:
         raise StudyInvalid("cannot draw from a posterior: epsilon or the number of draws is not positive. State both.")
+
+
+def _check_tempering(tempering: float) -> None:
+    if not 0 < tempering <= LARGEST_TEMPERING:
+        raise StudyInvalid(
+            "cannot draw probabilities: their tempering is not between 0 and a million. Lower the floor or epsilon."
+        )
 
 
 def _share(epsilon: float, draws: int) -> Fraction:

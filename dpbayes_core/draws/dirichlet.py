@@ -1,20 +1,25 @@
 """Dirichlet numbers that are all above a floor, exactly: the truncated law itself, never a clamped draw.
 
-Independent gamma numbers of one rate, each above the floor, given that they sum to 1, have this law for every rate. All
-but the widest are drawn; the widest is what is left of 1, and is accepted in proportion to its own density. The rate at
-which the gamma numbers sum to about 1 makes one proposal in sqrt(2 pi levels) or so good; another would only be slower.
+Two levels are a beta number, drawn as its log odds. More are independent gamma numbers of one rate, each above the
+floor, given that they sum to 1; they have this law for every rate. All but one are drawn; that one is what is left of
+1, and is accepted in proportion to its own density, which is bounded where its shape is at least 1. Where no shape is,
+1 = p_1 + ... + p_k makes the law a mixture of k others, each with one shape raised by 1, and that level is left over.
+The rate at which the numbers sum to about 1 makes one proposal in sqrt(2 pi levels) or so good; another is only slower.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc
 
-from dpbayes_core.draws.gamma import truncated_gamma
+from dpbayes_core.draws.gamma import LogGamma, LogOdds, beta_excess, gamma_excess
+from dpbayes_core.draws.hull import Hull
 from dpbayes_core.noise import NoiseSource
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 GRID_BITS = 28  # of the room above the floor: far coarser than what 53 random bits resolve
+PANELS, NODES = 48, 16  # of the quadrature of a gamma number's mass: exact to 1e-13
 
 
 def truncated_dirichlet(noise: NoiseSource, concentration: Floats, floor: float) -> Floats:
@@ -22,47 +27,87 @@ def truncated_dirichlet(noise: NoiseSource, concentration: Floats, floor: float)
 
     Published on a public grid of the floor plus multiples of 2^-28 of the room above it, rounded down.
     """
-    rows, levels = concentration.shape
+    levels = concentration.shape[1]
     if not 0 < floor < 1 / levels:
         raise ValueError(
             "cannot draw probabilities: the floor is not between 0 and 1 over the number of levels. Lower it."
         )
     if not (np.isfinite(concentration).all() and (concentration > 0).all()):
         raise ValueError("cannot draw probabilities: a pseudo-count is not positive. State a prior above zero.")
-    order = np.argsort(-concentration, axis=1, kind="stable")  # the widest first: it is the one left over
-    sorted_shapes = np.take_along_axis(concentration, order, axis=1)
-    drawn = _draw(noise, sorted_shapes, floor)
-    result = np.empty((rows, levels))
-    np.put_along_axis(result, order, drawn, axis=1)
-    return on_grid(result, floor)
+    shapes, rows = np.unique(concentration, axis=0, return_inverse=True)
+    rows = rows.reshape(-1)
+    excess = _two(noise, shapes, rows, floor) if levels == 2 else _many(noise, shapes, rows, floor)
+    return on_grid(excess, floor)
 
 
-def on_grid(probabilities: Floats, floor: float) -> Floats:
+def on_grid(excess: Floats, floor: float) -> Floats:
     """Every level but the last rounded down to the grid, the last what is left; none falls below the floor."""
-    cell = (1 - probabilities.shape[1] * floor) * 2.0**-GRID_BITS
-    coarse = floor + np.floor((probabilities[:, :-1] - floor) / cell) * cell
-    coarse = np.maximum(coarse, floor)
+    room = 1 - excess.shape[1] * floor
+    cells = np.floor(np.minimum(excess[:, :-1] / room, 1) * 2.0**GRID_BITS)
+    coarse = floor + cells * 2.0**-GRID_BITS * room
     return np.column_stack([coarse, 1 - coarse.sum(axis=1)])
 
 
-def _draw(noise: NoiseSource, shapes: Floats, floor: float) -> Floats:
-    result = np.empty_like(shapes)
-    rate = rate_for(shapes, floor)
-    waiting = np.arange(len(shapes))
-    best = np.maximum((shapes[:, 0] - 1) / rate, floor)  # where the widest one's density is largest
+def _two(noise: NoiseSource, shapes: Floats, rows: Integers, floor: float) -> Floats:
+    hull = Hull(LogOdds.of(shapes.min(axis=1), shapes.max(axis=1), floor))
+    lesser = beta_excess(noise, hull, rows, floor)
+    pair = np.column_stack([lesser, np.maximum(1 - 2 * floor - lesser, 0)])
+    return np.where((shapes[:, 0] <= shapes[:, 1])[rows][:, None], pair, pair[:, ::-1])
+
+
+def _many(noise: NoiseSource, shapes: Floats, rows: Integers, floor: float) -> Floats:
+    levels, room = shapes.shape[1], 1 - shapes.shape[1] * floor
+    spread = shapes.max(axis=1) < 1
+    rate = rate_for(np.where(spread[:, None], shapes + 1 / levels, shapes), floor)
+    density = LogGamma.of(shapes.reshape(-1), np.repeat(rate, levels), floor, room)
+    hull = Hull(density)
+    power = np.where(spread[:, None], shapes, np.maximum(shapes - 1, 0))  # of what is left over
+    peak = np.clip(power / rate[:, None], floor, floor + room)
+    lots = np.cumsum(_lots(shapes, rate, power * np.log(peak) - rate[:, None] * peak, floor), axis=1)
+    result, waiting, places = np.empty((len(rows), levels)), np.arange(len(rows)), np.arange(levels)
     while len(waiting):
-        own, speed = shapes[waiting], np.repeat(rate[waiting], shapes.shape[1] - 1)
-        rest = truncated_gamma(noise, own[:, 1:].reshape(-1), speed, np.full(len(speed), floor))
-        rest = rest.reshape(len(waiting), -1)
-        left = 1 - rest.sum(axis=1)
-        peak, power, steep = best[waiting], own[:, 0] - 1, rate[waiting]
-        safe = np.where(left >= floor, left, peak)
-        apart = np.where(safe < peak / 2, np.log(safe / peak), np.log1p(np.maximum((safe - peak) / peak, -0.5)))
-        log_ratio = power * apart - steep * (safe - peak)
-        kept = (np.log(noise.uniform(len(waiting))) < log_ratio) & (left >= floor)
-        result[waiting[kept]] = np.column_stack([left, rest])[kept]
+        own = rows[waiting]
+        uniform = noise.uniform(2 * len(own)).reshape(2, -1)
+        over = np.minimum((uniform[0][:, None] * lots[own, -1:] >= lots[own]).sum(axis=1), levels - 1)
+        cells = (own[:, None] * levels + places).reshape(-1)
+        excess = gamma_excess(noise, hull, cells, floor).reshape(-1, levels)
+        each = np.arange(len(own))
+        excess[each, over] = 0.0
+        left = room - excess.sum(axis=1)
+        log_ratio = _against_peak(np.maximum(left, 0), peak[own, over], floor, power[own, over], rate[own])
+        kept = (np.log(uniform[1]) < log_ratio) & (left >= 0)
+        excess[each, over] = left
+        result[waiting[kept]] = excess[kept]
         waiting = waiting[~kept]
     return result
+
+
+def _against_peak(excess: Floats, peak: Floats, floor: float, power: Floats, rate: Floats) -> Floats:
+    """The log of p^power exp(-rate p) relative to its peak."""
+    away = excess - (peak - floor)
+    near = np.log1p(np.maximum(away / peak, -0.5))
+    return power * np.where(away < -peak / 2, np.log((excess + floor) / peak), near) - rate * away
+
+
+def _lots(shapes: Floats, rate: Floats, log_peak: Floats, floor: float) -> Floats:
+    """How often each level is the one left over: its peak over its mass; where a shape is 1, the widest always."""
+    spread, levels = shapes.max(axis=1) < 1, shapes.shape[1]
+    found = np.eye(levels)[shapes.argmax(axis=1)]
+    if spread.any():
+        log_lots = log_peak[spread] - log_mass(shapes[spread], rate[spread], floor)
+        found[spread] = np.exp(log_lots - log_lots.max(axis=1, keepdims=True))
+    return found
+
+
+def log_mass(shapes: Floats, rate: Floats, floor: float) -> Floats:
+    """log of the integral of x^(shape-1) exp(-rate x) over the room above the floor; shapes below 1."""
+    room = 1 - shapes.shape[1] * floor
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    width = np.log1p(room / floor) / PANELS
+    places = (np.arange(PANELS)[:, None] + (nodes + 1) / 2).reshape(-1) * width  # of log(x / floor)
+    shift = shapes * np.log(floor) - rate[:, None] * floor
+    values = np.exp(shapes[:, :, None] * places - (rate * floor)[:, None, None] * np.expm1(places))
+    return shift + np.log(values @ np.tile(weights * width / 2, PANELS))
 
 
 def rate_for(shapes: Floats, floor: float) -> Floats:
@@ -80,7 +125,6 @@ def _mean(shapes: Floats, rate: Floats, floor: float) -> Floats:
     """The mean of a gamma number above the floor."""
     reach = rate * floor
     above = gammaincc(shapes, reach)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        exact = shapes / rate * gammaincc(shapes + 1, reach) / above
-        tail = floor + 1 / np.maximum(rate - (shapes - 1) / floor, np.sqrt(shapes) / floor)
+    exact = shapes / rate * gammaincc(shapes + 1, reach) / np.maximum(above, 1e-290)
+    tail = floor + 1 / np.maximum(rate - (shapes - 1) / floor, np.sqrt(shapes) / floor)
     return np.where(above > 1e-290, exact, tail)

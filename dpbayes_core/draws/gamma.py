@@ -1,84 +1,93 @@
-"""Gamma numbers above a floor, exactly: rejection from three exponential pieces that lie above the log density."""
+"""Logarithms of gamma numbers in an interval, and log odds of beta numbers: log-concave whatever the shapes.
+
+Places are distances from the density's peak, so that nothing of it is lost where the peak is narrow.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.draws.hull import Hull
 from dpbayes_core.noise import NoiseSource
 
 Floats = NDArray[np.float64]
-
-FLAT = 1e-12  # a piece that falls less than this over its length is as good as level
-
-
-def truncated_gamma(noise: NoiseSource, shape: Floats, rate: Floats, floor: Floats) -> Floats:
-    """Independent x > floor with density x^(shape-1) exp(-rate x); one for each shape > 0, rate > 0, floor > 0."""
-    drawn = np.empty(len(shape))
-    waiting = np.arange(len(shape))
-    while len(waiting):
-        hull = _Hull(shape[waiting], rate[waiting], floor[waiting])
-        value, kept = hull.try_once(noise.uniform(3 * len(waiting)).reshape(3, -1))
-        drawn[waiting[kept]] = value[kept]
-        waiting = waiting[~kept]
-    return drawn
+Integers = NDArray[np.int64]
 
 
-class _Hull:
-    """v = log(x / mode) has the concave log density f(v) = shape v - pull (exp(v) - 1) from `low` on, f(0) = 0.
+@dataclass(frozen=True)
+class LogGamma:
+    """u = log(x / peak) of x with density x^(shape-1) exp(-rate x): shape u - pull (exp(u) - 1)."""
 
-    `mode` is where log x is densest, at the floor or above. Tangents left of it, at it and right of it bound f.
+    low: Floats
+    high: Floats
+    shape: Floats
+    pull: Floats  # rate x peak
+
+    @classmethod
+    def of(cls, shape: Floats, rate: Floats, floor: float, room: float) -> "LogGamma":
+        """Those of floor <= x <= floor + room."""
+        peak = np.clip(shape / rate, floor, floor + room)
+        low = -np.log1p((peak - floor) / floor)
+        inside = (shape / rate > floor) & (shape / rate < floor + room)
+        return cls(low, np.log1p(room / floor) + low, shape, np.where(inside, shape, rate * peak))
+
+    def height(self, place: Floats) -> Floats:
+        """The log density."""
+        return self.shape * place - self.pull * np.expm1(place)
+
+    def slope(self, place: Floats) -> Floats:
+        """Its derivative."""
+        return (self.shape - self.pull) - self.pull * np.expm1(place)
+
+    def take(self, rows: Integers) -> "LogGamma":
+        """Some rows."""
+        return LogGamma(self.low[rows], self.high[rows], self.shape[rows], self.pull[rows])
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """u = log odds - log odds at the peak, of p with density p^(first-1) (1-p)^(second-1), first <= second.
+
+    With s = p at the peak, which is at most 1/2, it is first u - (first + second) log(1 + s (exp(u) - 1)).
     """
 
-    def __init__(self, shape: Floats, rate: Floats, floor: Floats) -> None:
-        inside = shape > rate * floor
-        self.mode = np.where(inside, shape / rate, floor)
-        self.shape, self.pull = shape, np.where(inside, shape, rate * floor)
-        self.low = np.minimum(np.log(floor / self.mode), 0.0)
-        # where the density falls from the floor on, one over its slope is its width; else its curvature gives it
-        width = 1 / np.maximum(self.pull - shape, np.sqrt(self.pull))
-        touch = np.stack([np.maximum(-width, self.low), np.zeros_like(width), width])
-        self.slope = self.shape - self.pull - self.pull * np.expm1(touch)
-        height = self._density(touch)
-        middles = _meetings(touch, height, self.slope)
-        start, end = np.stack([self.low, *middles]), np.stack([*middles, np.full(len(width), np.inf)])
-        self.length = end - start
-        self.highest = np.where(self.slope > 0, end, start)  # of each piece
-        self.level = height + self.slope * (self.highest - touch)
-        self.cumulative = np.cumsum(np.exp(self.level) * _area(np.abs(self.slope), self.length), axis=0)
+    low: Floats
+    high: Floats
+    first: Floats
+    total: Floats
+    peak: Floats
 
-    def _density(self, v: Floats) -> Floats:
-        return self.shape * v - self.pull * np.expm1(v)
+    @classmethod
+    def of(cls, first: Floats, second: Floats, floor: float) -> "LogOdds":
+        """Those of floor <= p <= 1 - floor."""
+        furthest = np.log1p((1 - 2 * floor) / floor)  # log odds of 1 - floor
+        centre = np.maximum(np.log(first) - np.log(second), -furthest)
+        inside = centre > -furthest
+        peak = np.where(inside, first / (first + second), floor)
+        return cls(-(furthest + centre), furthest - centre, first, first + second, peak)
 
-    def try_once(self, uniform: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """One proposal for each density, and whether it is accepted."""
-        aim = uniform[0] * self.cumulative[-1]
-        piece = np.minimum((aim >= self.cumulative).sum(axis=0), 2)[None, :]
-        highest, length, slope, level = (
-            np.take_along_axis(part, piece, axis=0)[0] for part in (self.highest, self.length, self.slope, self.level)
-        )
-        step = _within(uniform[1], np.abs(slope), length)
-        place = np.maximum(highest - np.where(slope > 0, step, -step), self.low)
-        log_ratio = self._density(place) - (level - np.abs(slope) * step)
-        return self.mode * np.exp(place), np.log(uniform[2]) < log_ratio
+    def height(self, place: Floats) -> Floats:
+        """The log density."""
+        return self.first * place - self.total * np.log1p(self.peak * np.expm1(place))
+
+    def slope(self, place: Floats) -> Floats:
+        """Its derivative."""
+        raised = np.expm1(place)
+        away = (1 - self.peak) * raised / (1 + self.peak * raised)  # of p from the peak, relative to it
+        return (self.first - self.total * self.peak) - self.total * self.peak * away
+
+    def take(self, rows: Integers) -> "LogOdds":
+        """Some rows."""
+        return LogOdds(self.low[rows], self.high[rows], self.first[rows], self.total[rows], self.peak[rows])
 
 
-def _meetings(touch: Floats, height: Floats, slope: Floats) -> Floats:
-    """Where neighbouring tangents meet, between the places where they touch."""
-    gap = slope[:-1] - slope[1:]
-    rise = height[1:] - slope[1:] * touch[1:] - height[:-1] + slope[:-1] * touch[:-1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        meet = np.where(gap > 0, rise / gap, touch[1:])
-    return np.clip(meet, touch[:-1], touch[1:])
+def gamma_excess(noise: NoiseSource, hull: Hull, rows: Integers, floor: float) -> Floats:
+    """How far above the floor gamma numbers of these rows are."""
+    return floor * np.expm1(np.maximum(hull.sample(noise, rows) - hull.density.low[rows], 0))
 
 
-def _area(steepness: Floats, length: Floats) -> Floats:
-    """The integral of exp(-steepness t) over 0 < t < length."""
-    reach = steepness * length
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(reach < FLAT, length, -np.expm1(-reach) / steepness)
-
-
-def _within(uniform: Floats, steepness: Floats, length: Floats) -> Floats:
-    """A place in (0, length) with density proportional to exp(-steepness t)."""
-    reach = steepness * length
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(reach < FLAT, uniform * length, -np.log1p(uniform * np.expm1(-reach)) / steepness)
+def beta_excess(noise: NoiseSource, hull: Hull, rows: Integers, floor: float) -> Floats:
+    """How far above the floor the first of two levels is in these rows."""
+    raised = np.expm1(np.maximum(hull.sample(noise, rows) - hull.density.low[rows], 0))
+    return floor * (1 - floor) * raised / (1 + floor * raised)

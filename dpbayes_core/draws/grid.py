@@ -1,15 +1,19 @@
 """A draw from an explicit finite grid of a network's probabilities, scored by the posterior's mass at each point."""
 
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.draws.network import check_prior
 from dpbayes_core.draws.subject import records_moved
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.mechanisms.exponential import uniform_below
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
 from dpbayes_core.noise import NoiseSource
@@ -18,6 +22,7 @@ from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up, fraction
 Floats = NDArray[np.float64]
 
 MOST_POINTS = 2**16
+WEIGHT_BITS, LEAST_LOG_WEIGHT = 256, -120.0  # e^-120 x 2^256 still holds all of a double's digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +42,9 @@ class GridSubject:
             raise StudyInvalid("cannot draw from a grid: a node does not have two levels. Draw above a floor instead.")
         if len(set(self.values)) < max(2, len(self.values)) or not all(0 < value < 1 for value in self.values):
             raise StudyInvalid("cannot draw from a grid: its values are not two or more between 0 and 1. State others.")
-        if len(self.concentrations) != len(self.schema.nodes) or not all(value > 0 for value in self.concentrations):
-            raise StudyInvalid("cannot draw from a grid: each node needs a positive pseudo-count. Give one.")
+        if len(self.concentrations) != len(self.schema.nodes):
+            raise StudyInvalid("cannot draw from a grid: each node needs a pseudo-count. Give one.")
+        check_prior(self.concentrations)
         if len(self.values) ** self._rows > MOST_POINTS:
             raise StudyInvalid(f"cannot draw from a grid: it has more than {MOST_POINTS} points. Take fewer values.")
 
@@ -86,11 +92,11 @@ class GridSubject:
         return mass / mass.sum()
 
     def draw(self, noise: NoiseSource, exact: ExactTables, tempering: float, draws: int) -> Floats:
-        """Points drawn with probability proportional to exp(tempering x mass)."""
+        """Points drawn with probability proportional to exp(tempering x mass), by tickets that are whole numbers."""
         masses = self.masses(exact)
-        cumulative = np.cumsum(np.exp(tempering * (masses - masses.max())))
-        aim = noise.uniform(draws) * cumulative[-1]
-        chosen = self.points[np.minimum(np.searchsorted(cumulative, aim, side="right"), len(masses) - 1)]
+        behind = np.maximum(tempering * (masses - masses.max()), LEAST_LOG_WEIGHT)
+        tickets = list(accumulate(int(weight) for weight in np.ldexp(np.exp(behind), WEIGHT_BITS)))
+        chosen = self.points[[bisect(tickets, uniform_below(noise, tickets[-1])) for _ in range(draws)]]
         return np.stack([1 - chosen, chosen], axis=2).reshape(draws, -1)
 
     def to_record(self) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up
 Floats = NDArray[np.float64]
 
 SMALLEST_LOSS, LARGEST_LOSS = 1e-9, 25.0  # of one node
+LEAST_FLOOR, LEAST_ROOM = 1e-11, 1e-10  # what the samplers were measured for, as are the limits of the prior
+LEAST_PRIOR, LARGEST_PRIOR = 0.01, 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +39,11 @@ class NetworkSubject:
             if not 0 < floor < 1 / levels:
                 limit = f"1/{levels}, one over its levels"
                 raise StudyInvalid(f"cannot draw probabilities: the floor of {node} is not between 0 and {limit}.")
-        if not all(math.isfinite(value) and value > 0 for value in self.concentrations):
-            raise StudyInvalid("cannot draw probabilities: a pseudo-count is not positive. State a prior above zero.")
+            if floor < LEAST_FLOOR or 1 - levels * floor < LEAST_ROOM:
+                raise StudyInvalid(
+                    f"cannot draw probabilities: the floor of {node} is below 1e-11, or leaves no room. State another."
+                )
+        check_prior(self.concentrations)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,6 +87,14 @@ class NetworkSubject:
             schema=NetworkSchema.from_record(record["schema"]),
             floors=tuple(record["floors"]),
             concentrations=tuple(record["concentrations"]),
+        )
+
+
+def check_prior(concentrations: tuple[float, ...]) -> None:
+    """Refuses pseudo-counts for which no draw was measured."""
+    if not all(LEAST_PRIOR <= value <= LARGEST_PRIOR for value in concentrations):
+        raise StudyInvalid(
+            "cannot draw probabilities: a pseudo-count is not between 0.01 and 1000000. State a prior within."
         )
 
 

@@ -1,6 +1,5 @@
 """Draws of a linear regression's coefficients, of known residual deviation, inside a ball."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +20,9 @@ from dpbayes_core.statistics import ExactStatistics
 
 Floats = NDArray[np.float64]
 
+LEAST, LARGEST = 1e-6, 1e6  # of radius and sigma; the sampler was measured within
+LEAST_PRECISION, LARGEST_PRECISION = 1e-9, 1e9
+
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionSubject:
@@ -36,10 +38,13 @@ class RegressionSubject:
     prior_precision: float  # of each coefficient, before the cut
 
     def __post_init__(self) -> None:
-        stated = (self.radius, self.sigma, self.prior_precision)
-        if not all(math.isfinite(value) and value > 0 for value in stated):
+        if not all(LEAST <= value <= LARGEST for value in (self.radius, self.sigma)):
             raise StudyInvalid(
-                "cannot draw coefficients: radius, sigma or prior precision is not positive. State positive ones."
+                "cannot draw coefficients: radius or sigma is not between 0.000001 and 1000000. State ones within."
+            )
+        if not LEAST_PRECISION <= self.prior_precision <= LARGEST_PRECISION:
+            raise StudyInvalid(
+                "cannot draw coefficients: the prior precision is not between 1e-9 and 1e9. State one within."
             )
 
     @property

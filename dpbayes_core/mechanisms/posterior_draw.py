@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+DOUBLES = 2.0**-23  # a tenth of a millionth of the loss is kept for what samplers of doubles round
+
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorDrawMechanism:
@@ -47,6 +49,11 @@ class PosteriorDrawMechanism:
     @property
     def _loss(self) -> Fraction:
         return self.draws * Fraction(self.tempering) * Fraction(self.oscillation)
+
+    @property
+    def sampled_tempering(self) -> float:
+        """What the sampler is given: so little less than what is paid for that its rounding is paid for too."""
+        return self.tempering * (1 - DOUBLES)
 
     @property
     def sensitivity(self) -> float:
@@ -83,7 +90,7 @@ class PosteriorDrawMechanism:
         return False
 
     def certified_loss(self, noise: NoiseSource) -> float:
-        """Draws x tempering x oscillation; the draws are exact given exact uniform numbers."""
+        """Draws x tempering x oscillation; a little of it is left to what the sampler rounds."""
         return float_up(self._loss)
 
     def release(self, noise: NoiseSource, values: Any) -> NoReturn:

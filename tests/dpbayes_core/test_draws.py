@@ -1,8 +1,10 @@
 """Exact draws: the truncated laws themselves, no atoms at their edges, and what they may not be asked."""
 
+import itertools
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +24,8 @@ from dpbayes_core.draws.design import (
     tempered,
 )
 from dpbayes_core.draws.dirichlet import truncated_dirichlet
-from dpbayes_core.draws.gamma import truncated_gamma
+from dpbayes_core.draws.gamma import LogGamma, gamma_excess
+from dpbayes_core.draws.hull import Hull
 from dpbayes_core.draws.network import NetworkSubject
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.draws.release import MapRelease, PosteriorDrawRelease
@@ -45,21 +48,116 @@ def seeded(seed: int = 1) -> SeededNoise:
 # gamma and Dirichlet above a floor
 
 
-@pytest.mark.parametrize(
-    ("shape", "rate", "floor"),
-    [(3.0, 2.0, 0.1), (3.0, 2.0, 4.0), (0.2, 5.0, 0.01), (0.2, 5.0, 3.0), (500.0, 100.0, 1.0), (500.0, 900.0, 1.0)],
-)
-def test_gamma_numbers_above_a_floor_have_their_law(shape: float, rate: float, floor: float) -> None:
-    ones = np.ones(40_000)
-    drawn = truncated_gamma(seeded(), shape * ones, rate * ones, floor * ones)
-    assert drawn.min() >= floor * (1 - 1e-12)
-    log_above = stats.gamma.logsf(floor, shape, scale=1 / rate)
+@pytest.mark.parametrize("shape", [0.01, 0.1, 1.0, 18.1, 500.0])
+@pytest.mark.parametrize(("rate", "floor", "room"), [(1.0, 1e-7, 1.0), (30.0, 1e-3, 0.9), (900.0, 0.05, 0.9)])
+def test_gamma_numbers_in_an_interval_have_their_law(shape: float, rate: float, floor: float, room: float) -> None:
+    hull = Hull(LogGamma.of(np.array([shape]), np.array([rate]), floor, room))
+    excess = gamma_excess(seeded(), hull, np.zeros(20_000, int), floor)
+    assert 0 <= excess.min() <= excess.max() <= room * (1 + 1e-12)
+    places = np.linspace(0, math.log1p(room / floor), 40_001)  # of log(x / floor)
+    logs = shape * places - rate * floor * np.expm1(places)
+    cumulative = integrate.cumulative_simpson(np.exp(logs - logs.max()), x=places, initial=0)
+    cumulative /= cumulative[-1]
 
     def cdf(x: np.ndarray) -> np.ndarray:
-        return -np.expm1(np.minimum(stats.gamma.logsf(x, shape, scale=1 / rate) - log_above, 0))
+        return np.interp(np.log1p(x / floor), places, cumulative)
 
-    assert stats.kstest(drawn, cdf).pvalue > ALPHA
-    assert stats.kstest(drawn * 1.2, cdf).pvalue < ALPHA  # the check can fail
+    assert stats.kstest(excess, cdf).pvalue > ALPHA
+    assert stats.kstest(excess * 3, cdf).pvalue < ALPHA  # the check can fail
+
+
+SHAPES, FLOORS = (0.01, 0.1, 1.0, 18.1, 500.0), (1e-11, 1e-7, 1e-3, 0.05, 0.3)
+
+
+def beta_cdf(first: float, second: float, floor: float) -> Callable[[np.ndarray], np.ndarray]:
+    """The law of the first of two levels, by quadrature over log odds."""
+    odds = np.linspace(math.log(floor) - math.log1p(-floor), math.log1p(-floor) - math.log(floor), 200_001)
+    logs = first * odds - (first + second) * np.logaddexp(0, odds)
+    cumulative = integrate.cumulative_simpson(np.exp(logs - logs.max()), x=odds, initial=0)
+    return lambda p: np.interp(np.log(p) - np.log1p(-p), odds, cumulative / cumulative[-1])
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("tempering", [1.0, 0.0362])
+def test_empty_tables_and_their_neighbours_are_drawn_with_their_laws(
+    shape: float, floor: float, tempering: float
+) -> None:
+    cell = (1 - 2 * floor) * 2.0**-28
+    for counts in ((0, 0), (1, 0), (0, 1), (499, 1), (500, 0)):
+        first, second = (shape + tempering * count for count in counts)
+        drawn = truncated_dirichlet(seeded(), np.tile([first, second], (4000, 1)), floor)[:, 0]
+        cdf = beta_cdf(first, second, floor)
+        cells = np.rint((drawn - floor) / cell)  # by rank among cells: chi-square over those of even probability
+        edges = np.unique(np.rint((np.quantile(drawn, np.linspace(0.05, 0.95, 10)) - floor) / cell))
+        edges = edges[(edges > 0) & (edges < 2.0**28)]
+        ends = np.concatenate([[0.0], cdf(np.minimum(floor + edges * cell, 1 - floor)), [1.0]])
+        due = np.diff(ends)
+        seen = np.bincount(np.searchsorted(edges, cells, side="right"), minlength=len(due))
+        assert np.abs(seen / 4000 - due).max() < 5.5 * 0.5 / math.sqrt(4000)
+        at_floor = float(cdf(np.array([floor + cell]))[0])  # the grid's first cell, and no atom beside it
+        assert abs((cells == 0).mean() - at_floor) < 5.5 * math.sqrt(at_floor * (1 - at_floor) / 4000) + 2e-3
+
+
+class Counting(SeededNoise):
+    """Counts the uniform numbers it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(1, i_know_this_is_not_private=True)
+        self.drawn = 0
+
+    def uniform(self, count: int) -> np.ndarray:
+        self.drawn += count
+        return super().uniform(count)
+
+
+CORNERS = (0.01, 0.5, 0.99, 1.0, 1.01, 18.1, 500.0, 1e6, 1e9)
+
+
+@pytest.mark.parametrize("floor", [1e-11, 1e-7, 1e-3, 0.05, 0.3, 0.49, 0.499999])
+def test_a_beta_number_takes_as_many_proposals_whatever_the_table(floor: float) -> None:
+    for pair in itertools.product(CORNERS, repeat=2):
+        noise = Counting()
+        truncated_dirichlet(noise, np.tile(pair, (400, 1)), floor)
+        assert 3 * 400 / noise.drawn > 0.46  # by concavity
+
+
+@pytest.mark.parametrize("floor", [1e-11, 1e-7, 1e-3, 0.05, 0.3, 0.333333])
+def test_three_levels_take_a_few_proposals_whatever_the_table(floor: float) -> None:
+    for shapes in itertools.combinations_with_replacement(CORNERS, 3):
+        noise = Counting()
+        truncated_dirichlet(noise, np.tile(shapes, (50, 1)), floor)
+        assert noise.drawn / 50 < 100
+
+
+def test_a_draw_that_doubles_cannot_hold_is_refused_before_it_begins() -> None:
+    with pytest.raises(ValueError, match="cannot draw exactly"), np.errstate(all="ignore"):
+        truncated_dirichlet(seeded(), np.full((1, 2), 1.5e308), 0.1)
+
+
+@pytest.mark.parametrize("shapes", [(0.01, 0.01, 0.01), (0.01, 0.3, 0.9), (0.5, 0.5, 0.5), (1.0, 0.01, 0.2)])
+@pytest.mark.parametrize("floor", [1e-7, 1e-3, 0.05, 0.3])
+def test_three_levels_of_which_none_is_wide_have_their_law(shapes: tuple[float, float, float], floor: float) -> None:
+    count = 20_000
+    drawn = truncated_dirichlet(seeded(5), np.tile(shapes, (count, 1)), floor)
+    for place in range(3):
+        own, others = shapes[place], [shape for at, shape in enumerate(shapes) if at != place]
+        lowest, highest = math.log(floor / (1 - floor)), math.log1p(-2 * floor) - math.log(2 * floor)
+        logs = np.linspace(lowest, highest, 4001)  # log odds, fine at either end
+        value, rest = special.expit(logs), special.expit(-logs)
+        share = np.clip(floor / rest, 0, 0.5)  # of the other two; its own law is a beta number's on log odds
+        reach = np.log1p(-share) - np.log(share)
+        odds = reach[:, None] * np.linspace(-1, 1, 801)
+        inner = np.exp(others[0] * odds - sum(others) * np.logaddexp(0, odds))
+        mass = integrate.simpson(inner, x=np.linspace(-1, 1, 801), axis=1) * reach
+        density = value**own * rest ** sum(others) * mass
+        cumulative = integrate.cumulative_trapezoid(density, logs, initial=0)
+        cumulative /= cumulative[-1]
+        seen = special.logit(drawn[:, place])
+        for quantile in (0.1, 0.5, 0.9):
+            at = np.interp(quantile, cumulative, logs)
+            due = float(np.interp(at, logs, cumulative))
+            assert abs((seen <= at).mean() - due) < 5.5 * math.sqrt(0.25 / count) + 1e-3
 
 
 @pytest.mark.parametrize(
@@ -120,15 +218,8 @@ def test_three_levels_have_the_marginals_of_the_truncated_dirichlet(
 
 
 def test_many_levels_are_drawn_in_a_few_proposals_each() -> None:
-    class Counting(SeededNoise):
-        drawn = 0
-
-        def uniform(self, count: int) -> np.ndarray:
-            self.drawn += count
-            return super().uniform(count)
-
     for shapes, floor in (((100.0,) * 10, 0.0939), ((1000.0,) + (1.0,) * 9, 0.0939), ((0.5,) * 20, 0.01)):
-        noise = Counting(1, i_know_this_is_not_private=True)
+        noise = Counting()
         truncated_dirichlet(noise, np.tile(shapes, (500, 1)), floor)
         assert noise.drawn / 500 < 100 * len(shapes)
 
@@ -326,7 +417,14 @@ def test_regression_draws_are_those_of_the_posterior_of_the_rows() -> None:
         (lambda: network_map(CHAIN, epsilon=1.0, floor=0.1, score="taste"), "not known"),
         (lambda: network_map(CHAIN, epsilon=1.0, floor=0.4), "floor of b is not between 0 and 1/3"),
         (lambda: network_map(CHAIN, epsilon=1.0, floor={"a": 0.1}), "does not name every node"),
-        (lambda: network_draws(CHAIN, epsilon=1.0, concentration=0.0), "prior above zero"),
+        (lambda: network_draws(CHAIN, epsilon=1.0, concentration=0.0), "not between 0.01 and 1000000"),
+        (lambda: network_map(CHAIN, epsilon=1.0, floor=0.1, concentration=1e-6), "not between 0.01 and 1000000"),
+        (lambda: network_map(CHAIN, epsilon=1.0, floor=0.1, concentration=1e300), "not between 0.01 and 1000000"),
+        (lambda: network_map(CHAIN, epsilon=1.0, floor=1e-12), "below 1e-11"),
+        (lambda: network_map(network((2,)), epsilon=1.0, floor=0.5 - 1e-11), "leaves no room"),
+        (lambda: network_map(network((2,)), epsilon=2.0, floor=0.4999999999), "between 0 and a million"),
+        (lambda: network_draws(CHAIN, epsilon=1.0, tempering=0.0), "between 0 and a million"),
+        (lambda: grid_map(network((2,)), epsilon=1.0, values=(0.1, 0.9), concentration=1e7), "not between 0.01"),
         (lambda: network_draws(CHAIN, epsilon=1.0, draws=0), "number of draws"),
         (lambda: network_draws(CHAIN, epsilon=1e-12), "too small to share"),
         (lambda: grid_map(CHAIN, epsilon=1.0, values=(0.1, 0.9)), "two levels"),
@@ -334,8 +432,16 @@ def test_regression_draws_are_those_of_the_posterior_of_the_rows() -> None:
         (lambda: grid_map(network((2,)), epsilon=1.0, values=(0.0, 0.9)), "between 0 and 1"),
         (lambda: grid_map(network((2,)), epsilon=1.0, values=(0.5,)), "two or more"),
         (
-            lambda: RegressionSubject(schema=REGRESSION, radius=math.inf, sigma=1.0, prior_precision=1.0),
-            "State positive ones",
+            lambda: RegressionSubject(schema=REGRESSION, radius=1e-170, sigma=1.0, prior_precision=1.0),
+            "radius or sigma is not between",
+        ),
+        (
+            lambda: RegressionSubject(schema=REGRESSION, radius=1.0, sigma=math.inf, prior_precision=1.0),
+            "radius or sigma is not between",
+        ),
+        (
+            lambda: RegressionSubject(schema=REGRESSION, radius=1.0, sigma=1.0, prior_precision=1e-10),
+            "prior precision is not between",
         ),
     ],
 )

@@ -34,6 +34,13 @@ def test_draws_cost_a_bounded_range_each() -> None:
     assert mechanism_of_posterior_draw().certified_loss(OpenDPNoise()) == 1.0
 
 
+def test_what_a_sampler_rounds_is_paid_for() -> None:
+    mechanism = mechanism_of_posterior_draw()
+    assert mechanism.sampled_tempering == pytest.approx(mechanism.tempering * (1 - 1.2e-7), rel=1e-8)
+    left = mechanism.certified_loss(OpenDPNoise()) - 4 * mechanism.sampled_tempering * mechanism.oscillation
+    assert left > 1e-7
+
+
 def worst_rho(loss: float) -> float:
     """The largest divergence over orders, per order, of two laws on two points whose log ratio ranges over `loss`."""
     worst = 0.0
