@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -155,6 +155,7 @@ class GaussianMechanism:
         return mechanism
 
 
+@lru_cache(maxsize=64, typed=True)  # asked for with every charge
 def gaussian_for(
     sensitivity: "Sensitivity",
     *,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -117,6 +117,7 @@ class LaplaceMechanism:
         return mechanism
 
 
+@lru_cache(maxsize=64, typed=True)  # asked for with every charge
 def laplace_for(sensitivity: "Sensitivity", *, epsilon: float | Decimal, grid: int, entries: int) -> LaplaceMechanism:
     """Laplace noise of a pure epsilon; rounding each entry to the output grid is added to the sensitivity."""
     cell = Fraction(2) ** -grid
