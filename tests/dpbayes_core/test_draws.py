@@ -267,6 +267,22 @@ def test_a_thousand_draws_of_many_coefficients_take_seconds() -> None:
         assert np.linalg.norm(drawn, axis=1).max() <= 1
 
 
+@pytest.mark.parametrize("radius", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("prior", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("weight", [0.0, 1.0, 1e4])  # epsilon times rows, at most
+def test_balls_of_every_allowed_size_are_drawn_from_whatever_the_rows(
+    radius: float, prior: float, weight: float
+) -> None:
+    scale = weight / max(radius, radius**2)
+    for rows in (np.ones((1, 3)), np.diag([1.0, 1.0, 0.0]), np.eye(3)):
+        for response in (0.0, 0.5, 1.0):
+            noise = Counting()
+            precision = scale * rows.T @ rows + prior * np.eye(3)
+            drawn = ball_gaussian(noise, precision, scale * response * rows.sum(axis=0), radius, 50)
+            assert np.linalg.norm(drawn, axis=1).max() <= radius
+            assert noise.drawn / 4 / 50 < 30 * math.sqrt(1 + weight)  # more rows press harder against the edge
+
+
 def test_nonsense_about_a_ball_is_refused() -> None:
     for precision, radius, draws in ((np.eye(2), 0.0, 1), (np.eye(2), 1.0, 0), (np.zeros((2, 2)), 1.0, 1)):
         with pytest.raises(ValueError, match="cannot draw inside a ball"):

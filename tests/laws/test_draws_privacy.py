@@ -281,6 +281,43 @@ def test_an_attacker_of_a_draw_learns_nearly_what_is_known_and_catches_one_that_
     assert attacked(3.0) > epsilon
 
 
+@pytest.mark.parametrize("concentration", [0.01, 1.0, 1e6])
+@pytest.mark.parametrize("floor", [1e-11, 1e-7, 1e-3, 0.3, 0.499999])
+def test_no_attacker_tells_tables_at_the_corners_apart(concentration: float, floor: float) -> None:
+    design, runs, source = network_map(ONE, epsilon=1.0, floor=floor, concentration=concentration), 4_000, OpenDPNoise()
+    for pair in (((500, 0), (499, 1)), ((1, 0), (0, 1)), ((250, 250), (249, 251))):
+        one, other = (
+            design.subject.draw(source, ExactTables(sum(counts), np.array(counts)), design.mechanism.tempering, runs)
+            for counts in pair
+        )
+        every = np.concatenate([one[:, 1], other[:, 1]])
+        assert every.min() >= floor * (1 - 1e-15)
+        for edge in np.quantile(every, (0.0, 0.02, 0.2, 0.5, 0.8, 0.98)):
+            below = one[:, 1] <= edge, other[:, 1] <= edge
+            for inside in (below, below[::-1], tuple(~event for event in below)):
+                if inside[0].any() and not inside[1].all():
+                    assert least_epsilon(inside[0], inside[1]) <= 1.0
+
+
+@pytest.mark.parametrize("floor", [1e-11, 1e-3, 0.3])
+def test_an_attacker_at_the_corners_catches_a_draw_that_is_undercharged(floor: float) -> None:
+    design, source = network_map(ONE, epsilon=1.0, floor=floor, concentration=1.0), OpenDPNoise()
+    one, other = (
+        design.subject.draw(source, ExactTables(1, np.array(counts)), 50 * design.mechanism.tempering, 4_000)[:, 1]
+        for counts in ((1, 0), (0, 1))
+    )
+    assert least_epsilon(one < 0.5, other < 0.5) > 1.0
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (10**9, 0), (0, 1), (10**9, 10**9)])
+def test_no_table_is_told_by_a_warning_or_a_draw_that_does_not_end(counts: tuple[int, int]) -> None:
+    for concentration, floor in itertools.product((0.01, 1.0, 1e6), (1e-11, 1e-3, 0.499999)):
+        subject = NetworkSubject(schema=ONE, floors=(floor,), concentrations=(concentration,))
+        for tempering in (1e-12, 1.0, 1e6):
+            drawn = subject.draw(OpenDPNoise(), ExactTables(sum(counts), np.array(counts)), tempering, 200)
+            assert np.isfinite(drawn).all()  # a warning would be an error here
+
+
 def test_releases_of_an_attacked_network_are_protected() -> None:
     release = counts_design(ONE, epsilon=1.0).release(OpenDPNoise(), counted(ONE, ((0,), (1,))))
     assert isinstance(release, NetworkRelease)
