@@ -303,7 +303,7 @@ def test_no_attacker_tells_tables_at_the_corners_apart(concentration: float, flo
 def test_an_attacker_at_the_corners_catches_a_draw_that_is_undercharged(floor: float) -> None:
     design, source = network_map(ONE, epsilon=1.0, floor=floor, concentration=1.0), OpenDPNoise()
     one, other = (
-        design.subject.draw(source, ExactTables(1, np.array(counts)), 50 * design.mechanism.tempering, 4_000)[:, 1]
+        design.subject.draw(source, ExactTables(1, np.array(counts)), 300 * design.mechanism.tempering, 4_000)[:, 1]
         for counts in ((1, 0), (0, 1))
     )
     assert least_epsilon(one < 0.5, other < 0.5) > 1.0
