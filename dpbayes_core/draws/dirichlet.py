@@ -63,7 +63,7 @@ def _many(noise: NoiseSource, shapes: Floats, rows: Integers, floor: float) -> F
     hull = Hull(density)
     power = np.where(spread[:, None], shapes, np.maximum(shapes - 1, 0))  # of what is left over
     peak = np.clip(power / rate[:, None], floor, floor + room)
-    lots = np.cumsum(_lots(shapes, rate, power * np.log(peak) - rate[:, None] * peak, floor), axis=1)
+    lots = np.cumsum(_lots(shapes, rate, power * np.log(peak) - rate[:, None] * (peak - floor), floor), axis=1)
     result, waiting, places = np.empty((len(rows), levels)), np.arange(len(rows)), np.arange(levels)
     while len(waiting):
         own = rows[waiting]
@@ -100,14 +100,13 @@ def _lots(shapes: Floats, rate: Floats, log_peak: Floats, floor: float) -> Float
 
 
 def log_mass(shapes: Floats, rate: Floats, floor: float) -> Floats:
-    """log of the integral of x^(shape-1) exp(-rate x) over the room above the floor; shapes below 1."""
+    """log of the integral of x^(shape-1) exp(-rate (x - floor)) over the room above the floor; shapes below 1."""
     room = 1 - shapes.shape[1] * floor
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     width = np.log1p(room / floor) / PANELS
     places = (np.arange(PANELS)[:, None] + (nodes + 1) / 2).reshape(-1) * width  # of log(x / floor)
-    shift = shapes * np.log(floor) - rate[:, None] * floor
     values = np.exp(shapes[:, :, None] * places - (rate * floor)[:, None, None] * np.expm1(places))
-    return shift + np.log(values @ np.tile(weights * width / 2, PANELS))
+    return shapes * np.log(floor) + np.log(values @ np.tile(weights * width / 2, PANELS))
 
 
 def rate_for(shapes: Floats, floor: float) -> Floats:

@@ -23,7 +23,7 @@ from dpbayes_core.draws.design import (
     regression_draws,
     tempered,
 )
-from dpbayes_core.draws.dirichlet import truncated_dirichlet
+from dpbayes_core.draws.dirichlet import log_mass, rate_for, truncated_dirichlet
 from dpbayes_core.draws.gamma import LogGamma, gamma_excess
 from dpbayes_core.draws.hull import Hull
 from dpbayes_core.draws.network import NetworkSubject
@@ -128,6 +128,20 @@ def test_three_levels_take_a_few_proposals_whatever_the_table(floor: float) -> N
         noise = Counting()
         truncated_dirichlet(noise, np.tile(shapes, (50, 1)), floor)
         assert noise.drawn / 50 < 100
+
+
+@pytest.mark.parametrize("floor", [1e-11, 1e-7, 1e-3, 0.2, 0.33333])
+@pytest.mark.parametrize("shape", [0.01, 0.3, 0.999])
+def test_the_mass_of_a_narrow_level_is_its_integral(floor: float, shape: float) -> None:
+    shapes, reach = np.full((1, 3), shape), math.log1p((1 - 3 * floor) / floor)
+    rate = float(rate_for(shapes, floor)[0])
+    mass = log_mass(shapes, np.array([rate]), floor)[0, 0] - shape * math.log(floor)
+
+    def integrand(place: float) -> float:
+        return math.exp(shape * place - rate * floor * math.expm1(place))
+
+    due = integrate.quad(integrand, 0, reach, epsabs=0, epsrel=1e-12, limit=500)[0]
+    assert mass == pytest.approx(math.log(due), abs=1e-11)
 
 
 def test_a_draw_that_doubles_cannot_hold_is_refused_before_it_begins() -> None:
