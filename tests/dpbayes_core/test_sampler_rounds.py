@@ -83,8 +83,8 @@ def test_what_a_sampler_cannot_take_is_refused_in_one_sentence() -> None:
     release = example(schema_of("x"), 50)
     with pytest.raises(SamplerUnsuitable, match=r"sampler gibbs: it does not exist\. Choose one of auto, collapsed"):
         choose(release, "gibbs")
-    with pytest.raises(SamplerUnsuitable, match="replace-one neighbours only"):
-        choose(replace(release, neighbours="add-remove"), "collapsed")
+    with pytest.raises(SamplerUnsuitable, match="whose number of rows is public only"):
+        choose(replace(release, rows=None, values=(50.0, *release.values)), "collapsed")
     with pytest.raises(SamplerUnsuitable, match="it needs at least 1 row"):
         choose(replace(release, rows=0), "naive")
 

@@ -344,7 +344,11 @@ ONE_TENTH = "asks epsilon 0.1 (rho 0.001407)"
     [
         ([(gaussian, 1.0)], (gaussian, 0.01), "(epsilon 0.01 at delta 1e-6) and nothing remains. Nothing more fits"),
         ([(laplace, 0.5)] * 2, (laplace, 0.1), f"{ONE_TENTH} and nothing remains. Nothing more fits"),
-        ([(laplace, 0.1)] * 17, (laplace, 0.1), f"{ONE_TENTH} and epsilon 0 (or rho 4.497e-4) remains. Ask for"),
+        (
+            [(laplace, 0.1)] * 17,
+            (laplace, 0.1),
+            f"{ONE_TENTH} and rho 4.497e-4 (epsilon 0.119 at delta 1e-6) remains. Ask for",
+        ),
         ([(gaussian, 0.5), (laplace, 0.1), (gaussian, 0.7)], (laplace, 0.2), "(rho 0.005625) and rho 0.003815"),
     ],
     ids=["one gaussian", "two pure halves", "seventeen tenths by rho", "a mix"],

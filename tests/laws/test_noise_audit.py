@@ -16,7 +16,14 @@ from scipy import signal, stats
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.fixed_point import UNIT, encode
-from dpbayes_core.mechanisms import MECHANISMS, GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
+from dpbayes_core.mechanisms import (
+    MECHANISMS,
+    GaussianMechanism,
+    GeometricMechanism,
+    LaplaceMechanism,
+    gaussian_for,
+    laplace_for,
+)
 from dpbayes_core.noise import Floats, OpenDPNoise
 from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.sensitivity import Sensitivity, regression_sensitivity
@@ -254,8 +261,23 @@ class Bound:
 
 
 SCALAR_PURE: dict[str, Callable[[float], Any]] = {
-    "laplace": lambda epsilon: laplace_for(Bound(2.0, 2.0, (1.0,)), epsilon=epsilon, grid=30, entries=1)
+    "laplace": lambda epsilon: laplace_for(Bound(2.0, 2.0, (1.0,)), epsilon=epsilon, grid=30, entries=1),
+    "geometric": lambda epsilon: GeometricMechanism(
+        epsilon=epsilon, sizes=(1,), sensitivities=(2,), largest_move=2, shares=(1.0,)
+    ),
 }
+
+
+def thrown(mechanism: Any, source: OpenDPNoise, value: float, scale: float) -> Floats:
+    """RUNS noisy copies of a value, drawn together."""
+    if mechanism.name == "geometric":
+        return source.geometric(np.full(RUNS, int(value), np.int64), scale).astype(np.float64)
+    return source.laplace(np.full(RUNS, value), scale)
+
+
+def as_released(mechanism: Any, value: float) -> Any:
+    """The value in the type that the mechanism takes."""
+    return np.array([int(value)], np.int64) if mechanism.name == "geometric" else np.array([value])
 
 
 def test_every_pure_mechanism_is_audited_on_one_entry() -> None:
@@ -276,9 +298,9 @@ def least_epsilon(without: Floats, with_row: Floats, middle: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
 def test_one_entry_tells_nearly_epsilon_and_never_more(name: str, epsilon: float) -> None:
     mechanism, source = SCALAR_PURE[name](epsilon), OpenDPNoise()
-    both = [source.laplace(np.full(RUNS, value), mechanism.scale) for value in (0.0, mechanism.sensitivity)]
+    both = [thrown(mechanism, source, value, mechanism.scale) for value in (0.0, mechanism.sensitivity)]
     assert 0.85 * epsilon <= least_epsilon(*both, mechanism.sensitivity) <= epsilon
-    thin = [source.laplace(np.full(RUNS, value), mechanism.scale / 2) for value in (0.0, mechanism.sensitivity)]
+    thin = [thrown(mechanism, source, value, mechanism.scale / 2) for value in (0.0, mechanism.sensitivity)]
     assert least_epsilon(*thin, mechanism.sensitivity) > epsilon
 
 
@@ -286,7 +308,7 @@ def test_one_entry_tells_nearly_epsilon_and_never_more(name: str, epsilon: float
 @pytest.mark.parametrize("name", SCALAR_PURE)
 def test_one_entry_released_a_hundred_thousand_times_tells_nearly_epsilon(name: str) -> None:
     mechanism, source = SCALAR_PURE[name](1.0), OpenDPNoise()
-    values = [np.array([value]) for value in (0.0, 2.0)]
+    values = [as_released(mechanism, value) for value in (0.0, 2.0)]
     both = [np.array([mechanism.release(source, value)[0] for _ in range(RUNS)]) for value in values]
     assert 0.85 <= least_epsilon(*both, 2.0) <= 1.0
 
