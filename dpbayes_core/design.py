@@ -24,6 +24,11 @@ class AnyRelease(Protocol):
         ...
 
     @property
+    def max_rows_per_unit(self) -> int | None:
+        """How many rows a person may have for that; None where any number will do."""
+        ...
+
+    @property
     def protected(self) -> bool:
         """Whether the mechanism suffices for how far neighbours can move what was released."""
         ...

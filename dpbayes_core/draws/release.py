@@ -48,6 +48,11 @@ class PosteriorDrawRelease:
         return np.array(self.values)
 
     @property
+    def max_rows_per_unit(self) -> int:
+        """One: each person is one record."""
+        return 1
+
+    @property
     def protected(self) -> bool:
         """Whether as many draws were paid for, at an oscillation no smaller than the model's own."""
         if not isinstance(self.mechanism, PosteriorDrawMechanism) or self.neighbours not in (REPLACE_ONE, ADD_REMOVE):

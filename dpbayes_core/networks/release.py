@@ -99,6 +99,11 @@ class NetworkRelease:
         )
 
     @property
+    def max_rows_per_unit(self) -> int:
+        """One: each person is one record."""
+        return 1
+
+    @property
     def protected(self) -> bool:
         """Whether the noise suffices for how far neighbours can move these sums."""
         public = (self.rows is None) == (self.neighbours == ADD_REMOVE)

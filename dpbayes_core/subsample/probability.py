@@ -137,6 +137,11 @@ class ProbabilityRelease:
         return self.terms.neighbours
 
     @property
+    def max_rows_per_unit(self) -> None:
+        """Any number: all rows of a person fall in one subset."""
+        return None
+
+    @property
     def protected(self) -> bool:
         """Whether the noise suffices for how far one subset can move these sums, one value each."""
         whole = len(self.values) == len(self.terms.queries)

@@ -147,6 +147,11 @@ class QuantileRelease:
         return self.terms.neighbours
 
     @property
+    def max_rows_per_unit(self) -> None:
+        """Any number: all rows of a person fall in one subset."""
+        return None
+
+    @property
     def protected(self) -> bool:
         """Whether it was drawn by the mechanism its terms ask for, one value each."""
         whole = len(self.values) == self.mechanism.entries

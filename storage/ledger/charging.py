@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpbayes_core.accounting import Cost
+from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import RequestChanged, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
 from storage.ledger.accounts import account_key, admit, standing, total_of
@@ -27,6 +28,11 @@ def matching(known: Entry, request: Request) -> Entry:
 
 
 @lru_cache(maxsize=256)
+def covers_rows(release: AnyRelease, rows: int) -> bool:
+    """Whether its noise is made for persons of so many rows."""
+    return release.max_rows_per_unit is None or release.max_rows_per_unit >= rows
+
+
 def closing_key(population: str, period: str) -> str:
     """The key of the entry that closes a period."""
     return act_key("close", population, period)

@@ -11,7 +11,7 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
 from dpbayes_core.noise import NoiseSource
 from storage.ledger.accounts import AccountState, account_key, admit, opened, standing, states
-from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
+from storage.ledger.charging import charge_payload, closing_key, covers_rows, debits_of, look_ahead, matching, refuse
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
 from storage.ledger.refusal import Quote, quotes
 from storage.ledger.request import AccountSpec, Request, decimal_text, priced_under
@@ -147,7 +147,8 @@ class Ledger:
         mechanism = design.mechanism
         # drawn before the lock is taken: nobody sees it unless the insert succeeds
         release = design.release(noise, exact)
-        if release.mechanism != mechanism or release.neighbours != design.neighbours or not release.protected:
+        sound = release.mechanism == mechanism and release.neighbours == design.neighbours and release.protected
+        if not (sound and covers_rows(release, request.account.max_rows_per_unit)):
             raise DpbayesError(
                 f"cannot charge {request.release}: its noise is made for less than its statistics can move. "
                 "Calibrate it to the schema's sensitivity; nothing was spent."

@@ -8,9 +8,8 @@ from typing import Any
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.releases import release_from_record
-from dpbayes_core.sensitivity import REPLACE_ONE
 from storage.ledger.caps import CONVERSION
-from storage.ledger.charging import closing_key, counting, readable_cost
+from storage.ledger.charging import closing_key, counting, covers_rows, readable_cost
 from storage.ledger.check import Check
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
@@ -192,8 +191,8 @@ def _releases(history: History, entry: Entry) -> Problem:
         return "its release was made by another mechanism than it charges for"
     if release.neighbours != entry.payload["neighbours"]:
         return "its release has other neighbours"
-    if release.protected or (entry.payload["holder"] is not None and release.neighbours != REPLACE_ONE):
-        return None  # no release at a holder whose people move can be committed by this version
+    if release.protected and covers_rows(release, int(entry.payload["max_rows_per_unit"])):
+        return None
     return "its noise is made for less than its statistics can move"
 
 

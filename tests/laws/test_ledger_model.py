@@ -21,8 +21,21 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
 from storage.ledger.store import Page
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import STAMP, account, cap, commit, gaussian, laplace, new_ledger, request, url
-from tests.storage.test_ledger_holders import charge_as_priced, split
+from tests.storage.ledger_cases import (
+    ENTRIES,
+    STAMP,
+    account,
+    cap,
+    coming,
+    commit,
+    commit_moving,
+    gaussian,
+    laplace,
+    new_ledger,
+    request,
+    url,
+)
+from tests.storage.test_ledger_holders import split
 from tests.support.postgres import Server
 
 CAPS = {
@@ -119,11 +132,16 @@ class LedgerMachine(RuleBasedStateMachine):
         return request(stated, **named, revision=revision, reason=reason)
 
     def commit(self, key: Key, mechanism: Any, asked: Any = None) -> Entry:
-        """As the ledger does; where people may move, no release is made yet, and only the charge is tried."""
         asked = asked or self.request(key)
-        if MEMBERSHIPS[key[0]] == "movable" and key[3] is not None:
-            return self.ledger.known(asked) or charge_as_priced(self.ledger, asked, mechanism)
-        return commit(self.ledger, asked, mechanism)
+        return (commit_moving if self.moves(key) else commit)(self.ledger, asked, self.made(key, mechanism))
+
+    def moves(self, key: Key) -> bool:
+        return MEMBERSHIPS[key[0]] == "movable" and key[3] is not None
+
+    def made(self, key: Key, mechanism: Any) -> Any:
+        """The noise of this loss that the key's neighbours call for."""
+        counted = len(mechanism.scales) > ENTRIES
+        return coming(mechanism) if self.moves(key) and not counted else mechanism
 
     def charges(self, population: str, new: Charge | None = None) -> list[Charge]:
         kept = [(key[1], key[3], made.cost()) for key, (_, made) in self.charged.items() if key[0] == population]
@@ -148,7 +166,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(asked=st.lists(st.tuples(KEYS, st.sampled_from(MECHANISMS)), min_size=1, max_size=6))
     def charge(self, asked: list[tuple[Key, Any]]) -> None:
         for key, mechanism in asked:
-            self.charge_one(key, mechanism)
+            self.charge_one(key, self.made(key, mechanism))
 
     def charge_one(self, key: Key, mechanism: Any) -> None:
         population, period, name, holder, revision = key
@@ -170,8 +188,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def check_largest(self, key: Key, mechanism: Any, largest: Decimal) -> None:
         if largest > 0:
             make = laplace if mechanism.name == "laplace" else gaussian
-            assert self.admitted(key, make(float(largest)))
-            assert not self.admitted(key, make(float(largest) * 1.02))
+            assert self.admitted(key, self.made(key, make(float(largest))))
+            assert not self.admitted(key, self.made(key, make(float(largest) * 1.02)))
 
     @rule(key=KEYS, mechanism=st.sampled_from(MECHANISMS))
     def crash(self, key: Key, mechanism: Any) -> None:

@@ -24,6 +24,7 @@ from tests.support.sums import sums_of
 SCHEMA = RegressionSchema(Continuous("wage", Bounds(0.0, 5.0)), (Continuous("age", Bounds(16.0, 80.0)),))
 SENSITIVITY = regression_sensitivity(SCHEMA)
 ENTRIES = len(SENSITIVITY.weights)
+COMING = regression_sensitivity(SCHEMA, "add-remove")  # where people may come, go or move
 GRID = 20
 ROWS = 1000
 EXACT = sums_of(np.arange(ENTRIES, dtype=np.float64), ROWS)
@@ -40,6 +41,14 @@ def laplace(epsilon: float) -> LaplaceMechanism:
 
 def gaussian(epsilon: float, delta: float = 1e-6) -> GaussianMechanism:
     return gaussian_for(SENSITIVITY, epsilon=epsilon, delta=delta, grid=GRID)
+
+
+@cache
+def coming(mechanism: Any) -> Any:
+    """Noise of the same loss for neighbours who come and go, the count among the noisy numbers."""
+    if isinstance(mechanism, LaplaceMechanism):
+        return laplace_for(COMING, epsilon=mechanism.epsilon, grid=GRID, entries=len(COMING.weights))
+    return gaussian_for(COMING, epsilon=mechanism.epsilon, delta=mechanism.delta, grid=GRID)
 
 
 def gaussian_of_rho(rho: float) -> GaussianMechanism:
@@ -101,3 +110,9 @@ def new_ledger(folder: Path) -> Ledger:
 
 def commit(ledger: Ledger, asked: Request, mechanism: Any, stamp: Stamp = STAMP) -> Entry:
     return ledger.commit(asked, design(mechanism), EXACT, OpenDPNoise(), stamp=stamp)
+
+
+def commit_moving(ledger: Ledger, asked: Request, mechanism: Any) -> Entry:
+    """A release at a holder whose people may move, made with `coming` noise."""
+    moving = RegressionDesign(schema=SCHEMA, mechanism=mechanism, neighbours="add-remove")
+    return ledger.commit(asked, moving, EXACT, OpenDPNoise(), stamp=STAMP)

@@ -17,8 +17,11 @@ from dpbayes_core.errors import (
     RequestChanged,
     StudyInvalid,
 )
-from dpbayes_core.noise import SeededNoise
+from dpbayes_core.mechanisms import laplace_for
+from dpbayes_core.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
+from dpbayes_core.sensitivity import regression_sensitivity
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.failures import plain_failures
 from storage.ledger.ledger import Ledger
@@ -26,6 +29,7 @@ from storage.ledger.refusal import PeriodClosed
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
     EXACT,
+    GRID,
     ROWS,
     SCHEMA,
     STAMP,
@@ -159,8 +163,25 @@ def test_an_impossible_account_is_not_opened(ledger: Ledger, caps: tuple[object,
 
 def test_a_row_bound_is_each_releases_own(ledger: Ledger) -> None:
     commit(ledger, request(), laplace(0.1))
-    other = commit(ledger, request(replace(account(), max_rows_per_unit=3), release="visits"), laplace(0.1))
+    asked = request(replace(account(), max_rows_per_unit=3), release="visits")
+    with pytest.raises(DpbayesError, match="made for less than its statistics can move"):
+        commit(ledger, asked, laplace(0.1))  # noise for one row of each person
+    due = regression_sensitivity(SCHEMA, "replace-one", 3)
+    mechanism = laplace_for(due, epsilon=0.1, grid=GRID, entries=len(due.weights))
+    several = RegressionDesign(schema=SCHEMA, mechanism=mechanism, max_rows_per_unit=3)
+    other = ledger.commit(asked, several, EXACT, OpenDPNoise(), stamp=STAMP)
     assert other.payload["max_rows_per_unit"] == 3
+    assert all(check.ok for check in verify(ledger.entries()))
+
+
+def test_the_audit_finds_noise_for_fewer_rows_than_a_person_may_have(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as careless:
+        careless.setattr("storage.ledger.ledger.covers_rows", lambda release, rows: True)
+        commit(ledger, request(replace(account(), max_rows_per_unit=3)), laplace(0.1))
+    [failed] = [check for check in verify(ledger.entries()) if not check.ok]
+    assert "less than its statistics can move" in failed.detail
 
 
 def test_a_revision_pays_again_and_says_why(ledger: Ledger) -> None:

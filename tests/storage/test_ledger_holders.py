@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 
 from dpbayes_core.accounting import UNITS
-from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
-from dpbayes_core.release import Release
-from storage.ledger.charging import charge_payload, refuse
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, HolderSpec, Request
 from storage.ledger.tally import COUNTING
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import ENTRIES, ROWS, SCHEMA, STAMP, account, cap, commit, gaussian, laplace, new_ledger
+from tests.storage.ledger_cases import (
+    STAMP,
+    account,
+    cap,
+    coming,
+    commit,
+    commit_moving,
+    gaussian,
+    laplace,
+    new_ledger,
+)
 from tests.storage.ledger_cases import request as asked_of
 
 
@@ -38,23 +45,6 @@ def held(membership: Any, *caps: Any, **others: Any) -> AccountSpec:
 
 def asked(spec: AccountSpec, holder: str | None, number: int = 0, **others: Any) -> Request:
     return asked_of(spec, release=f"release-{number}", holder=holder, **others)
-
-
-def charge_as_priced(ledger: Ledger, request: Request, mechanism: Any) -> Entry:
-    """What `commit` does for releases that this version cannot make yet: a holder's own count as a noisy entry."""
-    with ledger._store.exclusive() as page:
-        found = refuse(page, request, mechanism)
-        payload = charge_payload(request, mechanism, found, digest="", noise="OpenDP", stamp=STAMP)
-        release = Release(
-            schema=SCHEMA,
-            neighbours=payload["neighbours"],
-            rows=ROWS,
-            mechanism=mechanism,
-            values=(0.0,) * ENTRIES,
-        )
-        return page.append(
-            "charge", request.key, {**payload, "digest": release.digest}, canonical_json(release.to_record())
-        )
 
 
 def failures(ledger: Ledger) -> list[str]:
@@ -115,20 +105,20 @@ def test_undeclared_holders_add_up_and_so_do_those_of_an_account_that_names_none
 def test_movable_people_count_twice_in_epsilon_and_four_times_in_rho(ledger: Ledger) -> None:
     spec = held("movable", cap("2", measure="pure-epsilon"), cap("1.5", "per-period", measure="pure-epsilon"))
     ledger.open_account(spec, STAMP)
-    charge_as_priced(ledger, asked(spec, "north"), laplace(0.5))
-    charge_as_priced(ledger, asked(spec, "south"), laplace(0.5))  # nobody is in two places at once
+    commit_moving(ledger, asked(spec, "north"), coming(laplace(0.5)))
+    commit_moving(ledger, asked(spec, "south"), coming(laplace(0.5)))  # nobody is in two places at once
     [state] = ledger.accounts()
     lifetime, period = (cap.spent for cap in state.caps)
     assert lifetime.epsilon == period.epsilon == UNITS
-    assert lifetime.rho == period.rho == 4 * laplace(0.5).cost().rho
+    assert lifetime.rho == period.rho == 4 * coming(laplace(0.5)).cost().rho
     with pytest.raises(BudgetExceeded, match="per-period") as refused:
-        ledger.check(asked(spec, "south", 1), laplace(0.5))
+        ledger.check(asked(spec, "south", 1), coming(laplace(0.5)))
     assert refused.value.largest_epsilon == Decimal("0.25")
-    charge_as_priced(ledger, asked(spec, "south", 1, period="2026-02"), laplace(0.5))  # there, next month
+    commit_moving(ledger, asked(spec, "south", 1, period="2026-02"), coming(laplace(0.5)))  # there, next month
     [state] = ledger.accounts()
     assert state.caps[0].spent.epsilon == 2 * UNITS
     with pytest.raises(BudgetExceeded, match="lifetime"):
-        ledger.check(asked(spec, "north", 2, period="2026-03"), laplace(0.01))
+        ledger.check(asked(spec, "north", 2, period="2026-03"), coming(laplace(0.01)))
     assert failures(ledger) == []
 
 

@@ -131,7 +131,10 @@ def test_bounds_may_be_dates(tmp_path: Path) -> None:
 
 
 def test_guesses_about_dates_are_dates(tmp_path: Path) -> None:
-    load(tmp_path, AGE, "age: {bounds: [1950-01-01, 2026-12-31], expect: {mean: 1990-01-01, sd: 3650}}")
+    study = load(tmp_path, AGE, "age: {bounds: [1950-01-01, 2026-12-31], expect: {mean: 1990-01-01, sd: 3650}}")
+    guess = study.columns["age"].expect
+    assert guess is not None
+    assert guess.mean == 7305  # days since 1970-01-01
 
 
 @pytest.mark.parametrize(
