@@ -18,9 +18,9 @@ import pyarrow.types as types
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
+from dpbayes_core.siphash import Words, hash_rows, hash_texts
 from storage.choice import least_of_each
 from storage.columns import Chunk, Column, missing, take_from_dictionary
-from storage.siphash import Words, hash_rows, hash_texts
 
 PARTITIONS = 64  # each person belongs to one, so that the last choice needs a fraction of the rows at a time
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,29 +15,12 @@ from storage.columns import BLOCK_ROWS, Reading
 from storage.contribution import PARTITIONS, Candidates, Keys, candidates, hash_units, null_units
 from storage.profile import GroupProfile
 from storage.source import TableSource
+from storage.sources.batch import Batch
 from storage.waiting import Waiting
 
 PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
 T = TypeVar("T")
 Arrays = Mapping[str, NDArray[Any]]
-
-
-class Batch(Protocol):
-    """One unit of work: rows that are read, counted and summed together."""
-
-    @property
-    def file(self) -> str:
-        """Base name of what holds it, for the profile."""
-        ...
-
-    @property
-    def index(self) -> int:
-        """Place within it, for the profile."""
-        ...
-
-    def read(self, columns: tuple[str, ...]) -> Any:
-        """The named columns as a `pyarrow.Table`."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)

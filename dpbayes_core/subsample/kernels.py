@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit  # pyright: ignore[reportUnknownVariableType]
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+from dpbayes_core.siphash import Words, hash_rows
 
 LEAST = -160  # exponent of the least bit kept of a product
 LIMBS = 11  # values up to 2^64, products up to 2^128: 288 bits, then room for any number of rows and the sign
@@ -20,47 +20,10 @@ _compiled: Final[Any] = njit(cache=True, nogil=True)
 _inlined: Final[Any] = njit(cache=True, nogil=True, inline="always")
 
 
-@_inlined
-def _turned(word: Any, left: int) -> Any:
-    return (word << np.uint64(left)) | (word >> np.uint64(64 - left))
-
-
-@_inlined
-def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
-    v0 += v1
-    v2 += v3
-    v1 = _turned(v1, 13) ^ v0
-    v3 = _turned(v3, 16) ^ v2
-    v0 = _turned(v0, 32)
-    v2 += v1
-    v0 += v3
-    v1 = _turned(v1, 17) ^ v2
-    v3 = _turned(v3, 21) ^ v0
-    v2 = _turned(v2, 32)
-    return v0, v1, v2, v3
-
-
-@_compiled
 def subset_numbers(people: Words, key: Words, subsets: int) -> NDArray[np.int64]:
     """The subset of each person: SipHash-2-4 under the key of their two words, scaled to 0 .. subsets - 1."""
-    numbers = np.empty(len(people), np.int64)
-    for i in range(len(people)):
-        v0 = key[0] ^ np.uint64(0x736F6D6570736575)
-        v1 = key[1] ^ np.uint64(0x646F72616E646F6D)
-        v2 = key[0] ^ np.uint64(0x6C7967656E657261)
-        v3 = key[1] ^ np.uint64(0x7465646279746573)
-        for j in range(3):
-            word = people[i, j] if j < 2 else np.uint64(16) << np.uint64(56)
-            v3 ^= word
-            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-            v0 ^= word
-        v2 ^= np.uint64(0xFF)
-        for _ in range(4):
-            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-        high = (v0 ^ v1 ^ v2 ^ v3) >> np.uint64(32)
-        numbers[i] = np.int64((high * np.uint64(subsets)) >> np.uint64(32))
-    return numbers
+    hashes = hash_rows(people, np.empty((len(people), 0), np.int32), key)
+    return (((hashes >> np.uint64(32)) * np.uint64(subsets)) >> np.uint64(32)).astype(np.int64)
 
 
 @_inlined
