@@ -36,18 +36,18 @@ def _add(sums: Any, place: Any, bits: Any) -> None:
     exponent = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
     least = exponent - 1075 - LEAST  # where the lowest of the 53 bits goes
     mantissa = (bits & np.uint64(0xFFFFFFFFFFFFF)) | np.uint64(0x10000000000000)
-    if exponent == 0 or least <= -53:
-        return
     if least < 0:
+        if least <= -53:  # zero among others
+            return
         mantissa >>= np.uint64(-least)
         least = np.int64(0)
-    word = place + (least >> 5)
+    word = np.uint64(place + (least >> 5))  # unsigned: an index that may be negative costs a test each time
     shift = np.uint64(least & 31)
     low = np.int64((mantissa << shift) & np.uint64(0xFFFFFFFF))
     high = np.int64(mantissa >> (np.uint64(32) - shift))  # below 2^52
     sign = np.int64(bits) >> 63  # -1 for a negative number, else 0
     sums[word] += (low ^ sign) - sign
-    sums[word + 1] += (high ^ sign) - sign
+    sums[word + np.uint64(1)] += (high ^ sign) - sign
 
 
 @_compiled
