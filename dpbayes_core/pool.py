@@ -1,0 +1,55 @@
+"""Several releases of one regression on disjoint people, analysed as one: holders of a table, or periods."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.release import Release
+from dpbayes_core.schema import RegressionSchema
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Two or more releases of the same columns, whose people are disjoint; their order is part of what it is."""
+
+    kind: ClassVar[str] = "regression"
+
+    parts: tuple[Release, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise ValueError("cannot pool fewer than two releases: one is analysed by itself. Give another.")
+        if any(part.schema != self.schema for part in self.parts):
+            raise ValueError("cannot pool releases of different columns or bounds. Choose releases of one regression.")
+        if len({part.digest for part in self.parts}) < len(self.parts):
+            raise ValueError("cannot pool a release with itself: its people would count twice. Name each one once.")
+
+    @property
+    def schema(self) -> RegressionSchema:
+        """The regression that they share."""
+        return self.parts[0].schema
+
+    @property
+    def count(self) -> float:
+        """The number of rows of all, noisy where a part's is not public."""
+        return sum(part.count for part in self.parts)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the parts' digests in their order."""
+        return hashlib.sha256(canonical_json([part.digest for part in self.parts])).hexdigest()
+
+
+Evidence = Release | Pool
+
+
+def pooled(releases: Sequence[Release]) -> Evidence:
+    """One release as it is, several as a pool."""
+    return releases[0] if len(releases) == 1 else Pool(tuple(releases))
+
+
+def parts_of(evidence: Evidence) -> tuple[Release, ...]:
+    """The releases that a sampler is given."""
+    return evidence.parts if isinstance(evidence, Pool) else (evidence,)

@@ -1,0 +1,23 @@
+"""Releases analysed together: what they must share, and what names them."""
+
+import pytest
+
+from dpbayes_core.pool import Pool, parts_of, pooled
+from tests.support.regressions import example, schema_of
+
+SCHEMA = schema_of("x")
+
+
+def test_a_pool_is_named_by_its_parts_in_their_order() -> None:
+    first, second = (example(SCHEMA, 50, seed=seed) for seed in (1, 2))
+    assert parts_of(pooled([first])) == (first,)
+    assert pooled([first, second]).digest == Pool((first, second)).digest
+    assert pooled([first, second]).digest != pooled([second, first]).digest
+    assert pooled([first, second]).count == 100
+
+
+def test_only_different_releases_of_one_regression_are_pooled() -> None:
+    first, other = example(SCHEMA, 50), example(schema_of("x", "u"), 50)
+    for parts, why in (((first,), "fewer than two"), ((first, other), "columns or bounds"), ((first, first), "itself")):
+        with pytest.raises(ValueError, match=why):
+            Pool(parts)
