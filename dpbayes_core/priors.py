@@ -2,40 +2,55 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.schema import INTERCEPT, RegressionSchema
 
 Floats = NDArray[np.float64]
 
 _USER_KEYS = {"intercept": ("sd",), "coefficients": ("sd",), "noise": ("shape", "scale")}
+_OLD_COVARIATES = ("mean_weight", "scatter", "extra_degrees")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prior:
-    """theta | sigma2 ~ N(0, sigma2 diag(sd^2)), sigma2 ~ InvGamma; covariates have a normal-inverse-Wishart law."""
+    """theta | sigma2 ~ N(mu0, sigma2 Lam0^-1), sigma2 ~ InvGamma; covariates' sample moments have laws of their own."""
 
     intercept_sd: float = 10.0  # in units of the residual sd, as the next one
     coefficient_sd: float = 2.5
     noise_shape: float = 2.0
     noise_scale: float = 0.1
+    mean_sd: float = 0.5  # the sample mean of each continuous covariate ~ N(0, mean_sd^2)
+    spread: float = 0.5  # its sample sd ~ half-normal(spread)
+    correlation: float = 1.0  # LKJ shape of the sample correlations; 1: every correlation matrix alike
+    named: tuple[tuple[str, float, float], ...] = ()  # (coefficient, mean, sd in residual sds), instead of the above
     mean_weight: float = 0.01  # k0: the covariates' mean ~ N(0, Sigma / k0)
     scatter: float = 0.01  # Sigma ~ InvWishart(d + extra_degrees, scatter I)
     extra_degrees: float = 2.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "named", tuple((str(name), float(at), float(sd)) for name, at, sd in self.named))
         for name, value in asdict(self).items():
-            if not (math.isfinite(value) and value > 0):
+            if name != "named" and not (math.isfinite(value) and value > 0):
                 raise StudyInvalid(f"cannot use the prior: {name} must be a positive number. Give one.")
+        for name, mean, sd in self.named:
+            if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
+                raise StudyInvalid(
+                    f"cannot use the prior: {name} needs a number as its mean and a positive sd. Give them."
+                )
+        if len({name for name, *_ in self.named}) < len(self.named):
+            raise StudyInvalid("cannot use the prior: it names a coefficient twice. Name each one once.")
 
     @classmethod
     def from_user(cls, choices: Mapping[str, Mapping[str, float]]) -> "Prior":
         """The study's `{intercept: {sd}, coefficients: {sd}, noise: {shape, scale}}`; the rest by default."""
-        given: dict[str, float] = {}
+        given: dict[str, Any] = {}
         for part, values in choices.items():
             for key, value in values.items():
                 if key not in _USER_KEYS.get(part, ()):
@@ -44,14 +59,15 @@ class Prior:
                 given[f"{part.removesuffix('s')}_{key}"] = float(value)
         return cls(**given)
 
-    def to_record(self) -> dict[str, float]:
+    def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
-        return asdict(self)
+        record = {name: value for name, value in asdict(self).items() if name not in _OLD_COVARIATES}
+        return record | {"named": [list(entry) for entry in self.named]}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Prior":
-        """The inverse of `to_record`."""
-        return cls(**record)
+        """The inverse of `to_record`; of an old record, the normal-inverse-Wishart law of the covariates is dropped."""
+        return cls(**{name: value for name, value in record.items() if name not in _OLD_COVARIATES})
 
     def degrees(self, d: int) -> float:
         """nu0 for d covariates."""
@@ -61,6 +77,44 @@ class Prior:
         """K0: what the prior adds to the second moments of (1, x) in the marginal law of the covariates."""
         return np.diag([self.mean_weight, *[self.scatter] * d])
 
-    def response_matrix(self, d: int) -> Floats:
+    def response_matrix(self, schema: RegressionSchema) -> Floats:
         """M0: what the prior adds to the second moments of (1, x, y) in the regression; its leading block is Lam0."""
-        return np.diag([self.intercept_sd**-2, *[self.coefficient_sd**-2] * d, 2 * self.noise_scale])
+        means, sds, basis = self._of(schema)
+        precision = (basis / sds**2) @ basis.T  # basis' columns are what the prior takes as independent
+        linear = basis @ (means / sds**2)
+        square = float(np.sum((means / sds) ** 2)) + 2 * self.noise_scale
+        return np.block([[precision, linear[:, None]], [linear[None, :], np.array([[square]])]])
+
+    def log_precision(self, schema: RegressionSchema) -> float:
+        """log |Lam0|."""
+        _, sds, _ = self._of(schema)
+        return -2 * float(np.sum(np.log(sds)))
+
+    def _of(self, schema: RegressionSchema) -> tuple[Floats, Floats, Floats]:
+        """Means and sds by coefficient, and the combination of theta that each is about: unit triangular columns.
+
+        A coefficient is a standardised slope up to its unit. The intercept that is named in the table's units is the
+        response where covariates are 0 or at their reference; the one that is not is the response at their middles.
+        """
+        names = schema.coefficients
+        named = {name: (mean, sd) for name, mean, sd in self.named}
+        if unknown := sorted(set(named) - set(names)):
+            raise StudyInvalid(
+                f"cannot use the prior: {unknown[0]} is no coefficient of the regression. "
+                f"Choose from {', '.join(names)}."
+            )
+        rest = {INTERCEPT: (0.0, self.intercept_sd)}
+        laws = [named.get(name, rest.get(name, (0.0, self.coefficient_sd))) for name in names]
+        means, sds = np.array(laws, dtype=np.float64).reshape(-1, 2).T
+        basis = np.eye(len(names))
+        if INTERCEPT in named:
+            basis[:, 0] = origin(schema)
+        return means, sds, basis
+
+
+def origin(schema: RegressionSchema) -> Floats:
+    """(1, x) where the covariates are 0 or at their reference level, as the standardised scale has it."""
+    unit = replace(schema, response=replace(schema.response, bounds=Bounds(-1.0, 1.0)))
+    size = len(schema.coefficients)
+    coefficients, _ = unit.to_user_units(np.eye(size), np.zeros(size))
+    return coefficients[:, 0]

@@ -44,8 +44,8 @@ class Naive:
 
     def prepare(self, release: Release, prior: Prior) -> NaiveProblem:
         """Repair the noisy statistic and add the prior."""
-        n, d = release.count, release.schema.d
-        moments = (prior.response_matrix(d) + repaired(release.matrix())) / n
+        n = release.count
+        moments = (prior.response_matrix(release.schema) + repaired(release.matrix())) / n
         return NaiveProblem(moments, n, prior.noise_shape + n / 2)
 
     def warmup(self, attempt: int) -> int:

@@ -81,12 +81,13 @@ def build_target(release: Release, prior: Prior, layout: Layout) -> Target:
     schema, n, m = release.schema, release.count, release.schema.m
     noise = NOISE_KINDS[release.mechanism.name]
     constant = _constant(prior, n, layout, m) + _noise_constant(noise, release.mechanism.scales)
+    constant += prior.log_precision(schema) / 2
     matrices = np.zeros((5, m + 1, m + 1))
     matrices[REFERENCE] = np.eye(m + 1)
     matrices[NOISY] = release.matrix()[np.ix_(layout.order, layout.order)]
     matrices[SCALES][layout.places(schema)] = release.mechanism.scales
     matrices[NORMAL_PRIOR, :m, :m] = prior.normal_matrix(m - 1) / n
-    matrices[RESPONSE_PRIOR] = prior.response_matrix(m - 1) / n
+    matrices[RESPONSE_PRIOR] = prior.response_matrix(schema)[np.ix_(layout.order, layout.order)] / n
     numbers = np.zeros(3)
     numbers[[ROWS, NOISE, CONSTANT]] = n, noise, constant
     blocks = np.column_stack([layout.first, layout.size, layout.step, 1 + (layout.first - 1) / 2])
@@ -125,7 +126,7 @@ def _constant(prior: Prior, n: float, layout: Layout, m: int) -> float:
     law += -n * d / 2 * log(pi) + d / 2 * log(k0 / kn) + degrees / 2 * d * log(prior.scatter)
     law += (degrees + n) / 2 * log(kn)
     law += _multivariate_lgamma((degrees + n) / 2, d) - _multivariate_lgamma(degrees / 2, d)
-    law += -n / 2 * log(2 * pi) - log(prior.intercept_sd) - d * log(prior.coefficient_sd)
+    law += -n / 2 * log(2 * pi)
     law += a0 * log(prior.noise_scale) + lgamma(an) - lgamma(a0) + an * log(2)
     # the density works with R / n: every log determinant gives back its powers of n
     powers = (n - m - 2) / 2 * m - (degrees + n) / 2 * m - m / 2 - an

@@ -93,7 +93,7 @@ def by_quadrature(release: Release, posterior: Posterior) -> tuple[Floats, Float
     moments, jacobian = unrotated(centre + grid @ spread.T)
     residual = np.array(release.values) - n * moments[:, *np.array(release.schema.entries).T]
     full = n * moments
-    k_zero, m_zero = prior.normal_matrix(1), prior.response_matrix(1)
+    k_zero, m_zero = prior.normal_matrix(1), prior.response_matrix(release.schema)
     scatter = full[:, 1:, 1:] - full[:, 1:, :1] * full[:, :1, 1:] / n
     logs = jacobian + release.mechanism.log_density(residual).sum(axis=1)
     logs += (n - m - 2) / 2 * np.linalg.slogdet(scatter)[1]
@@ -158,7 +158,7 @@ def test_without_noise_the_posterior_is_the_conjugate_one(name: str) -> None:
     covariates = encoded(schema, 400, generator)
     moments = moments_of(covariates, 0.3 * generator.standard_normal(schema.m), 0.25, generator)
     release = released(schema, moments, mechanism(name, 1e-4, len(schema.entries)), generator)
-    full = PRIOR.response_matrix(schema.d) + moments
+    full = PRIOR.response_matrix(schema) + moments
     theta = np.linalg.solve(full[:-1, :-1], full[:-1, -1])
     shape, scale = PRIOR.noise_shape + 200, (full[-1, -1] - full[-1, :-1] @ theta) / 2
     sd = np.sqrt(scale / (shape - 1) * np.diag(np.linalg.inv(full[:-1, :-1])))

@@ -114,7 +114,8 @@ class Oracle:
         d, nu0, k0, a0 = m - 1, prior.degrees(m - 1), prior.mean_weight, prior.noise_shape
         kn, nun, an = k0 + n, nu0 + n, a0 + n / 2
         full = n * factor @ factor.T
-        k_zero, m_zero = prior.normal_matrix(d), prior.response_matrix(d)
+        order = self.layout.order
+        k_zero, m_zero = prior.normal_matrix(d), prior.response_matrix(self.release.schema)[np.ix_(order, order)]
         value = m / 2 * log(n) + (n - 1) * m / 2 * log(pi) - multivariate_lgamma((n - 1) / 2, m)
         value += -n * d / 2 * log(pi) + d / 2 * log(k0 / kn) + nu0 / 2 * d * log(prior.scatter) + nun / 2 * log(kn)
         value += multivariate_lgamma(nun / 2, d) - multivariate_lgamma(nu0 / 2, d) - n / 2 * log(2 * pi)

@@ -40,7 +40,7 @@ def test_repair_is_the_nearest_one() -> None:
 def test_draws_are_those_of_the_conjugate_posterior() -> None:
     schema, prior = schema_of("x", SEX), Prior()
     release = example(schema, 200, scale=1.0)
-    full = prior.response_matrix(2) + release.matrix()
+    full = prior.response_matrix(schema) + release.matrix()
     theta = np.linalg.solve(full[:-1, :-1], full[:-1, -1])
     shape, scale = prior.noise_shape + 100, (full[-1, -1] - full[-1, :-1] @ theta) / 2
     found = sample(release, prior, sampler="naive", draws=4000, seed=3)
