@@ -19,6 +19,11 @@ def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...
     return tuple(_rule(name, file.columns[name], clips=release.clips) for name in dict.fromkeys(release.uses))
 
 
+def holders(file: StudyFile) -> tuple[str | None, ...]:
+    """The holders in their declared order; one without a name where there are none."""
+    return (None,) if file.source.holder is None else file.source.holder.values
+
+
 def account(file: StudyFile) -> AccountSpec:
     """The account that every release of the study is charged to."""
     return AccountSpec(

@@ -97,6 +97,11 @@ class Study:
         """What a release will be."""
         return self.release(release).design(self.file)
 
+    @property
+    def holders(self) -> tuple[str | None, ...]:
+        """Whose releases there are, in the declared order; none by name where the table has no holders."""
+        return compiled.holders(self.file)
+
     def account(self) -> AccountSpec:
         """The account that every release of this study is charged to."""
         return compiled.account(self.file)
@@ -113,7 +118,15 @@ class Study:
             max_rows_per_unit=self.source.max_rows_per_unit,
         )
 
-    def request(self, release: str, period: Period | str, revision: int = 1, reason: str | None = None) -> Request:
+    def request(
+        self,
+        release: str,
+        period: Period | str,
+        revision: int = 1,
+        reason: str | None = None,
+        *,
+        holder: str | None = None,
+    ) -> Request:
         """What the ledger is asked for; revisions after the first say why they are needed."""
         spec = self.release(release)
         name = self._period(period).name
@@ -129,7 +142,7 @@ class Study:
             study=self.study,
             release=release,
             period=name,
-            holder=None,
+            holder=holder,
             revision=revision,
             account=self.account(),
             definition=compiled.definition(self.file, spec),
