@@ -1,7 +1,7 @@
 """The prior of a regression, on the standardised scale, where every column lies in [-1, 1]."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from dpbayes_core.schema import INTERCEPT, RegressionSchema
 
 Floats = NDArray[np.float64]
 
-_USER_KEYS = {"intercept": ("sd",), "coefficients": ("sd",), "noise": ("shape", "scale")}
+_USER_KEYS = {"intercept": ("sd",), "coefficients": ("sd",), "noise": ("shape", "scale", "sd")}
 _OLD_COVARIATES = ("mean_weight", "scatter", "extra_degrees")
 
 
@@ -48,16 +48,31 @@ class Prior:
             raise StudyInvalid("cannot use the prior: it names a coefficient twice. Name each one once.")
 
     @classmethod
-    def from_user(cls, choices: Mapping[str, Mapping[str, float]]) -> "Prior":
-        """The study's `{intercept: {sd}, coefficients: {sd}, noise: {shape, scale}}`; the rest by default."""
-        given: dict[str, Any] = {}
-        for part, values in choices.items():
-            for key, value in values.items():
-                if key not in _USER_KEYS.get(part, ()):
-                    known = ", ".join(f"{name}.{key}" for name, keys in _USER_KEYS.items() for key in keys)
-                    raise StudyInvalid(f"cannot use the prior: {part}.{key} is not part of it. Choose from {known}.")
-                given[f"{part.removesuffix('s')}_{key}"] = float(value)
-        return cls(**given)
+    def from_user(cls, choices: Mapping[str, Mapping[str, Any]], schema: RegressionSchema) -> "Prior":
+        """A study's `{intercept: {sd}, coefficients: {sd}, named: {age: {mean, sd}}, noise: {shape, scale or sd}}`.
+
+        What is named, and the sd of the noise, are in the table's units; the rest as the fields say, and by default.
+        """
+        given = _general(choices)
+        half, noise = schema.response.bounds.width / 2, choices.get("noise", {})
+        if "sd" in noise:
+            if "scale" in noise:
+                raise StudyInvalid("cannot use the prior: noise.sd and noise.scale state one thing. Keep one of them.")
+            given["noise_scale"] = given.get("noise_shape", cls.noise_shape) * (float(noise["sd"]) / half) ** 2
+        prior = cls(**given)
+        laws = choices.get("named", {})
+        prior._known(laws, schema)
+        units = [_standardised(name, laws[name], schema, prior.reference) for name in laws]
+        return replace(prior, named=tuple(units))
+
+    @property
+    def reference(self) -> float:
+        """The residual sd, in half widths of the response's bounds, at which sds are stated in the table's units.
+
+        It is that of the mean precision; a named coefficient's marginal law is Student's t with 2 noise_shape degrees
+        around its mean, and its scale is the stated sd.
+        """
+        return math.sqrt(self.noise_scale / self.noise_shape)
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
@@ -98,23 +113,57 @@ class Prior:
         """
         names = schema.coefficients
         named = {name: (mean, sd) for name, mean, sd in self.named}
-        if unknown := sorted(set(named) - set(names)):
-            raise StudyInvalid(
-                f"cannot use the prior: {unknown[0]} is no coefficient of the regression. "
-                f"Choose from {', '.join(names)}."
-            )
+        self._known(named, schema)
         rest = {INTERCEPT: (0.0, self.intercept_sd)}
         laws = [named.get(name, rest.get(name, (0.0, self.coefficient_sd))) for name in names]
         means, sds = np.array(laws, dtype=np.float64).reshape(-1, 2).T
         basis = np.eye(len(names))
         if INTERCEPT in named:
-            basis[:, 0] = origin(schema)
+            basis[:, 0] = user_coefficients(schema)[:, 0]
         return means, sds, basis
 
+    @staticmethod
+    def _known(names: Iterable[str], schema: RegressionSchema) -> None:
+        if unknown := sorted(set(names) - set(schema.coefficients)):
+            raise StudyInvalid(
+                f"cannot use the prior: {unknown[0]} is no coefficient of the regression. "
+                f"Choose from {', '.join(schema.coefficients)}."
+            )
 
-def origin(schema: RegressionSchema) -> Floats:
-    """(1, x) where the covariates are 0 or at their reference level, as the standardised scale has it."""
+
+def _general(choices: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields that a study sets for all coefficients at once."""
+    given: dict[str, Any] = {}
+    for part, values in choices.items():
+        for key, value in values.items():
+            if part == "named":
+                continue
+            if key not in _USER_KEYS.get(part, ()):
+                known = ", ".join(f"{name}.{key}" for name, keys in _USER_KEYS.items() for key in keys)
+                raise StudyInvalid(f"cannot use the prior: {part}.{key} is not part of it. Choose from {known}.")
+            given[f"{part.removesuffix('s')}_{key}"] = float(value)
+    given.pop("noise_sd", None)
+    return given
+
+
+def _standardised(
+    name: str, law: Mapping[str, float], schema: RegressionSchema, reference: float
+) -> tuple[str, float, float]:
+    """A law in the table's units as one of `named`."""
+    if unknown := sorted(set(law) - {"mean", "sd"}):
+        raise StudyInvalid(f"cannot use the prior: named.{name}.{unknown[0]} is not part of it. Write mean and sd.")
+    if "sd" not in law:
+        raise StudyInvalid(f"cannot use the prior: {name} needs an sd. Write one in the table's units.")
+    bounds = schema.response.bounds
+    place = schema.coefficients.index(name)
+    slope = float(user_coefficients(schema)[place, place])
+    start = bounds.middle if name == INTERCEPT else 0.0
+    unit = slope * bounds.width / 2
+    return name, (float(law.get("mean", 0.0)) - start) / unit, float(law["sd"]) / unit / reference
+
+
+def user_coefficients(schema: RegressionSchema) -> Floats:
+    """What theta is multiplied by to give the coefficients in the covariates' own units, of a response in [-1, 1]."""
     unit = replace(schema, response=replace(schema.response, bounds=Bounds(-1.0, 1.0)))
     size = len(schema.coefficients)
-    coefficients, _ = unit.to_user_units(np.eye(size), np.zeros(size))
-    return coefficients[:, 0]
+    return unit.to_user_units(np.eye(size), np.zeros(size))[0]

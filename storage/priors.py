@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import StudyInvalid
-from storage.study.work import PriorSpec
+from storage.study.prior import PARTS, PriorSpec
 
 
 class AnyPrior(Protocol):
@@ -18,7 +18,7 @@ class AnyPrior(Protocol):
 
 def prior_for(release: AnyRelease, stated: PriorSpec) -> AnyPrior:
     """The stated prior; a part that belongs to another kind of release is refused."""
-    parts, make = PRIORS[release.kind]
+    parts, make = PARTS.get(release.kind, ()), PRIORS[release.kind]
     for name in sorted(stated.model_fields_set - set(parts)):
         raise StudyInvalid(
             f"cannot use the prior: {name} is no part of a {release.kind} release's. "
@@ -30,7 +30,7 @@ def prior_for(release: AnyRelease, stated: PriorSpec) -> AnyPrior:
 def _regression(release: Any, stated: PriorSpec) -> AnyPrior:
     from dpbayes_core.priors import Prior
 
-    return Prior.from_user(stated.model_dump(include=set(_REGRESSION)))
+    return Prior.from_user(stated.model_dump(include=set(PARTS[release.kind]), exclude_none=True), release.schema)
 
 
 def _network(release: Any, stated: PriorSpec) -> AnyPrior:
@@ -43,11 +43,9 @@ def _of_the_release(release: Any, stated: PriorSpec) -> AnyPrior:
     return release.terms.prior
 
 
-_REGRESSION = ("intercept", "coefficients", "noise")
-
-PRIORS: Mapping[str, tuple[tuple[str, ...], Callable[[Any, PriorSpec], AnyPrior]]] = {
-    "regression": (_REGRESSION, _regression),
-    "bayes-net": (("concentration",), _network),
-    "posterior-probability": ((), _of_the_release),
-    "posterior-quantile": ((), _of_the_release),
+PRIORS: Mapping[str, Callable[[Any, PriorSpec], AnyPrior]] = {
+    "regression": _regression,
+    "bayes-net": _network,
+    "posterior-probability": _of_the_release,
+    "posterior-quantile": _of_the_release,
 }

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from storage.study.flaw import Flaw, Place, nearest, shown
 from storage.study.models import StudyFile
+from storage.study.prior import prior_flaws
 from storage.study.work import AnalysisSpec, ReleaseSpec
 
 
@@ -71,6 +72,7 @@ def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator
         yield Flaw((*place, "sampler"), what, nearest(sampler, ("auto", *release.samplers), "Choose one of"))
     elif why is not None and not sampler.startswith("naive"):
         yield Flaw((*place, "sampler"), why, "Write sampler: naive for an uncalibrated posterior, or drop the analysis")
+    yield from prior_flaws(analysis.prior, release, file, (*place, "prior"))
     if analysis.test is not None:
         yield from _test(release, analysis.test.target, (*place, "test"))
 

@@ -1,4 +1,4 @@
-"""Sections of the study file about what is done: releases, analyses with their priors, the schedule."""
+"""Sections of the study file about what is done: releases, analyses, the schedule."""
 
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
@@ -6,12 +6,13 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field
 
 from storage.study.cron import cron_flaw
-from storage.study.fields import Section, Spread, Text, refusal
+from storage.study.fields import Section, Text, refusal
 from storage.study.flaw import shown
 from storage.study.kinds.draws import MapSpec, PosteriorDrawSpec
 from storage.study.kinds.network import NetworkSpec
 from storage.study.kinds.regression import RegressionSpec
 from storage.study.kinds.subsample import ProbabilitySpec, QuantileSpec
+from storage.study.prior import PriorSpec
 
 # the registry in dpbayes_core.samplers needs numba: kept apart
 Regression = Literal["collapsed", "naive"]
@@ -38,46 +39,6 @@ ReleaseSpec = Annotated[
     RegressionSpec | ProbabilitySpec | QuantileSpec | NetworkSpec | PosteriorDrawSpec | MapSpec,
     Field(discriminator="kind"),
 ]
-
-
-class InterceptPrior(Section):
-    """Normal prior of the intercept, centred on the middle of the response's bounds."""
-
-    sd: Spread = Field(
-        default=10.0, description="Standard deviation, in residual standard deviations.", examples=["10"]
-    )
-
-
-class CoefficientPrior(Section):
-    """Normal prior of every other coefficient, centred on zero."""
-
-    sd: Spread = Field(default=2.5, description="Standard deviation, in residual standard deviations.", examples=["1"])
-
-
-class NoisePrior(Section):
-    """Inverse gamma prior of the residual variance."""
-
-    shape: Spread = Field(default=2.0, description="Shape.", examples=["2"])
-    scale: Spread = Field(
-        default=0.1, description="Scale, in squared half widths of the response's bounds.", examples=["0.1"]
-    )
-
-
-class PriorSpec(Section):
-    """What is believed before the release; of a regression, with every column mapped to [-1, 1] by its bounds."""
-
-    intercept: InterceptPrior = Field(
-        default=InterceptPrior(), description="Prior of the intercept.", examples=["{sd: 10}"]
-    )
-    coefficients: CoefficientPrior = Field(
-        default=CoefficientPrior(), description="Prior of the coefficients.", examples=["{sd: 2.5}"]
-    )
-    noise: NoisePrior = Field(
-        default=NoisePrior(), description="Prior of the residual variance.", examples=["{shape: 2, scale: 0.1}"]
-    )
-    concentration: Spread = Field(
-        default=1.0, description="Of a network: pseudo-count of each level given its parents.", examples=["0.5"]
-    )
 
 
 class TestSpec(Section):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,23 +10,94 @@ import pytest
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.priors import Prior
+from dpbayes_core.priors import Prior, user_coefficients
 from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.regressions import REGION, SEX, UNIT, schema_of
 
+SCHEMA = RegressionSchema(
+    Continuous("pay", Bounds(0.0, 10.0)),
+    (Continuous("age", Bounds(16.0, 80.0)), SEX, REGION, Continuous("year", Bounds(2000.0, 2020.0))),
+)
+
 
 def test_a_study_changes_only_what_it_names() -> None:
-    prior = Prior.from_user({"coefficients": {"sd": 1.0}, "noise": {"scale": 2}})
+    prior = Prior.from_user({"coefficients": {"sd": 1.0}, "noise": {"scale": 2}}, SCHEMA)
     assert prior == Prior(coefficient_sd=1.0, noise_scale=2.0)
-    assert Prior.from_user({}) == Prior()
-    assert Prior.from_user({"intercept": {"sd": 3}, "noise": {"shape": 1}}).intercept_sd == 3.0
+    assert Prior.from_user({}, SCHEMA) == Prior()
+    assert Prior.from_user({"intercept": {"sd": 3}, "noise": {"shape": 1}}, SCHEMA).intercept_sd == 3.0
 
 
-@pytest.mark.parametrize("choices", [{"slope": {"sd": 1.0}}, {"noise": {"sd": 1.0}}, {"intercept": {"mean": 0.0}}])
+@pytest.mark.parametrize("choices", [{"slope": {"sd": 1.0}}, {"noise": {"mean": 1.0}}, {"intercept": {"mean": 0.0}}])
 def test_a_part_that_does_not_exist_is_refused_by_name(choices: dict[str, dict[str, float]]) -> None:
     part, values = next(iter(choices.items()))
     with pytest.raises(StudyInvalid, match=f"{part}.{next(iter(values))} is not part of it. Choose from intercept.sd"):
-        Prior.from_user(choices)
+        Prior.from_user(choices, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"named": {"wage": {"sd": 1.0}}}, "wage is no coefficient of the regression"),
+        ({"named": {"age": {"mean": 1.0}}}, "age needs an sd"),
+        ({"named": {"age": {"sd": 1.0, "scale": 1.0}}}, "named.age.scale is not part of it"),
+        ({"named": {"age": {"sd": 0.0}}}, "age needs a number as its mean and a positive sd"),
+        ({"noise": {"sd": 1.0, "scale": 1.0}}, "noise.sd and noise.scale state one thing"),
+        ({"noise": {"sd": 0.0}}, "noise_scale must be a positive number"),
+    ],
+)
+def test_a_law_in_the_tables_units_that_cannot_be_is_refused(choices: dict[str, Any], words: str) -> None:
+    with pytest.raises(StudyInvalid, match=words):
+        Prior.from_user(choices, SCHEMA)
+
+
+LAWS = {
+    "(intercept)": {"mean": 3.0, "sd": 1.5},
+    "age": {"mean": 0.05, "sd": 0.02},
+    "sex[m]": {"mean": -0.4, "sd": 0.3},
+    "region[e]": {"sd": 0.25},
+}
+
+
+def test_draws_of_a_prior_have_the_stated_moments_in_the_tables_units() -> None:
+    prior = Prior.from_user({"named": LAWS, "noise": {"sd": 1.2, "shape": 3.0}, "coefficients": {"sd": 2.0}}, SCHEMA)
+    assert 5 * prior.reference == pytest.approx(1.2)
+    matrix = prior.response_matrix(SCHEMA)
+    mean = np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1])
+    spread = np.linalg.cholesky(np.linalg.inv(matrix[:-1, :-1]))
+    generator = np.random.default_rng(1)
+    theta = mean + prior.reference * generator.standard_normal((200_000, 7)) @ spread.T
+    user, sigma = SCHEMA.to_user_units(theta, np.full(len(theta), prior.reference))
+    assert np.allclose(sigma, 1.2)
+    for place, name in enumerate(SCHEMA.coefficients):
+        bounds = {"year": (0.0, 2.0 * 1.2 * 2 / 20), "region[s]": (0.0, 2.4), "region[w]": (0.0, 2.4)}
+        told = LAWS.get(name, {})
+        at, sd = bounds.get(name, (told.get("mean", 0.0), told.get("sd", 0.0)))
+        assert abs(user[:, place].mean() - at) < 4.5 * sd / np.sqrt(len(user)), name
+        assert user[:, place].std() == pytest.approx(sd, rel=4.5 / np.sqrt(2 * len(user))), name
+    assert np.abs(np.corrcoef(user.T) - np.eye(7)).max() < 5 / np.sqrt(len(user))
+
+
+def test_the_stated_law_is_exact_and_does_not_hang_on_the_bounds() -> None:
+    wider = replace(SCHEMA, covariates=(Continuous("age", Bounds(-500.0, 80.0)), *SCHEMA.covariates[1:]))
+    for schema in (SCHEMA, wider):
+        prior = Prior.from_user({"named": LAWS, "noise": {"sd": 1.2}}, schema)
+        matrix = prior.response_matrix(schema)
+        mean, covariance = np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1]), np.linalg.inv(matrix[:-1, :-1])
+        at, _ = schema.to_user_units(np.asarray(mean, dtype=np.float64), np.zeros(()))
+        to_user = 5 * user_coefficients(schema)
+        sds = np.sqrt(np.diag(to_user.T @ covariance @ to_user)) * prior.reference
+        for name, law in LAWS.items():
+            place = schema.coefficients.index(name)
+            assert at[place] == pytest.approx(law.get("mean", 0.0), abs=1e-12)
+            assert sds[place] == pytest.approx(law["sd"])
+
+
+def test_a_named_law_without_an_sd_of_the_noise_takes_the_default_residual_sd() -> None:
+    prior = Prior.from_user({"named": {"age": {"sd": 0.02}}}, SCHEMA)
+    assert prior.noise_scale == Prior().noise_scale
+    ((name, mean, sd),) = prior.named
+    assert (name, mean) == ("age", 0.0)
+    assert sd * prior.reference * 5 / 32 == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])

@@ -200,6 +200,25 @@ RELEASES: list[Mistake] = [
     (MORE, "    prior: {intercept: {sd: -1}}\n", 29, f"{ANALYSIS}.prior.intercept.sd", "above 0"),
     (MORE, "    prior: {coefficients: {sd: .inf}}\n", 29, f"{ANALYSIS}.prior.coefficients.sd", "not finite"),
     (MORE, "    prior: {coefficient: {sd: 1}}\n", 29, f"{ANALYSIS}.prior.coefficient", "Did you mean coefficients?"),
+    (MORE, "    prior: {concentration: 1}\n", 29, f"{ANALYSIS}.prior.concentration", "no part of the prior of a regr"),
+    (MORE, "    prior: {noise: {sd: 1, scale: 2}}\n", 29, f"{ANALYSIS}.prior.noise.sd", "scale and sd state one thing"),
+    (MORE, "    prior: {named: {age: {mean: 1}}}\n", 29, f"{ANALYSIS}.prior.named.age.sd", "it is missing"),
+    (MORE, "    prior: {named: {age: 1}}\n", 29, f"{ANALYSIS}.prior.named.age", "a section with keys belongs here"),
+    (MORE, "    prior: {named: {age: {sd: -1}}}\n", 29, f"{ANALYSIS}.prior.named.age.sd", "above 0"),
+    (
+        MORE,
+        "    prior: {named: {agee: {sd: 1}}}\n",
+        29,
+        f"{ANALYSIS}.prior.named.agee",
+        "agee is no coefficient of log_wage ~ age + female. Did you mean age?",
+    ),
+    (
+        MORE,
+        "    prior: {named: {female: {sd: 1}}}\n",
+        29,
+        f"{ANALYSIS}.prior.named.female",
+        "Did you mean female[yes]?",
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpbayes_core.errors import StudyInvalid
+from storage.study.kinds.regression import RegressionSpec
 from storage.study.load import LARGEST_FILE, load_study
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,10 @@ def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) ->
     study = load_study(write(tmp_path, SMALLEST + "analyses: {a: {release: r}}\n"))
     analysis = study.analysis("a")
     assert (analysis.sampler, analysis.chains, analysis.draws, analysis.seed) == ("auto", 4, 1000, None)
-    assert Prior.from_user(analysis.prior.model_dump(exclude={"concentration"})) == Prior()
+    stated = analysis.prior.model_dump(exclude={"concentration"}, exclude_none=True)
+    release = study.release("r")
+    assert isinstance(release, RegressionSpec)
+    assert Prior.from_user(stated, release.regression(study.file)) == Prior()
     assert analysis.prior.concentration == NetworkPrior().concentration
 
 

@@ -1,0 +1,102 @@
+"""The prior of an analysis as a study states it, and what it must agree with: the kind and columns of its release."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Self
+
+from pydantic import Field, model_validator
+
+from storage.study.fields import Real, Section, Spread, Text, refusal
+from storage.study.flaw import Flaw, Place, nearest, shown
+
+if TYPE_CHECKING:
+    from storage.study.models import StudyFile
+    from storage.study.work import ReleaseSpec
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "regression": ("intercept", "coefficients", "named", "noise"),
+    "bayes-net": ("concentration",),
+}
+"""What a prior has where a release of the kind is analysed; nothing for a kind that is not here."""
+
+
+class InterceptPrior(Section):
+    """Normal prior of the response at the middle of every column's bounds, centred on the middle of its own."""
+
+    sd: Spread = Field(
+        default=10.0, description="Standard deviation, in residual standard deviations.", examples=["10"]
+    )
+
+
+class CoefficientPrior(Section):
+    """Normal prior of every coefficient that is not named, centred on zero, columns mapped to [-1, 1]."""
+
+    sd: Spread = Field(default=2.5, description="Standard deviation, in residual standard deviations.", examples=["1"])
+
+
+class NamedPrior(Section):
+    """Normal prior of one coefficient in the table's units, at a residual standard deviation as `noise` expects it."""
+
+    mean: Real = Field(
+        default=0.0, description="Mean, in units of the response per unit of the column.", examples=["0.01"]
+    )
+    sd: Spread = Field(description="Standard deviation, in the same units.", examples=["0.02"])
+
+
+class NoisePrior(Section):
+    """Inverse gamma prior of the residual variance; its scale, or the residual standard deviation that is expected."""
+
+    shape: Spread = Field(default=2.0, description="Shape: the larger, the firmer.", examples=["2"])
+    scale: Spread | None = Field(
+        default=None,
+        description="Scale, in squared half widths of the response's bounds; 0.1 unless sd is given.",
+        examples=["0.1"],
+    )
+    sd: Spread | None = Field(
+        default=None,
+        description="Expected residual standard deviation in units of the response, instead of scale: "
+        "scale = shape sd^2.",
+        examples=["0.6"],
+    )
+
+    @model_validator(mode="after")
+    def _one_scale(self) -> Self:
+        if self.scale is not None and self.sd is not None:
+            raise refusal("scale and sd state one thing", "Keep one of them", "sd")
+        return self
+
+
+class PriorSpec(Section):
+    """What is believed before the release; of a regression, with every column mapped to [-1, 1] unless named."""
+
+    intercept: InterceptPrior = Field(
+        default=InterceptPrior(), description="Prior of the intercept.", examples=["{sd: 10}"]
+    )
+    coefficients: CoefficientPrior = Field(
+        default=CoefficientPrior(), description="Prior of the coefficients.", examples=["{sd: 2.5}"]
+    )
+    named: dict[Text, NamedPrior] = Field(
+        default={},
+        description="Priors of single coefficients in the table's units, by the names that results have: age, "
+        'or "region[east]", or "(intercept)".',
+        examples=["{age: {mean: 0.01, sd: 0.02}}"],
+    )
+    noise: NoisePrior = Field(
+        default=NoisePrior(), description="Prior of the residual variance.", examples=["{shape: 2, sd: 0.6}"]
+    )
+    concentration: Spread = Field(
+        default=1.0, description="Of a network: pseudo-count of each level given its parents.", examples=["0.5"]
+    )
+
+
+def prior_flaws(prior: PriorSpec, release: "ReleaseSpec", file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    """Parts that belong to another kind of release, and names that are no coefficients."""
+    parts = PARTS.get(release.kind, ())
+    for part in sorted(prior.model_fields_set - set(parts)):
+        what = f"it is no part of the prior of a {release.kind} release"
+        yield Flaw((*place, part), what, f"Choose from {', '.join(parts)}" if parts else "Delete it")
+    if release.kind == "regression" and prior.named and not any(release.flaws(file, ())):
+        names = release.regression(file).coefficients
+        for name in prior.named:
+            if name not in names:
+                what = f"{shown(name)} is no coefficient of {release.formula}"
+                yield Flaw((*place, "named", name), what, nearest(name, names, "The names are"))
