@@ -137,16 +137,20 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="A folder for JSON, CSV, plots and a page.", show_default=False)
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A folder of public tables; by default DPBAYES_EVALUATION_DATA.", show_default=False),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: a look, not a measurement.")] = False,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """The papers' experiments and calibration studies on synthetic data, on Dask; touches no ledger and no table."""
+    """The papers' experiments and calibration studies on public tables and synthetic data; touches no ledger."""
     with guarded(Console(json), debug) as console:
         from flows.evaluate import run_evaluation, show_evaluation
 
         with console.progress():
-            document = run_evaluation(name, seed, quick=quick, out=out)
+            document = run_evaluation(name, seed, quick=quick, out=out, data=data)
         console.show(document, show_evaluation)
 
 

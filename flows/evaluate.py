@@ -10,8 +10,11 @@ from dpbayes_core.errors import StudyInvalid
 from flows.tables import grid, line
 
 
-def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None) -> dict[str, Any]:
-    """Run every cell on Dask (DPBAYES_DASK, else this machine); with `out` also write tables and plots there."""
+def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data: Path | None = None) -> dict[str, Any]:
+    """Run every cell on Dask (DPBAYES_DASK, else this machine); with `out` also write tables and plots there.
+
+    Public tables that come in no package are files in `data`, else in the folder DPBAYES_EVALUATION_DATA.
+    """
     from dpbayes_core.experiments.registry import EXPERIMENTS
 
     if name not in EXPERIMENTS:
@@ -22,7 +25,9 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None) -> di
 
     experiment, begun = EXPERIMENTS[name], time.monotonic()
     cells = experiment.cells(quick)
-    found = evaluate_cells(name, cells, seed, os.environ.get("DPBAYES_DASK") or None)
+    named = data or os.environ.get("DPBAYES_EVALUATION_DATA")
+    folder = str(Path(named).absolute()) if named else None
+    found = evaluate_cells(name, cells, seed, os.environ.get("DPBAYES_DASK") or None, data=folder)
     rows = [dict(row) for cell in found for row in cell]
     document: dict[str, Any] = {
         "experiment": name,
@@ -31,7 +36,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None) -> di
         "quick": quick,
         "columns": list(experiment.columns),
         "rows": rows,
-        "notes": [*experiment.notes, *left_out(cells)],
+        "notes": [*experiment.notes, *left_out(cells, folder)],
     }
     if out is not None:
         from storage.evaluation import write_evaluation

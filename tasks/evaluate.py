@@ -12,22 +12,25 @@ from dpbayes_core.experiments.registry import EXPERIMENTS
 from tasks.progress import report
 
 
-def evaluate_cells(name: str, cells: Sequence[Cell], seed: int, address: str | None) -> list[list[Row]]:
+def evaluate_cells(
+    name: str, cells: Sequence[Cell], seed: int, address: str | None, *, data: str | None = None
+) -> list[list[Row]]:
     """The rows of each cell, in the order of the cells; the cluster at `address`, else one on this machine.
 
-    A cell whose public table is not installed has no rows; the others have the same with it and without.
+    A cell whose public table is neither installed nor in the folder `data` has no rows; the others have the same with
+    it and without.
     """
     seeds = cell_seeds(seed, len(cells))
-    chosen = [(dict(cell), own) for cell, own in zip(cells, seeds, strict=True) if not _unavailable(cell)]
+    chosen = [(dict(cell), own) for cell, own in zip(cells, seeds, strict=True) if not _unavailable(cell, data)]
     report("evaluating", 0.0)
     with _cluster(address) as client:
-        futures = [client.submit(run_cell, name, cell, own, pure=False) for cell, own in chosen]
+        futures = [client.submit(run_cell, name, cell, own, data, pure=False) for cell, own in chosen]
         for done, _ in enumerate(as_completed(futures), start=1):
             report("evaluating", done / len(futures))
         return [future.result() for future in futures]
 
 
-def run_cell(name: str, cell: Cell, seed: int) -> list[Row]:
+def run_cell(name: str, cell: Cell, seed: int, data: str | None = None) -> list[Row]:
     """What a worker does: pure, by the experiment's name, so that nothing but plain data travels.
 
     A public table is read where the cell runs.
@@ -36,20 +39,20 @@ def run_cell(name: str, cell: Cell, seed: int) -> list[Row]:
         return EXPERIMENTS[name].run(cell, seed)
     from storage.public_tables import read_public_table
 
-    return EXPERIMENTS[name].run({**cell, "columns": read_public_table(cell["table"])}, seed)
+    return EXPERIMENTS[name].run({**cell, "columns": read_public_table(cell["table"], data)}, seed)
 
 
-def left_out(cells: Sequence[Cell]) -> list[str]:
-    """Why some cells have no rows: a sentence for each public table that is not installed."""
-    return list(dict.fromkeys(reason for cell in cells if (reason := _unavailable(cell))))
+def left_out(cells: Sequence[Cell], data: str | None = None) -> list[str]:
+    """Why some cells have no rows: a sentence for each public table that is not at hand."""
+    return list(dict.fromkeys(reason for cell in cells if (reason := _unavailable(cell, data))))
 
 
-def _unavailable(cell: Cell) -> str | None:
+def _unavailable(cell: Cell, data: str | None) -> str | None:
     if "table" not in cell:
         return None
     from storage.public_tables import unavailable
 
-    return unavailable(cell["table"])
+    return unavailable(cell["table"], data)
 
 
 @contextmanager

@@ -97,6 +97,23 @@ def test_a_cell_without_its_public_table_is_left_out_and_others_keep_their_seed(
     assert found == NETWORKS.run(cells[1], cell_seeds(7, 2)[1])
 
 
+def test_a_table_of_no_package_is_read_from_the_folder_that_is_named(tmp_path: Path) -> None:
+    lines = ["wine,liquor,cirrhosis", *(f"{row},{2 * row},{row / 2}" for row in range(46))]
+    path = tmp_path / "cirrhosis.csv"
+    path.write_text("\n".join(lines))
+    table = public_tables.read_public_table("cirrhosis", str(tmp_path))
+    assert {name: values[3] for name, values in table.items()} == {"wine": 3.0, "liquor": 6.0, "cirrhosis": 1.5}
+    cells = [{"table": "cirrhosis"}]
+    assert left_out(cells, str(tmp_path)) == []
+    (unnamed,), (absent,) = left_out(cells), left_out(cells, str(tmp_path / "elsewhere"))
+    assert "no folder is named. Put cirrhosis.csv into a folder and name that with --data" in unnamed
+    assert "it is not in the folder named" in absent
+    for wrong in (lines[:-1], ["wine,liquor"], [*lines[:-1], "1,2,x"], [*lines[:-1], "1,2"], [*lines[:-1], "1,nan,2"]):
+        path.write_text("\n".join(wrong))
+        with pytest.raises(StudyInvalid, match="holds another one"):
+            public_tables.read_public_table("cirrhosis", str(tmp_path))
+
+
 def test_what_a_published_variant_really_spends_stands_beside_it(small: Experiment) -> None:
     cell = dict(small.cells(True)[0])
     spent = {row["method"]: (row["spends"], row["subsets"], row["epsilon"]) for row in small.run(cell, 1)}
