@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.standardisation import Standardisation
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
@@ -29,16 +30,20 @@ class EncodedRows(Confidential):
 
 def quantise(values: Floats | Codes, bounds: Bounds, out: Floats | None = None) -> Floats:
     """Clipped, standardised, rounded to integers in [-UNIT, UNIT]; total: infinities clip, NaN becomes the middle."""
+    return _quantise(values, Standardisation.shifted(bounds), out)
+
+
+def _quantise(values: Floats | Codes, standard: Standardisation, out: Floats | None) -> Floats:
     result = np.empty(len(values)) if out is None else out
     # only values far outside can overflow, and those are clipped; a warning would tell on them
     with np.errstate(all="ignore"):
-        np.subtract(values, bounds.middle, out=result)
-        np.divide(result, bounds.width, out=result)
+        np.subtract(values, standard.middle, out=result)
+        np.divide(result, standard.width, out=result)
         np.multiply(result, 2.0**BITS, out=result)
         np.rint(result, out=result)
         np.clip(result, -UNIT, UNIT, out=result)  # after rounding: the middle itself is rounded
     np.copyto(result, 0.0, where=np.isnan(result))
-    return result
+    return np.clip(result, *standard.steps(BITS), out=result)
 
 
 def encode(schema: RegressionSchema, columns: Columns) -> EncodedRows:
@@ -51,7 +56,7 @@ def encode(schema: RegressionSchema, columns: Columns) -> EncodedRows:
     for column in (*schema.covariates, schema.response):
         values = needed[column.name]
         if isinstance(column, Continuous):
-            quantise(values, column.bounds, out=matrix[:, place])
+            _quantise(values, schema.standardised(column), matrix[:, place])
             place += 1
         elif len(column.levels) == 2:
             matrix[:, place] = np.where(values == 1, UNIT, -UNIT)
@@ -60,4 +65,6 @@ def encode(schema: RegressionSchema, columns: Columns) -> EncodedRows:
             for code in range(1, len(column.levels)):
                 np.multiply(values == code, float(UNIT), out=matrix[:, place])
                 place += 1
+    if schema.ball is not None:
+        schema.ball.clip(matrix, UNIT)
     return EncodedRows(schema, matrix)

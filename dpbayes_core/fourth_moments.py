@@ -48,7 +48,7 @@ class FourthMoments:
 
     def encode(self, columns: Columns) -> EncodedTable:
         """Per covariate a number in [-FOURTH_UNIT, FOURTH_UNIT], or the code of a level."""
-        return EncodedTable(encoded_integers(self.schema.covariates, columns, FOURTH_BITS))
+        return EncodedTable(encoded_integers(self.schema, self.columns, columns, FOURTH_BITS))
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> ExactStatistics:
         """Exact sums over these rows."""

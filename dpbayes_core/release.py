@@ -58,7 +58,7 @@ class Release:
         return {"entries": [list(e) for e in self.entries], "rows": self.rows, "values": list(self.values)}
 
     def matrix(self) -> Floats:
-        """The noisy (m+1, m+1) matrix of second moments, known and tied entries filled in."""
+        """The noisy matrix of second moments, as `RegressionSchema.complete` makes it."""
         moments = self.values[1:] if self.rows is None else self.values
         return self.schema.complete(np.array(moments), self.count)
 

@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.ball import Ball
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.standardisation import Standardisation
 
 Floats = NDArray[np.float64]
 Kind = Literal["continuous", "two-level", "indicator"]
@@ -72,13 +74,26 @@ class Variable:
 
 @dataclass(frozen=True)
 class RegressionSchema:
-    """A linear regression with intercept in public terms; index 0 of every moment matrix is the constant."""
+    """A linear regression in public terms; in entries 0 is the constant, then come the variables from 1 on.
+
+    Without an intercept columns are only scaled, so that no intercept in the user's units is none here either; there
+    are no sums of single variables, and matrices have no row for the constant.
+    """
 
     response: Continuous
     covariates: tuple[Covariate, ...]
+    intercept: bool = True
+    ball: Ball | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "covariates", tuple(self.covariates))
+        self._refuse_names()
+        if not self.intercept:
+            self._refuse_without_intercept()
+        if self.ball is not None:
+            self._refuse_in_ball(self.ball)
+
+    def _refuse_names(self) -> None:
         columns = [covariate.name for covariate in self.covariates]
         if self.response.name in columns:
             raise ValueError(
@@ -86,6 +101,26 @@ class RegressionSchema:
             )
         _refuse_repeats("covariate", columns)
         _refuse_repeats("coefficient name", [*self.coefficients, SIGMA])
+
+    def _refuse_without_intercept(self) -> None:
+        if any(isinstance(column, Factor) for column in self.covariates):
+            raise ValueError("cannot regress without intercept on named levels. Keep the intercept, or code numbers.")
+        for column in (*self.covariates, self.response):
+            low, high = self.standardised(column).steps(16) if isinstance(column, Continuous) else (0, 1)
+            if low == high:
+                raise ValueError(
+                    f"cannot regress without intercept: {column.name} has bounds too close for their size. Widen them."
+                )
+
+    def _refuse_in_ball(self, ball: Ball) -> None:
+        if any(isinstance(column, Factor) for column in self.covariates):
+            raise ValueError("cannot bound the norm of named levels. Leave the norm out, or code numbers.")
+        if self.d < 2 or ball.covariates**2 > self.d:
+            raise ValueError("cannot bound the norm of the covariates: their bounds already do. Leave it out.")
+
+    def standardised(self, column: Continuous) -> Standardisation:
+        """How a column becomes a number in [-1, 1]."""
+        return (Standardisation.shifted if self.intercept else Standardisation.scaled)(column.bounds)
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -104,8 +139,9 @@ class RegressionSchema:
 
     @property
     def coefficients(self) -> tuple[str, ...]:
-        """Names of the coefficients, the intercept first."""
-        return (INTERCEPT, *(variable.label for variable in self.variables[:-1]))
+        """Names of the coefficients, the intercept first where there is one."""
+        slopes = tuple(variable.label for variable in self.variables[:-1])
+        return (INTERCEPT, *slopes) if self.intercept else slopes
 
     @cached_property
     def entries(self) -> tuple[tuple[int, int], ...]:
@@ -118,7 +154,7 @@ class RegressionSchema:
         return ((0, 0), *self.entries)
 
     def _free_places(self) -> Iterator[tuple[int, int]]:
-        for j in range(1, self.m + 1):
+        for j in range(1, self.m + 1) if self.intercept else ():
             yield 0, j
         for i in range(1, self.m + 1):
             for j in range(i, self.m + 1):
@@ -127,7 +163,10 @@ class RegressionSchema:
                     yield i, j
 
     def complete(self, values: Floats, n: float) -> Floats:
-        """The symmetric (m+1, m+1) second moments from the released values and n; tied entries filled in."""
+        """The symmetric second moments from the released values and n; tied entries filled in.
+
+        (m+1, m+1), the constant first; (m, m) without intercept.
+        """
         rows, columns = np.array(self.entries).T
         full = np.zeros((self.m + 1, self.m + 1))
         full[rows, columns] = values
@@ -138,36 +177,47 @@ class RegressionSchema:
                 full[i, i] = n  # its square is 1
             elif variable.kind == "indicator":
                 full[i, i] = full[0, i]  # its square is itself
-        return full
+        return full if self.intercept else full[1:, 1:]
 
     def to_user_units(self, theta: Floats, sigma: Floats) -> tuple[Floats, Floats]:
-        """Standardised coefficients (..., d+1) and residual sd (...) in the user's units and 0/1 levels."""
-        height = self.response.bounds.width / 2
+        """Standardised coefficients and residual sd (...) in the user's units and 0/1 levels.
+
+        The coefficients are (..., d+1), or (..., d) without intercept.
+        """
+        response = self.standardised(self.response)
+        height = response.width / 2
         slope, shift = self._standardisation
-        intercept = self.response.bounds.middle + height * (theta[..., 0] + theta[..., 1:] @ shift)
+        if not self.intercept:
+            return height * theta * slope, height * sigma
+        intercept = response.middle + height * (theta[..., 0] + theta[..., 1:] @ shift)
         slopes = height * theta[..., 1:] * slope
         return np.concatenate([intercept[..., None], slopes], axis=-1), height * sigma
 
     @cached_property
     def _standardisation(self) -> tuple[Floats, Floats]:
         """(slope, shift) with v = slope u + shift for each covariate's variable."""
-        bounds = {c.name: c.bounds for c in self.covariates if isinstance(c, Continuous)}
         pairs: list[tuple[float, float]] = []
-        for variable in self.variables[:-1]:
-            if variable.kind == "continuous":
-                box = bounds[variable.column]
-                pairs.append((2 / box.width, -2 * (box.middle / box.width)))
+        for column in self.covariates:
+            if isinstance(column, Continuous):
+                standard = self.standardised(column)
+                pairs.append((standard.slope, standard.shift))
             else:
-                pairs.append((2.0, -1.0) if variable.kind == "two-level" else (1.0, 0.0))
+                two = len(column.levels) == 2
+                pairs += [(2.0, -1.0) if two else (1.0, 0.0)] * len(column.variables())
         table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
         return table[:, 0], table[:, 1]
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON."""
-        return {
+        """Plain data for canonical JSON; what is usual is not said, so that records stay what they were."""
+        record: dict[str, Any] = {
             "response": self.response.to_record(),
             "covariates": [covariate.to_record() for covariate in self.covariates],
         }
+        if not self.intercept:
+            record["intercept"] = False
+        if self.ball is not None:
+            record["ball"] = self.ball.to_record()
+        return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "RegressionSchema":
@@ -175,7 +225,9 @@ class RegressionSchema:
         response = _column_from_record(record["response"])
         if not isinstance(response, Continuous):
             raise ValueError("cannot read schema: the response must be continuous. Check where the record came from.")
-        return cls(response, tuple(_column_from_record(column) for column in record["covariates"]))
+        ball = Ball.from_record(record["ball"]) if "ball" in record else None
+        columns = tuple(_column_from_record(column) for column in record["covariates"])
+        return cls(response, columns, record.get("intercept", True), ball)
 
 
 def _column_from_record(record: Mapping[str, Any]) -> Covariate:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.fixed_point import BITS, UNIT
-from dpbayes_core.schema import Continuous, Covariate, RegressionSchema
+from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.statistic import Columns, EncodedTable, Words
 from dpbayes_core.statistics import BLOCK_ROWS, ExactStatistics
 
@@ -34,7 +34,10 @@ class SecondMoments:
 
     def encode(self, columns: Columns) -> EncodedTable:
         """Per column a number in [-UNIT, UNIT], -UNIT or UNIT for two levels, or the code of a level."""
-        return EncodedTable(encoded_integers((*self.schema.covariates, self.schema.response), columns, BITS))
+        integers = encoded_integers(self.schema, self.columns, columns, BITS)
+        if self.schema.ball is not None:
+            self.schema.ball.clip(integers, UNIT)
+        return EncodedTable(integers)
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> ExactStatistics:
         """Exact sums over these rows, block by block."""
@@ -104,18 +107,23 @@ class ColumnLayout:
         return cls(tuple(numbers), tuple(factors), np.array([0, *(v for _, v in numbers)]), first, second)
 
 
-def encoded_integers(covariates: Sequence[Covariate], columns: Columns, bits: int) -> Integers:
-    """One integer per row and column, (rows, columns): 2**bits steps from bound to bound, or the code of a level."""
+def encoded_integers(schema: RegressionSchema, names: Sequence[str], columns: Columns, bits: int) -> Integers:
+    """One integer per row and column, (rows, columns): 2**bits steps from -1 to 1, or the code of a level."""
     from dpbayes_core.kernels import quantise_into
 
-    needed: list[NDArray[Any]] = [columns[column.name] for column in covariates]
+    declared = {column.name: column for column in (*schema.covariates, schema.response)}
+    needed: list[NDArray[Any]] = [columns[name] for name in names]
     if len({len(values) for values in needed}) > 1:
         raise ValueError("cannot encode rows: the columns differ in length. Give one value of each column per row.")
     unit = 2 ** (bits - 1)
     integers = np.empty((len(needed[0]) if needed else 0, len(needed)), np.int32, order="F")
-    for place, (column, values) in enumerate(zip(covariates, needed, strict=True)):
+    for place, (name, values) in enumerate(zip(names, needed, strict=True)):
+        column, out = declared[name], integers[:, place]
         if isinstance(column, Continuous):
-            quantise_into(values, column.bounds.middle, column.bounds.width, 2.0**bits, integers[:, place])
+            standard = schema.standardised(column)
+            quantise_into(values, standard.middle, standard.width, 2.0**bits, out)
+            if (steps := standard.steps(bits)) != (-unit, unit):
+                np.clip(out, *steps, out=out)
         elif len(column.levels) == 2:
             integers[:, place] = np.where(values == 1, unit, -unit)
         else:
