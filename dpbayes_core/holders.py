@@ -1,4 +1,4 @@
-"""Second moments of several holders in one pass: a column with declared values says whose each row is."""
+"""A statistic of several holders in one pass: a column with declared values says whose each row is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,78 +8,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.second_moments import SecondMoments
-from dpbayes_core.statistic import Columns, EncodedTable, Words
-from dpbayes_core.statistics import ExactStatistics
+from dpbayes_core.statistic import Columns, EncodedTable, Statistic, Words
+
+NOBODY = -1  # the code of a row that is no declared holder's
 
 
 @dataclass(frozen=True, repr=False)
 class HolderStatistics(Confidential):
     """Confidential sums of each holder, in the declared order."""
 
-    parts: tuple[ExactStatistics, ...]
+    parts: tuple[Any, ...]  # what the statistic's `sum` gives
 
     def __add__(self, other: "HolderStatistics") -> "HolderStatistics":
         return HolderStatistics(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
-
-    @property
-    def rows(self) -> int:
-        """Rows of all holders together."""
-        return sum(part.rows for part in self.parts)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays for the encrypted store of an interrupted pass."""
         arrays = [part.to_arrays() for part in self.parts]
         return {name: np.stack([one[name] for one in arrays]) for name in arrays[0]}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "HolderStatistics":
-        """The inverse of `to_arrays`."""
-        places = range(len(next(iter(arrays.values()))))
-        return cls(
-            tuple(ExactStatistics.from_arrays({name: held[place] for name, held in arrays.items()}) for place in places)
-        )
+    def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> "HolderStatistics":
+        """The inverse of `to_arrays`, for as many holders and sums of the same kind."""
+        kept = [{name: held[place] for name, held in arrays.items()} for place in range(len(self.parts))]
+        return HolderStatistics(tuple(part.from_arrays(own) for part, own in zip(self.parts, kept, strict=True)))
 
 
 @dataclass(frozen=True)
-class HolderMoments:
-    """One regression's second moments for each holder.
+class HolderSums:
+    """The same statistic for each holder; rows of nobody declared count nowhere.
 
-    Where membership is fixed one person moves one holder's sums, by no more than `regression_sensitivity` says. Where a
-    person may move between holders two of them change, each as under add-remove.
+    Where membership is fixed one person moves one holder's sums, as in a table of that holder alone. Where a person may
+    move between holders two of them change, each as under add-remove.
     """
 
-    schema: RegressionSchema
+    each: Statistic
     column: str
     holders: tuple[str, ...]  # what the codes of the column stand for
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The regression's columns, then the holder's."""
-        return (*self._each.columns, self.column)
+        """The statistic's columns, then the holder's."""
+        return (*self.each.columns, self.column)
 
     @property
     def needs_people(self) -> bool:
-        """No: every row weighs the same."""
-        return False
+        """As the statistic."""
+        return self.each.needs_people
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """The regression's integers, then the holder's code; codes that stand for nobody count for the first."""
+        """The statistic's integers, then the holder's code."""
         codes = np.asarray(columns[self.column])
-        known = np.where((codes >= 0) & (codes < len(self.holders)), codes, 0).astype(np.int32)
-        return EncodedTable(np.asfortranarray(np.column_stack([self._each.encode(columns).integers, known])))
+        known = np.where((codes >= 0) & (codes < len(self.holders)), codes, NOBODY).astype(np.int32)
+        return EncodedTable(np.asfortranarray(np.column_stack([self.each.encode(columns).integers, known])))
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> HolderStatistics:
         """Exact sums over the rows of each holder."""
         rows, codes = encoded.integers[:, :-1], encoded.integers[:, -1]
-        chosen = (np.asfortranarray(rows[codes == code]) for code in range(len(self.holders)))
-        return HolderStatistics(tuple(self._each.sum(EncodedTable(own)) for own in chosen))
+        chosen = [codes == code for code in range(len(self.holders))]
+        tables = [EncodedTable(np.asfortranarray(rows[own])) for own in chosen]
+        owners = [None if people is None else people[own] for own in chosen]
+        return HolderStatistics(tuple(self.each.sum(*one) for one in zip(tables, owners, strict=True)))
 
     def empty(self) -> HolderStatistics:
         """The sums over no rows."""
-        return HolderStatistics((self._each.empty(),) * len(self.holders))
-
-    @property
-    def _each(self) -> SecondMoments:
-        return SecondMoments(self.schema)
+        return HolderStatistics((self.each.empty(),) * len(self.holders))

@@ -15,7 +15,7 @@ def release_study(
 ) -> dict[str, Any]:
     """Release every statistic of the study for one period, each exactly once."""
     declared = load_study(study)
-    released = []
+    released: list[dict[str, Any]] = []
     for name in declared.releases:
         order = {
             "study": study,
@@ -25,6 +25,5 @@ def release_study(
             "reason": reason,
             "actor": actor,
         }
-        status = release_statistics(order)
-        released.append(publish_release(order, status))
+        released += publish_release(order, release_statistics(order))
     return {"study": declared.study, "period": period, "releases": released}

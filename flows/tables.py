@@ -94,13 +94,13 @@ def check(document: Document) -> None:
 def release(document: Document) -> None:
     """What was released, at what cost, and what remains."""
     for one in document["releases"]:
+        which = one["release"] + ("" if one["holder"] is None else f" at {one['holder']}")
         if one["status"] == "released":
-            line(f"Released {one['release']} for {document['period']} (revision {one['revision']}).", "bold")
+            line(f"Released {which} for {document['period']} (revision {one['revision']}).", "bold")
             line(f"  cost: {cost(one['cost'])}")
         else:
             line(
-                f"Already released: {one['release']} for {document['period']} (revision {one['revision']}). "
-                "Nothing was spent.",
+                f"Already released: {which} for {document['period']} (revision {one['revision']}). Nothing was spent.",
                 "bold",
             )
         line(f"  digest: {one['digest']}")
@@ -153,7 +153,9 @@ def rounded_down(value: float) -> str:
 def ledger(document: Document) -> None:
     """Every account with its caps."""
     for account in document["accounts"]:
-        caps(f"account {account['account']}", account["caps"])
+        split = account["holders"]
+        held = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
+        caps(f"account {account['account']}{held}", account["caps"])
     line(f"{document['charges']} charges; head {document['head']['seq']} {document['head']['hash'][:16]}")
 
 

@@ -19,6 +19,7 @@ def account_document(account: AccountState, period: str | None = None) -> dict[s
     return {
         "account": account.spec.population,
         "caps": [cap_document(cap) for cap in caps],
+        "holders": None if account.spec.holders is None else account.spec.holders.to_record(),
         "neighbours": account.spec.neighbours,
         "unit": account.spec.unit,
     }

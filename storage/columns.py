@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 from numpy.typing import NDArray
 
+from dpbayes_core.holders import NOBODY
 from dpbayes_core.kernels import NULL_CODE, UNKNOWN_CODE, clip_and_count, clip_and_count_known, look_up, settle_codes
 from storage.profile import ColumnCounts
 from storage.source import ColumnRule
@@ -88,9 +89,15 @@ def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Co
     wanted = pa.array(levels, pa.large_string())
     parts = [_chunk_codes(chunk, wanted) for chunk in column.chunks]
     codes = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int32), *parts])
-    nulls, unknown = settle_codes(codes, 0 if rule.unknown is None else levels.index(rule.unknown))
+    nulls, unknown = settle_codes(codes, _code_instead(rule, levels))
     counts.update(nulls=int(nulls), unknown_levels=int(unknown))
     return codes
+
+
+def _code_instead(rule: ColumnRule, levels: tuple[str, ...]) -> int:
+    if rule.names_holders:
+        return NOBODY
+    return 0 if rule.unknown is None else levels.index(rule.unknown)
 
 
 def _chunk_codes(chunk: Chunk, wanted: Chunk) -> Codes:

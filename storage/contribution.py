@@ -100,6 +100,31 @@ def null_units(people: Words, keys: Keys) -> int:
     return int(np.count_nonzero((people == keys.null_unit).all(axis=1)))
 
 
+def of_holders(people: Words, integers: NDArray[np.int32], *, apart: bool) -> tuple[Words, NDArray[np.int32]]:
+    """Without the rows of nobody declared; `apart` makes two people of one who is with two holders.
+
+    The last integer of a row is its holder's code. Two people of two holders become one as seldom as two people do.
+    """
+    known = integers[:, -1] >= 0
+    people, integers = people[known], integers[known]
+    return _marked(people, integers[:, -1]) if apart else people, integers
+
+
+def several_holders(counted: Candidates) -> int:
+    """How many people have rows with more than one holder, among those that were told apart."""
+    codes = counted.rows[:, -1]
+    people = _marked(counted.units, codes)  # twice is not at all
+    order = np.lexsort((codes, people[:, 1], people[:, 0]))
+    people, codes = people[order], codes[order]
+    same = (people[1:] == people[:-1]).all(axis=1)
+    person = np.cumsum(~same)
+    return len(np.unique(person[same & (codes[1:] != codes[:-1])]))
+
+
+def _marked(people: Words, codes: NDArray[np.int32]) -> Words:
+    return people ^ np.column_stack([np.zeros(len(codes), np.uint64), codes.astype(np.uint64) + np.uint64(1)])
+
+
 def _hash_chunk(chunk: Chunk, keys: Keys) -> Words:
     if types.is_dictionary(chunk.type):
         return take_from_dictionary(chunk, _hash_chunk(chunk.dictionary, keys), keys.null_unit)

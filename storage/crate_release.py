@@ -71,7 +71,8 @@ def build_release_crate(entry: Mapping[str, Any], study_text: bytes, signer: Sig
     record = release_record(entry)
     software: Mapping[str, Any] = entry["payload"]["software"]
     told = telling_of(release)
-    title = f"{record['study']} {record['period']}: {record['release']}, revision {record['revision']}"
+    holder = "" if record["holder"] is None else f" at {record['holder']}"
+    title = f"{record['study']} {record['period']}: {record['release']}{holder}, revision {record['revision']}"
     files = {
         RECORD: canonical_json(record),
         NOISY: noisy_parquet(told.lines(release)),

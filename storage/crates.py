@@ -10,10 +10,12 @@ from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
-from storage.archive import MANIFEST, checked_name
+from storage.archive import MANIFEST, Archive, checked_name
 from storage.signatures import STATEMENT_TYPE, Signer, statement
 
 ATTESTATION = "attestation.json"
+UNSIGNED = "unsigned-statement.json"
+"""In place of an attestation, where nobody signs: it lets an accident be seen, not a forgery."""
 PUBLIC_KEY = "public-key.pem"
 METADATA = "ro-crate-metadata.json"
 MOST_BYTES = 1 << 30  # of an unpacked crate; draws of any sensible analysis stay far below
@@ -21,6 +23,9 @@ EARLIEST = (1980, 1, 1, 0, 0, 0)  # what a zip says where it may not know the ti
 
 RO_CRATE = "https://w3id.org/ro/crate/1.1"
 LICENSE = "The publishing agency states the terms under which this crate may be used."
+
+SIGNED = {PUBLIC_KEY: "The signer's public key", ATTESTATION: "The signed statement about every file"}
+LISTED = {UNSIGNED: "A statement about every file, which nobody signed"}
 
 FORMATS: Mapping[str, str] = {
     "html": "text/html",
@@ -42,8 +47,15 @@ def place(*parts: str) -> str:
 def release_path(entry: Mapping[str, Any]) -> str:
     """Where the crate of a charge lies in the archive; `entry` is the record of its ledger entry."""
     stated = entry["payload"]
-    name = f"{stated['release']}-r{int(stated['revision'])}-{stated['digest'][:16]}"
+    holder = "" if stated["holder"] is None else f"-at-{plain(stated['holder'])}"
+    name = f"{stated['release']}{holder}-r{int(stated['revision'])}-{stated['digest'][:16]}"
     return place("releases", stated["study"], stated["period"], name)
+
+
+def plain(name: str) -> str:
+    """A holder's name as it can stand in a path; what had to be left out is told apart by a digest."""
+    kept = "-".join(re.findall(r"[A-Za-z0-9]+", name))[:40].rstrip("-")
+    return kept if kept == name else f"{kept or 'holder'}-{_sha256(name.encode())[:8]}"
 
 
 def posterior_path(study: str, period: str, analysis: str, key: str) -> str:
@@ -52,8 +64,8 @@ def posterior_path(study: str, period: str, analysis: str, key: str) -> str:
 
 
 def crate_digest(files: Mapping[str, bytes]) -> str:
-    """One sha256 for all the files of a crate but its attestation."""
-    return digest({name: _sha256(data) for name, data in files.items() if name != ATTESTATION})
+    """One sha256 for all the files of a crate but the statement about them."""
+    return digest({name: _sha256(data) for name, data in files.items() if name not in (ATTESTATION, UNSIGNED)})
 
 
 def attested(
@@ -61,10 +73,19 @@ def attested(
 ) -> dict[str, bytes]:
     """The files with the signer's public key and a signed statement about every one of them."""
     complete = {**files, PUBLIC_KEY: signer.export_public_key()}
-    subjects = [{"name": name, "sha256": _sha256(complete[name])} for name in sorted(complete)]
-    body = statement(subjects, predicate_type, {**predicate, "crate": crate_digest(complete)})
+    body = _stated(complete, predicate_type, predicate)
     complete[ATTESTATION] = canonical_json(signer.sign(STATEMENT_TYPE, body))
     return dict(sorted(complete.items()))
+
+
+def listed(files: Mapping[str, bytes], predicate_type: str, predicate: Mapping[str, Any]) -> dict[str, bytes]:
+    """The files with the same statement about every one of them, signed by nobody."""
+    return dict(sorted({**files, UNSIGNED: _stated(files, predicate_type, predicate)}.items()))
+
+
+def _stated(files: Mapping[str, bytes], predicate_type: str, predicate: Mapping[str, Any]) -> bytes:
+    subjects = [{"name": name, "sha256": _sha256(files[name])} for name in sorted(files)]
+    return statement(subjects, predicate_type, {**predicate, "crate": crate_digest(files)})
 
 
 def metadata(
@@ -76,9 +97,10 @@ def metadata(
     files: Mapping[str, str],
     software: Mapping[str, Any],
     based_on: Sequence[str] = (),
+    signed: bool = True,
 ) -> bytes:
     """An RO-Crate 1.1 description; `files` maps each file's name to what it is, `day` is the ledger's UTC day."""
-    described = {**files, PUBLIC_KEY: "The signer's public key", ATTESTATION: "The signed statement about every file"}
+    described = {**files, **(SIGNED if signed else LISTED)}
     versions = ", ".join(f"{key} {value}" for key, value in sorted(software.items()))
     root: dict[str, Any] = {
         "@id": "./",
@@ -125,13 +147,32 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     return sink.getvalue()
 
 
-def load(path: Path) -> dict[str, bytes]:
-    """The files of a crate that lies in a folder or a zip, without the archive's manifest; nothing is unpacked."""
+def load(path: Path | str) -> dict[str, bytes]:
+    """The files of a crate in a folder or a zip, here or at a URL, without the archive's manifest; none is unpacked."""
+    if "://" in str(path):
+        return _fetched(str(path))
+    path = Path(path)
     try:
-        files = _folder(path) if path.is_dir() else _zip(path)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+        files = _folder(path) if path.is_dir() else _zip(path, path)
+    except (OSError, *_NO_ZIP):
         raise IntegrityFailure(f"cannot read {path}: it is neither a crate's folder nor a whole zip of one.") from None
     return {name: data for name, data in files.items() if name != MANIFEST}
+
+
+def _fetched(url: str) -> dict[str, bytes]:
+    """A crate on any file system that the archive can use."""
+    base, _, name = url.rstrip("/").rpartition("/")
+    if not name.endswith(".zip"):
+        archive = Archive(url)
+        return {each: archive.read(each) for each in archive.list() if each != MANIFEST}
+    try:
+        files = _zip(io.BytesIO(Archive(base).read(name)), name)
+    except _NO_ZIP:
+        raise IntegrityFailure(f"cannot read {name}: it is no whole zip of a crate. Fetch it again.") from None
+    return {name: data for name, data in files.items() if name != MANIFEST}
+
+
+_NO_ZIP = (zipfile.BadZipFile, NotImplementedError, RuntimeError)
 
 
 def _folder(path: Path) -> dict[str, bytes]:
@@ -140,8 +181,8 @@ def _folder(path: Path) -> dict[str, bytes]:
     return {each.relative_to(path).as_posix(): each.read_bytes() for each in places}
 
 
-def _zip(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
+def _zip(data: Path | io.BytesIO, path: Path | str) -> dict[str, bytes]:
+    with zipfile.ZipFile(data) as archive:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
         _bounded(sum(entry.file_size for entry in entries), path)
         names = [checked_name(entry.filename) for entry in entries]
@@ -149,12 +190,12 @@ def _zip(path: Path) -> dict[str, bytes]:
             raise IntegrityFailure(f"cannot read {path}: it holds a file twice. Fetch the crate again.")
         files = {name: archive.read(entry) for name, entry in zip(names, entries, strict=True)}
     folders = {name.partition("/")[0] for name in files}
-    if ATTESTATION not in files and len(folders) == 1:  # zipped with its folder around it
+    if METADATA not in files and len(folders) == 1:  # zipped with its folder around it
         files = {name.partition("/")[2]: data for name, data in files.items()}
     return files
 
 
-def _bounded(size: int, path: Path) -> None:
+def _bounded(size: int, path: Path | str) -> None:
     if size > MOST_BYTES:
         raise IntegrityFailure(f"cannot read {path}: it is larger than any crate. Fetch the crate again.")
 

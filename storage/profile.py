@@ -57,7 +57,8 @@ class Profile(Confidential):
 
     types: dict[str, str]  # storage type of each column, as the first file has it
     groups: tuple[GroupProfile, ...]
-    duplicate_rows: int | None = None  # rows beyond one a person, over all files; None where one row is one person
+    duplicate_rows: int | None = None  # rows beyond those that count of a person; None where one row is one person
+    several_holders: int | None = None  # people with more than one holder, where that is not to be
 
     @property
     def rows(self) -> int:
@@ -71,7 +72,12 @@ class Profile(Confidential):
             "duplicate_rows": self.duplicate_rows,
             "row_groups": [_group_record(group) for group in self.groups],
             "rows": self.rows,
+            "several_holders": self.several_holders,
         }
+
+    def broken(self, name: str) -> int:
+        """How many values of a column broke a rule."""
+        return sum(self._total(name).values())
 
     def _total(self, name: str) -> dict[str, int]:
         counts = [_counts_record(group.columns[name]) for group in self.groups if name in group.columns]

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.statistic import EncodedTable, Statistic
 from storage.columns import BLOCK_ROWS, Reading
-from storage.contribution import PARTITIONS, Candidates, Keys, candidates, hash_units, null_units
+from storage.contribution import (
+    PARTITIONS,
+    Candidates,
+    Keys,
+    candidates,
+    hash_units,
+    null_units,
+    of_holders,
+    several_holders,
+)
 from storage.profile import GroupProfile
 from storage.source import TableSource
 from storage.sources.batch import Batch
@@ -43,17 +52,18 @@ class Part(Confidential):
         shares = sum(name.startswith("candidates") and name.endswith(".scores") for name in arrays)
         return cls(
             GroupProfile.from_arrays(_group(arrays, "profile")),
-            type(statistic.empty()).from_arrays(_group(arrays, "sums")),
+            statistic.empty().from_arrays(_group(arrays, "sums")),
             tuple(Candidates.from_arrays(_group(arrays, f"candidates{share}")) for share in range(shares)),
         )
 
 
 @dataclass(frozen=True, repr=False)
 class Counted(Confidential):
-    """What the parts add up to, and how many rows were counted."""
+    """What the parts add up to, how many rows were counted, and how many people were counted with several holders."""
 
     statistics: Any
     rows: int
+    several: int = 0
 
 
 def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Keys | None) -> Part:
@@ -68,8 +78,10 @@ def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Key
     table = group.read(source.names)
     people = hash_units(table.column(source.unit), keys)
     rows = np.concatenate([statistic.encode(block).integers for block in reading.blocks(table)])
-    chosen = candidates(people, rows, keys, source.max_rows_per_unit)
-    return Part(_profile(group, reading, null_units(people, keys)), statistic.empty(), chosen)
+    profile = _profile(group, reading, null_units(people, keys))
+    if source.holders is not None:
+        people, rows = of_holders(people, rows, apart=source.holders.apart)
+    return Part(profile, statistic.empty(), candidates(people, rows, keys, source.max_rows_per_unit))
 
 
 def _pieces(group: Batch, names: tuple[str, ...]) -> Iterator[Any]:
@@ -91,15 +103,25 @@ def set_aside(part: Part, waiting: Waiting) -> Part:
 
 
 def add_up(
-    parts: Sequence[Part], statistic: Statistic, workers: int, *, most: int = 1, waiting: Waiting | None = None
+    parts: Sequence[Part],
+    statistic: Statistic,
+    workers: int,
+    *,
+    most: int = 1,
+    apart: bool = False,
+    waiting: Waiting | None = None,
 ) -> Counted:
-    """The sums of all parts, and of at most so many rows of every person among the candidates, waiting ones too."""
+    """The sums of all parts, and of at most so many rows of every person among the candidates, waiting ones too.
+
+    `apart`: people were made one person a holder.
+    """
 
     def count(partition: int) -> Counted:
         kept = among.counted(partition)
-        return Counted(
-            statistic.sum(EncodedTable(kept.rows), kept.units) if len(kept) else statistic.empty(), len(kept)
-        )
+        if not len(kept):
+            return Counted(statistic.empty(), 0)
+        several = several_holders(kept) if apart else 0
+        return Counted(statistic.sum(EncodedTable(kept.rows), kept.units), len(kept), several)
 
     among = Waiting(most) if waiting is None else waiting
     for part in parts:
@@ -114,10 +136,10 @@ def _bounded(part: Part) -> bool:
 
 
 def _total(statistic: Statistic, sums: Iterable[Counted]) -> Counted:
-    total, rows = statistic.empty(), 0
+    total, rows, several = statistic.empty(), 0, 0
     for one in sums:
-        total, rows = total + one.statistics, rows + one.rows
-    return Counted(total, rows)
+        total, rows, several = total + one.statistics, rows + one.rows, several + one.several
+    return Counted(total, rows, several)
 
 
 def _group(arrays: Arrays, group: str) -> dict[str, NDArray[Any]]:

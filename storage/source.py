@@ -17,6 +17,27 @@ class ColumnRule:
     null_value: float | None = None  # what null, NaN and unparsable become; continuous columns only
     unknown: str | None = None  # the level that nulls and unknown levels map to; factors only
     measure: Literal["number", "date"] = "number"  # a date counts as days since 1970-01-01, its bounds too
+    names_holders: bool = False  # null and unknown levels become nobody's, not a level
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holders:
+    """Whose each row of the table is: what the column says, or which of the holders' files it stands in."""
+
+    column: str
+    names: tuple[str, ...]
+    membership: Literal["fixed", "movable", "undeclared"]
+    paths: tuple[tuple[str, ...], ...] = ()  # of each holder; then the column is made up
+
+    @property
+    def apart(self) -> bool:
+        """Whether a person may have her rows with each holder, not over all of them: there counts are public."""
+        return self.membership != "movable"
+
+    @property
+    def rule(self) -> ColumnRule:
+        """How the column is read."""
+        return ColumnRule(name=self.column, levels=self.names, names_holders=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +51,20 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource:
-    """One period's table, with the columns a pass will read; either `path` or `query` says where it is."""
+    """One period's table, with the columns a pass will read; `path`, `query` or the holders say where it is."""
 
     path: str | tuple[str, ...] = ()  # files, folders, patterns or URLs; the period already filled in
     query: Query | None = None
     columns: tuple[ColumnRule, ...]
     unit: str | None  # the column that names a person; None where one row is one person
     max_rows_per_unit: int = 1
+    holders: Holders | None = None  # their column is the last one
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Every place where files of the table are."""
+        if self.holders is not None and self.holders.paths:
+            return tuple(path for paths in self.holders.paths for path in paths)
         return (self.path,) if isinstance(self.path, str) else self.path
 
     @property

@@ -68,12 +68,14 @@ def read_statistics(
         summed = partial(_set_aside, read=read, waiting=waiting)
         parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
         _check_unchanged(layout, source)
-        done = add_up(parts, statistic, workers, most=most, waiting=waiting)
+        apart = source.holders is not None and source.holders.apart
+        done = add_up(parts, statistic, workers, most=most, apart=apart, waiting=waiting)
     if progress is not None:
         progress(1.0)  # an empty table is read, too
     profile = Profile(types=layout.types, groups=tuple(part.profile for part in parts))
     if keys is not None:
-        profile = replace(profile, duplicate_rows=profile.rows - done.rows)
+        held = profile.rows if source.holders is None else profile.rows - profile.broken(source.holders.column)
+        profile = replace(profile, duplicate_rows=held - done.rows, several_holders=done.several if apart else None)
     return SecurePass(done.statistics, profile)
 
 

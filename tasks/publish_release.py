@@ -1,7 +1,7 @@
 """Write the crate of a release from the bytes the ledger keeps; again, it changes nothing."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefect import task
@@ -16,11 +16,12 @@ from storage.budget import account_document
 from storage.crate_release import REPORT, build_release_crate
 from storage.crates import release_path
 from storage.ledger.entries import Entry
+from storage.ledger.request import Request
 from storage.study.load import load_study
 from storage.study.study import Study
 from storage.tellings.registry import telling_of
 from tasks.progress import report
-from tasks.release_statistics import ReleaseOrder
+from tasks.release_statistics import ReleaseOrder, requests_of
 
 
 @task(
@@ -31,27 +32,29 @@ from tasks.release_statistics import ReleaseOrder
     persist_result=False,
     cache_policy=NO_CACHE,
 )
-def publish_release(order: Mapping[str, Any], status: str) -> dict[str, Any]:
-    """The crate in the archive, and what a person is told of the release."""
-    return publish_once(ReleaseOrder(**order), status)
+def publish_release(order: Mapping[str, Any], statuses: Sequence[str]) -> list[dict[str, Any]]:
+    """The crates in the archive, one a holder, and what a person is told of each release."""
+    return publish_once(ReleaseOrder(**order), statuses)
 
 
-def publish_once(order: ReleaseOrder, status: str) -> dict[str, Any]:
+def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str, Any]]:
     """As the task, without Prefect."""
     report("writing the crate", 0.0)
     study = load_study(order.study)
-    request = study.request(order.release, order.period, order.revision, order.reason)
     with Books.open(study.path) as books:
-        entry = books.ledger.known(request)
-        if entry is None:
-            raise IntegrityFailure(
-                f"cannot publish {order.release} of {order.period}: the ledger lacks it. Release it."
-            )
-        place = store_crate(books, entry, study)
+        entries = [_stored(books, request) for request in requests_of(study, order)]
+        places = [store_crate(books, entry, study) for entry in entries]
         account = next(one for one in books.ledger.accounts() if one.spec.population == study.population)
         caps = account_document(account, order.period)["caps"]
     report("writing the crate", 1.0)
-    return _document(entry, status, place) | {"caps": caps}
+    return [_document(*one) | {"caps": caps} for one in zip(entries, statuses, places, strict=True)]
+
+
+def _stored(books: Books, request: Request) -> Entry:
+    entry = books.ledger.known(request)
+    if entry is None:
+        raise IntegrityFailure(f"cannot publish {request.name}: the ledger lacks it. Release it.")
+    return entry
 
 
 def store_crate(books: Books, entry: Entry, study: Study) -> str:
@@ -68,6 +71,7 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
     release = release_from_record(json.loads(entry.release or b""))
     return {
         "release": stated["release"],
+        "holder": stated["holder"],
         "revision": stated["revision"],
         "status": status,
         "digest": stated["digest"],

@@ -1,7 +1,7 @@
 """The one task that touches rows: read, clip, sum, charge, draw noise. Nothing confidential leaves it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prefect import task
@@ -10,7 +10,6 @@ from prefect.cache_policies import NO_CACHE
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
 from dpbayes_core.statistic import Statistic
 from storage.books import Books
-from storage.ledger.entries import Entry
 from storage.ledger.request import Request
 from storage.sealed import sealed
 from storage.study.load import load_study
@@ -42,39 +41,57 @@ class ReleaseOrder:
     persist_result=False,
     cache_policy=NO_CACHE,
 )
-def release_statistics(order: Mapping[str, Any]) -> str:
-    """Rows live and die inside this call; only whether something was released leaves it."""
+def release_statistics(order: Mapping[str, Any]) -> tuple[str, ...]:
+    """Rows live and die inside this call; only whether something was released leaves it, holder by holder."""
     return release_once(ReleaseOrder(**order), OpenDPNoise())
 
 
-def release_once(order: ReleaseOrder, noise: NoiseSource) -> str:
-    """Charge and release, or find what was released before under the same name."""
+def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
+    """Charge and release, or find what was released before under the same name; for every holder in its turn."""
     study = load_study(order.study)
-    request = study.request(order.release, order.period, order.revision, order.reason)
+    requests = requests_of(study, order)
     with Books.open(study.path) as books:
-        if books.ledger.known(request):
-            _unfinished(request, books).forget()  # the attempt that was committed may have died before it did
-            return "already-released"
-        books.ledger.check(request, study.design(order.release).mechanism)
-        _read_and_charge(study, request, books, noise, order.actor)
-        books.settle()  # anchors the charge, and the account if this charge opened it
-    return "released"
+        known = [books.ledger.known(request) is not None for request in requests]
+        due = [request for request, answered in zip(requests, known, strict=True) if not answered]
+        if due:
+            _refuse(study, due, books)
+            _read_and_charge(study, due, books, noise, order.actor)
+        else:
+            _unfinished(requests[0], books).forget()  # the attempt that was committed may have died before it did
+    return tuple("already-released" if answered else "released" for answered in known)
+
+
+def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
+    """What the ledger is asked for: once for every holder, in the declared order."""
+    asked = (order.release, order.period, order.revision, order.reason)
+    return [study.request(*asked, holder=holder) for holder in study.holders]
+
+
+def _refuse(study: Study, due: list[Request], books: Books) -> None:
+    """Refuse before anything is read what a commit would refuse, all holders taken together."""
+    mechanism = study.design(due[0].release).mechanism
+    books.ledger.check(due[0], mechanism, tuple(request.holder for request in due[1:] if request.holder is not None))
+    for request in due[1:]:
+        books.ledger.check(request, mechanism)
 
 
 @sealed()
-def _read_and_charge(study: Study, request: Request, books: Books, noise: NoiseSource, actor: str) -> Entry:
-    """The pass and the transaction; a failure in here says only of which type it was."""
-    design = study.design(request.release)
-    unfinished = _unfinished(request, books)
-    exact = _read(study, request, books, design.statistic(), unfinished)
-    entry = books.ledger.commit(request, design, exact, noise, stamp=stamp_of(actor))
-    unfinished.forget()
-    return entry
+def _read_and_charge(study: Study, due: list[Request], books: Books, noise: NoiseSource, actor: str) -> None:
+    """The pass and a transaction for each holder; a failure in here says only of which type it was."""
+    design = study.design(due[0].release)
+    unfinished = _unfinished(due[0], books)
+    exact = _read(study, due[0], books, study.statistic(due[0].release), unfinished)
+    parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
+    for request in due:
+        books.ledger.commit(request, design, parts[request.holder], noise, stamp=stamp_of(actor))
+        if request is due[-1]:
+            unfinished.forget()
+        books.settle()  # anchors the charge, and the account if this charge opened it
 
 
 def _unfinished(request: Request, books: Books) -> Unfinished:
-    """What earlier attempts at this request had summed."""
-    return Unfinished.open(books.home.open_vault(), books.home.keys, request.key)
+    """What earlier attempts at this request had summed, for all holders."""
+    return Unfinished.open(books.home.open_vault(), books.home.keys, replace(request, holder=None).key)
 
 
 def _read(study: Study, request: Request, books: Books, statistic: Statistic, unfinished: Unfinished) -> Any:

@@ -110,6 +110,7 @@ class Debit:
     before: Tally
     cost: Cost
     holder: str | None = None
+    also: tuple[str, ...] = ()  # holders that are charged the same after the first, where one looks ahead
     membership: Membership = "undeclared"
     source: "Debit | None" = None  # the scope by whose growth this one grows, where it does not count charges itself
     alone: bool = False  # moving people may be elsewhere in every window: the charge counts by itself
@@ -124,9 +125,18 @@ class Debit:
         """The scope if the charge had another cost."""
         if self.source is not None:
             return self.before.plus(self.source.after_of(cost).most.since(self.source.before.most))
-        if self.alone:
-            return self._noted(self.before.plus(NOTHING.plus(cost, holder=self.holder, membership="movable").most))
-        return self._noted(self.before.plus(cost, holder=self.holder, membership=self.membership))
+        after = self.before
+        for holder in (self.holder, *self.also):
+            if self.alone:
+                after = after.plus(NOTHING.plus(cost, holder=holder, membership="movable").most)
+            else:
+                after = after.plus(cost, holder=holder, membership=self.membership)
+        return self._noted(after)
+
+    @property
+    def seen(self) -> Total | Tally:
+        """What the charge comes on top of, for those who feel it."""
+        return self.before.seen_by(self.holder, *self.also)
 
     def _noted(self, after: Tally) -> Tally:
         return after if self.grain is None else after.with_grain(self.grain)
@@ -146,9 +156,18 @@ class Debit:
 
 
 def debits(
-    spec: AccountSpec, period: str, cost: Cost, total_of: Callable[[Scope], Tally], *, holder: str | None = None
+    spec: AccountSpec,
+    period: str,
+    cost: Cost,
+    total_of: Callable[[Scope], Tally],
+    *,
+    holder: str | None = None,
+    also: tuple[str, ...] = (),
 ) -> tuple[Debit, ...]:
-    """What a charge would do to every scope it counts in; `spec` carries the caps as they stand now."""
+    """What a charge would do to every scope it counts in; `spec` carries the caps as they stand now.
+
+    With `also`, what the same charge to one holder after the other would do.
+    """
     caps, membership = {cap.window: cap for cap in spec.caps}, spec.membership
     found, own = scopes(spec, period), Period.named(period).grain
     other = None if own == spec.grain else own
@@ -161,6 +180,7 @@ def debits(
             before=total_of(scope),
             cost=cost,
             holder=holder,
+            also=also,
             membership=membership,
             source=source,
             alone=moving and other is not None and source is None,

@@ -51,17 +51,22 @@ def look_ahead(page: Page, request: Request) -> None:
     page.look_ahead([*keys, *filter(None, [request.supersedes])], scopes)
 
 
-def debits_of(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
+def debits_of(page: Page, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> tuple[Debit, ...]:
     """What the charge would do to every scope; the caps as they stand, or as an unopened account states them."""
     account = admit(page, request.account) or standing(page, request.account)
     known = account.holders
-    if known is not None and request.holder is not None and request.holder not in known.names:
+    if known is not None and not {request.holder, *also} <= {None, *known.names}:
         raise StudyInvalid(
             f"cannot charge {request.name}: {account.population} was opened with other holders. They are "
             f"{', '.join(known.names)}."
         )
     return debits(
-        account, request.period, _price(mechanism), lambda scope: total_of(page, scope), holder=request.holder
+        account,
+        request.period,
+        _price(mechanism),
+        lambda scope: total_of(page, scope),
+        holder=request.holder,
+        also=also,
     )
 
 
@@ -70,10 +75,10 @@ def _price(mechanism: Mechanism) -> Cost:
     return mechanism.cost()
 
 
-def refuse(page: Page, request: Request, mechanism: Mechanism) -> tuple[Debit, ...]:
-    """The debits of a charge that may be made; raises where it may not."""
+def refuse(page: Page, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> tuple[Debit, ...]:
+    """The debits of a charge that may be made, and after it to other holders; raises where it may not."""
     _refuse_shape(page, request)
-    found = debits_of(page, request, mechanism)
+    found = debits_of(page, request, mechanism, also)
     windows = [debit.scope.period for debit in found if debit.scope.period is not None]
     if any(page.find(closing_key(request.account.population, window)) for window in windows):
         raise PeriodClosed(

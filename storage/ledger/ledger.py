@@ -119,11 +119,11 @@ class Ledger:
         with self._store.snapshot() as page:
             return tuple(states(page))
 
-    def check(self, request: Request, mechanism: Mechanism) -> None:
-        """Refuse now what `commit` would refuse; writes and opens nothing."""
+    def check(self, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> None:
+        """Refuse now what `commit` would refuse, of this holder and of others after it; writes and opens nothing."""
         with self._store.snapshot() as page:
             look_ahead(page, request)
-            refuse(page, request, mechanism)
+            refuse(page, request, mechanism, also)
 
     def quote(self, request: Request, mechanism: Mechanism) -> tuple[Quote, ...]:
         """What every cap would say to the charge, whether it fits or not; writes and opens nothing."""

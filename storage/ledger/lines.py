@@ -8,7 +8,7 @@ from typing import Any
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.refusal import limit_text
-from storage.ledger.request import AccountSpec
+from storage.ledger.request import AccountSpec, HolderSpec
 
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """How a text starts that a spreadsheet would run."""
@@ -65,7 +65,13 @@ def _inert(cell: str) -> str:
 
 def _account(stated: Payload) -> str:
     spec = AccountSpec.from_record(stated["spec"])
-    return f"{spec.population} opened with " + ", ".join(f"{cap.name} {limit_text(cap)}" for cap in spec.caps)
+    caps = ", ".join(f"{cap.name} {limit_text(cap)}" for cap in spec.caps)
+    return f"{spec.population} opened with {caps}" + ("" if spec.holders is None else f"; {split_text(spec.holders)}")
+
+
+def split_text(holders: HolderSpec) -> str:
+    """How people are split over holders, in few words."""
+    return f"holders by {holders.by}: {', '.join(holders.names)} ({holders.membership})"
 
 
 def _charge(stated: Payload) -> str:

@@ -50,7 +50,7 @@ def refusal(request: Request, mechanism: Mechanism, found: Sequence[Debit]) -> B
     binding = min((quote for quote in asked if not quote.debit.fits), key=lambda quote: quote.largest_epsilon)
     delta = delta_of(mechanism, [quote.cap for quote in asked])
     return BudgetExceeded(
-        request.name,
+        ", ".join((request.name, *found[0].also)),
         _cap_text(binding),
         _asked_text(binding.cap, mechanism, delta),
         _remaining_text(binding, mechanism, delta),
@@ -138,7 +138,7 @@ def _stated(mechanism: Mechanism, delta: Decimal) -> str:
 
 
 def _remaining_text(quote: Quote, mechanism: Mechanism, delta: Decimal) -> str:
-    left = remaining(quote.cap, quote.debit.before.seen_by(quote.debit.holder))
+    left = remaining(quote.cap, quote.debit.seen)
     if max(left.epsilon or 0, left.rho or 0) < WORTH_NAMING:
         return "nothing"
     pure = None if (left.epsilon or 0) < WORTH_NAMING else f"epsilon {down(left.epsilon or 0)}"

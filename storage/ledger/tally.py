@@ -84,10 +84,12 @@ class Tally:
             return (self.everyone.plus(Total(pure, 4 * own.rho)),)
         return (self.everyone, *(self.everyone.plus(self.holders[name]) for name in sorted(self.holders)))
 
-    def seen_by(self, holder: str | None) -> "Total | Tally":
-        """What a charge to a holder comes on top of: under fixed membership, only that holder's people feel it."""
+    def seen_by(self, holder: str | None, *also: str) -> "Total | Tally":
+        """What a charge to holders comes on top of: under fixed membership, only their people feel it."""
         if holder is None or self.membership != "fixed":
             return self
+        if also:
+            return replace(self, holders={name: self.holders.get(name, Total(0, 0)) for name in (holder, *also)})
         return self.everyone.plus(self.holders.get(holder, Total(0, 0)))
 
     @property

@@ -9,6 +9,10 @@ from storage.sources.batch import Layout
 
 def lay_out(source: TableSource) -> Layout:
     """Check the declared shape without looking at a value, and say where the batches are; `ShapeMismatch` otherwise."""
+    if source.holders is not None and source.holders.paths:
+        from storage.sources.held import lay_out_holders
+
+        return lay_out_holders(source, source.holders)
     if source.query is not None:
         from storage.sources.sql import lay_out_query
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from storage.study.compile import priced
 from storage.study.flaw import Flaw, Place, nearest, shown
 from storage.study.models import StudyFile
 from storage.study.prior import prior_flaws
@@ -11,10 +12,11 @@ from storage.study.work import AnalysisSpec, ReleaseSpec
 def flaws(file: StudyFile) -> Iterator[Flaw]:
     """Everything that is wrong between the sections of a file whose sections are right by themselves."""
     yield from _table(file)
+    yield from _holders(file)
     yield from _caps(file)
     for name, release in file.releases.items():
         place = ("releases", name)
-        yield from release.flaws(file, place)
+        yield from release.flaws(priced(file), place)
         yield from _privacy_loss(file, place, release)
     yield from _analyses(file)
 
@@ -24,6 +26,23 @@ def _table(file: StudyFile) -> Iterator[Flaw]:
     if unit in file.columns:
         what = f"{shown(str(unit))} names people and is declared as a column to analyse"
         yield Flaw(("columns", str(unit)), what, "Delete it from columns")
+
+
+def _holders(file: StudyFile) -> Iterator[Flaw]:
+    spec = file.source.holder
+    if spec is None:
+        return
+    place = ("source", "holder", "column")
+    if spec.column is not None and spec.column == file.source.unit:
+        yield Flaw(place, f"{shown(spec.column)} names people, not holders", "Name the column of the holders")
+    if spec.column in file.columns:
+        what = f"{shown(str(spec.column))} tells the holders apart and is declared as a column to analyse"
+        yield Flaw(("columns", str(spec.column)), what, "Delete it from columns")
+    for name, release in file.releases.items():
+        if not release.by_holder:
+            what = f"a {release.kind} release is not made holder by holder"
+            remedy = "Release it in a study of the same population that names no holder"
+            yield Flaw(("releases", name, "kind"), what, remedy)
 
 
 def _caps(file: StudyFile) -> Iterator[Flaw]:
@@ -66,7 +85,7 @@ def _analyses(file: StudyFile) -> Iterator[Flaw]:
 def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Flaw]:
     """Everything public that would stop the analysis after its release was paid for."""
     release, sampler = file.releases[analysis.release], analysis.sampler
-    why = release.uncalibrated(file)
+    why = release.uncalibrated(priced(file))
     if sampler != "auto" and sampler not in release.samplers:
         what = f"{sampler} does not take a {release.kind} release"
         yield Flaw((*place, "sampler"), what, nearest(sampler, ("auto", *release.samplers), "Choose one of"))

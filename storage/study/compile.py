@@ -1,16 +1,19 @@
 """From the study file to what the other rooms take: schema, table source, account and the public definition."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dpbayes_core.bounds import Bounds
-from storage.ledger.request import AccountSpec
-from storage.source import ColumnRule, Query
+from storage.ledger.request import AccountSpec, priced_under
+from storage.ledger.request import HolderSpec as HolderSplit
+from storage.source import ColumnRule, Holders, Query
 from storage.study.dates import DateBounds
 from storage.study.models import StudyFile
-from storage.study.table import ColumnSpec, SourceSpec
+from storage.study.table import ColumnSpec, HolderSpec, SourceSpec
 from storage.study.work import ReleaseSpec
 
+MADE_UP = "[holder]"  # no column of a study has brackets
 WIDEST = Bounds(-(2.0**64), 2.0**64)  # numbers beyond count as its ends, infinities among them
 
 
@@ -21,7 +24,26 @@ def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...
 
 def holders(file: StudyFile) -> tuple[str | None, ...]:
     """The holders in their declared order; one without a name where there are none."""
-    return (None,) if file.source.holder is None else file.source.holder.values
+    return (None,) if file.source.holder is None else file.source.holder.names
+
+
+def priced(file: StudyFile) -> StudyFile:
+    """The file as its releases are made: where people may move between holders, a holder's count is not public."""
+    spec = file.source.holder
+    if spec is None:
+        return file
+    neighbours = priced_under(file.privacy.neighbours, spec.membership, spec.names[0])
+    return file.model_copy(update={"privacy": file.privacy.model_copy(update={"neighbours": neighbours})})
+
+
+def holders_of(file: StudyFile, folder: Path, period: str) -> Holders | None:
+    """What a pass must know of the holders."""
+    spec = file.source.holder
+    if spec is None:
+        return None
+    paths = tuple(_filled(paths, folder, period) for paths in (spec.paths or {}).values())
+    column = MADE_UP if spec.column is None else spec.column
+    return Holders(column=column, names=spec.names, membership=spec.membership, paths=paths)
 
 
 def account(file: StudyFile) -> AccountSpec:
@@ -34,6 +56,7 @@ def account(file: StudyFile) -> AccountSpec:
         grain=file.period.grain,
         people=file.period.people,
         caps=file.privacy.caps,
+        holders=_split(file.source.holder),
     )
 
 
@@ -42,8 +65,7 @@ def place(file: StudyFile, folder: Path, period: str) -> tuple[str | tuple[str, 
     source = file.source
     if source.url is not None and source.query is not None:
         return (), Query(url=_beside(source.url, folder), text=source.query, period=period)
-    filled = [path.replace("{period}", period) for path in source.path or ()]
-    paths = tuple(path if "://" in path else str(folder / path) for path in filled)
+    paths = _filled(source.path or (), folder, period)
     return paths[0] if len(paths) == 1 else paths, None
 
 
@@ -57,12 +79,35 @@ def definition(file: StudyFile, release: ReleaseSpec) -> dict[str, Any]:
         "source": {
             "max_rows_per_unit": file.source.max_rows_per_unit,
             **_place(file.source),
+            **_holder_record(file.source.holder),
             "unit": file.source.unit,
         },
     }
 
 
+def _holder_record(spec: HolderSpec | None) -> dict[str, Any]:
+    if spec is None:
+        return {}
+    split: dict[str, Any] = {"membership": spec.membership, "values": list(spec.names)}
+    if spec.paths is not None:
+        split["paths"] = {name: list(paths) for name, paths in spec.paths.items()}
+    return {"holder": split if spec.column is None else {**split, "column": spec.column}}
+
+
+def _split(spec: HolderSpec | None) -> HolderSplit | None:
+    if spec is None:
+        return None
+    return HolderSplit(by="paths" if spec.column is None else spec.column, names=spec.names, membership=spec.membership)
+
+
+def _filled(paths: Sequence[str], folder: Path, period: str) -> tuple[str, ...]:
+    filled = [path.replace("{period}", period) for path in paths]
+    return tuple(path if "://" in path else str(folder / path) for path in filled)
+
+
 def _place(source: SourceSpec) -> dict[str, Any]:
+    if source.path is None and source.url is None:
+        return {}  # the holders say where
     if source.path is None:
         return {"query": source.query, "url": source.url}
     return {"path": source.path[0] if len(source.path) == 1 else list(source.path)}

@@ -92,5 +92,20 @@ Paths = Annotated[
     BeforeValidator(_several),
     Says("text, or list of text"),
 ]
+
+
+def _of_holders(places: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    if len(places) < 2:
+        raise refusal("there are fewer than two holders", "Name every holder's files, or write source.path")
+    every = [path for paths in places.values() for path in paths]
+    for path in every:
+        if every.count(path) > 1:
+            raise refusal(f"{shown(path)} is given twice", "Give each holder files of its own")
+    return places
+
+
+HolderPaths = Annotated[
+    dict[Text, Paths], Field(max_length=1000), AfterValidator(_of_holders), Says("path, or list of them, by holder")
+]
 DatabaseUrl = Annotated[Text, AfterValidator(_database), Says("text")]
 QueryText = Annotated[str, Field(max_length=20_000), AfterValidator(_query), Says("text")]

@@ -18,6 +18,7 @@ from storage.study.work import AnalysisSpec, ReleaseSpec, ScheduleSpec
 
 if TYPE_CHECKING:
     from dpbayes_core.design import Design
+    from dpbayes_core.statistic import Statistic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ class Study:
 
     def design(self, release: str) -> "Design":
         """What a release will be."""
-        return self.release(release).design(self.file)
+        return self.release(release).design(compiled.priced(self.file))
 
     @property
     def holders(self) -> tuple[str | None, ...]:
@@ -109,14 +110,26 @@ class Study:
     def table(self, release: str, period: Period | str) -> TableSource:
         """One period's table with the columns that a release uses."""
         spec = self.release(release)
-        path, query = compiled.place(self.file, self.path.parent, self._period(period).name)
+        folder, name = self.path.parent, self._period(period).name
+        path, query = compiled.place(self.file, folder, name)
+        holders = compiled.holders_of(self.file, folder, name)
         return TableSource(
             path=path,
             query=query,
-            columns=compiled.column_rules(self.file, spec),
+            columns=compiled.column_rules(self.file, spec) + (() if holders is None else (holders.rule,)),
             unit=self.source.unit,
             max_rows_per_unit=self.source.max_rows_per_unit,
+            holders=holders,
         )
+
+    def statistic(self, release: str) -> "Statistic":
+        """What one pass sums for a release: of every holder, where there are several."""
+        from dpbayes_core.holders import HolderSums
+
+        each, spec = self.design(release).statistic(), self.source.holder
+        if spec is None:
+            return each
+        return HolderSums(each, compiled.MADE_UP if spec.column is None else spec.column, spec.names)
 
     def request(
         self,

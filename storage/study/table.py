@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from storage.ledger.request import Grain
+from storage.ledger.request import Grain, Membership
 from storage.study.dates import BoundsOrDates, DateBounds, Day, RealOrDate
 from storage.study.fields import (
     ColumnName,
@@ -16,17 +16,47 @@ from storage.study.fields import (
     refusal,
 )
 from storage.study.flaw import shown
-from storage.study.places import DatabaseUrl, Paths, QueryText
+from storage.study.places import DatabaseUrl, HolderPaths, Paths, QueryText
 
 
 class HolderSpec(Section):
-    """Who keeps which rows, where several offices hold one table."""
+    """Whose rows are whose, where several offices hold one table: a column says so, or each has files of its own.
 
-    column: ColumnName = Field(description="Column that names the holder.", examples=["office"])
-    values: Levels = Field(description="All holders, as that column spells them.", examples=["[n, s]"])
-    membership: Literal["fixed", "movable", "undeclared"] = Field(
-        description="Whether each person stays with one holder: fixed, movable or undeclared.", examples=["fixed"]
+    Every release is then made for each holder by itself, from one pass over all.
+    """
+
+    column: ColumnName | None = Field(
+        default=None,
+        description="Column that names the holder; rows of another value, or none, count nowhere.",
+        examples=["office"],
     )
+    values: Levels | None = Field(
+        default=None, description="With column: all holders, as that column spells them.", examples=["[n, s]"]
+    )
+    paths: HolderPaths | None = Field(
+        default=None,
+        description="In place of column, values and the source's path: the path, or list of paths, of each holder.",
+        examples=["{n: n-{period}.parquet, s: s-{period}.parquet}"],
+    )
+    membership: Membership = Field(
+        description="fixed: everybody is with one holder for good, and who is where is public. movable: people move, "
+        "and where they are is protected. undeclared: a person may be with several, and charges add up.",
+        examples=["fixed"],
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        exactly_one({"column": self.column, "paths": self.paths}, "what tells the holders apart")
+        if self.column is not None and self.values is None:
+            raise refusal("the holders have no names", "Write values: and all that the column may say", "column")
+        if self.paths is not None and self.values is not None:
+            raise refusal("paths name the holders already", "Delete values", "values")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The holders in their declared order."""
+        return self.values or tuple(self.paths or ())
 
 
 class SourceSpec(Section):
@@ -70,7 +100,8 @@ class SourceSpec(Section):
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
-        exactly_one({"path": self.path, "url": self.url}, "the place of the table")
+        given = {"path": self.path, "url": self.url, "holder.paths": self.holder and self.holder.paths}
+        exactly_one(given, "the place of the table")
         if self.url is not None and self.query is None:
             raise refusal("a database is read by a query", "Add query: and a select", "url")
         if self.url is None and self.query is not None:

@@ -37,7 +37,6 @@ _OTHER_SAMPLERS = _is(
 )
 
 UNAVAILABLE = (
-    Unavailable("source.holder", _GIVEN, "a table of several holders", "Release the table as one"),
     Unavailable("releases.*.mechanism", _is("auto"), "mechanism: auto", "Write gaussian or laplace"),
     Unavailable("releases.*.moments", _GIVEN, "releasing higher moments", "Delete moments"),
     Unavailable("releases.*.norm", _GIVEN, "a norm bound over several columns", "Delete norm: each column has bounds"),

@@ -76,9 +76,9 @@ def places(folder: Path, database: str | None) -> Iterator[Path]:
 def release(place: Path, tell: Told = str) -> dict[str, Any]:
     """The release and its crate as the flow makes them, without Prefect."""
     order = ReleaseOrder(study=str(place / "study.yaml"), release=RELEASE, period=PERIOD)
-    status = release_once(order, OpenDPNoise())
+    (status,) = release_once(order, OpenDPNoise())
     tell("anchored")
-    return {"status": status, "digest": publish_once(order, status)["digest"]}
+    return {"status": status, "digest": publish_once(order, [status])[0]["digest"]}
 
 
 def look(place: Path) -> dict[str, Any]:

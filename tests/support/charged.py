@@ -37,7 +37,7 @@ def publish(study: Path, period: str = "2026-01") -> str:
     """The crate of what was charged; its digest."""
     name = next(iter(load_study(study).releases))
     order = ReleaseOrder(study=str(study), release=name, period=period)
-    return str(publish_once(order, "released")["digest"])
+    return str(publish_once(order, ["released"])[0]["digest"])
 
 
 def tamper(home: Path, *statements: str) -> None:

@@ -81,7 +81,7 @@ def release_alone(study: str, period: str) -> None:
 
     for name in load_study(study).releases:
         order = ReleaseOrder(study=study, release=name, period=period)
-        print(publish_once(order, release_once(order, OpenDPNoise()))["digest"])
+        print(*(one["digest"] for one in publish_once(order, release_once(order, OpenDPNoise()))))
 
 
 def main(boundary: str, *arguments: str) -> None:

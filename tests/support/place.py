@@ -47,8 +47,8 @@ class Place:
     def release(self, meanwhile: Callable[[], object] = lambda: None, period: str = PERIOD) -> tuple[str, str]:
         """How the release went, and its digest."""
         order = ReleaseOrder(study=str(self.desk.study), release="pay-regression", period=period)
-        status = release_once(order, HookedNoise(meanwhile))
-        return status, str(publish_once(order, status)["digest"])
+        (status,) = release_once(order, HookedNoise(meanwhile))
+        return status, str(publish_once(order, [status])[0]["digest"])
 
     @property
     def account(self) -> AccountSpec:

@@ -57,6 +57,11 @@ class ReleaseSection(Section, ABC):
         """Whether a posterior can be drawn from it; it is the answer itself otherwise."""
         return True
 
+    @property
+    def by_holder(self) -> bool:
+        """Whether it is made for each holder by itself where a table has several."""
+        return False
+
     @abstractmethod
     def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         """What is wrong with it in its study; `place` is where it stands."""

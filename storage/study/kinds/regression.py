@@ -65,6 +65,11 @@ class RegressionSpec(ReleaseSection):
         return f"{self.response} ~ {' + '.join(self.covariates)}"
 
     @property
+    def by_holder(self) -> bool:
+        """Its sums are: what is inferred pools them."""
+        return True
+
+    @property
     def has_pure_epsilon(self) -> bool:
         """Laplace noise has."""
         return self.mechanism != "gaussian"

@@ -1,0 +1,89 @@
+"""A table that each holder keeps a part of in files of its own: in which files a row stands says whose it is."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpbayes_core.confidential import Confidential
+from dpbayes_core.errors import ShapeMismatch
+from storage.source import Holders, TableSource
+from storage.sources.batch import Arrow, Batch, Layout
+from storage.sources.files import files_of
+from storage.sources.layout import lay_out
+
+
+@dataclass(frozen=True, repr=False)
+class HeldBatch(Confidential):
+    """One holder's rows, with a column that says so."""
+
+    rows: Batch
+    column: str
+    holder: str
+
+    @property
+    def file(self) -> str:
+        """Base name of the file."""
+        return self.rows.file
+
+    @property
+    def index(self) -> int:
+        """Place within the file."""
+        return self.rows.index
+
+    @property
+    def size(self) -> int:
+        """Bytes, for progress."""
+        return self.rows.size
+
+    @property
+    def identity(self) -> str:
+        """Which part of whose table."""
+        return f"{self.holder}\n{self.rows.identity}"
+
+    def read(self, columns: tuple[str, ...]) -> Arrow:
+        """The named columns of the holder's files, and the holder."""
+        return self._held(self.rows.read(self._stored(columns)))
+
+    def pieces(self, columns: tuple[str, ...], rows: int) -> Iterator[Arrow]:
+        """The same as several tables, where the holder's files can be read so."""
+        read: Any = getattr(self.rows, "pieces", None)
+        if read is None:
+            yield self.read(columns)
+        else:
+            yield from (self._held(piece) for piece in read(self._stored(columns), rows))
+
+    def _stored(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in columns if name != self.column)
+
+    def _held(self, table: Arrow) -> Arrow:
+        everywhere = pa.array(np.zeros(table.num_rows, np.int8))
+        return table.append_column(self.column, pa.DictionaryArray.from_arrays(everywhere, [self.holder]))
+
+
+def lay_out_holders(source: TableSource, holders: Holders) -> Layout:
+    """Every holder's files as a table of its own, one after the other."""
+    columns = tuple(rule for rule in source.columns if not rule.names_holders)
+    tables = [replace(source, path=paths, columns=columns, holders=None) for paths in holders.paths]
+    found = [file.place for table in tables for file in files_of(table)]
+    if len(set(found)) < len(found):
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: a file of it is that of two holders. Give each holder files of its own."
+        )
+    layouts = [lay_out(table) for table in tables]
+
+    def batches() -> Iterator[Batch]:
+        for name, layout in zip(holders.names, layouts, strict=True):
+            for batch in layout.batches():
+                yield HeldBatch(batch, holders.column, name)
+
+    known = [layout.identity for layout in layouts if layout.identity is not None]
+    return Layout(
+        types=layouts[0].types,
+        batches=batches,
+        size=sum(layout.size for layout in layouts),
+        identity="\n\n".join(known) if len(known) == len(layouts) else None,
+        unchanged=lambda: all(layout.unchanged() for layout in layouts),
+    )
