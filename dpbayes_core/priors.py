@@ -65,6 +65,14 @@ class Prior:
         units = [_standardised(name, laws[name], schema, prior.reference) for name in laws]
         return replace(prior, named=tuple(units))
 
+    def in_units(self, schema: RegressionSchema) -> dict[str, tuple[float, float]]:
+        """Mean and sd in the table's units of each coefficient that is named, at the residual sd `reference`."""
+        found: dict[str, tuple[float, float]] = {}
+        for name, mean, sd in self.named:
+            start, unit = _units(name, schema)
+            found[name] = (start + unit * mean, unit * sd * self.reference)
+        return found
+
     @property
     def reference(self) -> float:
         """The residual sd, in half widths of the response's bounds, at which sds are stated in the table's units.
@@ -94,7 +102,7 @@ class Prior:
 
     def response_matrix(self, schema: RegressionSchema) -> Floats:
         """M0: what the prior adds to the second moments of (1, x, y) in the regression; its leading block is Lam0."""
-        means, sds, basis = self._of(schema)
+        means, sds, basis = self.laws(schema)
         precision = (basis / sds**2) @ basis.T  # basis' columns are what the prior takes as independent
         linear = basis @ (means / sds**2)
         square = float(np.sum((means / sds) ** 2)) + 2 * self.noise_scale
@@ -102,11 +110,11 @@ class Prior:
 
     def log_precision(self, schema: RegressionSchema) -> float:
         """log |Lam0|."""
-        _, sds, _ = self._of(schema)
+        _, sds, _ = self.laws(schema)
         return -2 * float(np.sum(np.log(sds)))
 
-    def _of(self, schema: RegressionSchema) -> tuple[Floats, Floats, Floats]:
-        """Means and sds by coefficient, and the combination of theta that each is about: unit triangular columns.
+    def laws(self, schema: RegressionSchema) -> tuple[Floats, Floats, Floats]:
+        """Means and sds by coefficient, and as columns the combinations of theta that they are about, independent.
 
         A coefficient is a standardised slope up to its unit. The intercept that is named in the table's units is the
         response where covariates are 0 or at their reference; the one that is not is the response at their middles.
@@ -154,12 +162,15 @@ def _standardised(
         raise StudyInvalid(f"cannot use the prior: named.{name}.{unknown[0]} is not part of it. Write mean and sd.")
     if "sd" not in law:
         raise StudyInvalid(f"cannot use the prior: {name} needs an sd. Write one in the table's units.")
-    bounds = schema.response.bounds
-    place = schema.coefficients.index(name)
-    slope = float(user_coefficients(schema)[place, place])
-    start = bounds.middle if name == INTERCEPT else 0.0
-    unit = slope * bounds.width / 2
+    start, unit = _units(name, schema)
     return name, (float(law.get("mean", 0.0)) - start) / unit, float(law["sd"]) / unit / reference
+
+
+def _units(name: str, schema: RegressionSchema) -> tuple[float, float]:
+    """What a standardised coefficient of 0 and a step of 1 are in the table's units."""
+    bounds, place = schema.response.bounds, schema.coefficients.index(name)
+    slope = float(user_coefficients(schema)[place, place])
+    return bounds.middle if name == INTERCEPT else 0.0, slope * bounds.width / 2
 
 
 def user_coefficients(schema: RegressionSchema) -> Floats:

@@ -92,6 +92,14 @@ def test_the_stated_law_is_exact_and_does_not_hang_on_the_bounds() -> None:
             assert sds[place] == pytest.approx(law["sd"])
 
 
+def test_a_stated_law_is_given_back_in_the_tables_units() -> None:
+    prior = Prior.from_user({"named": LAWS, "noise": {"sd": 1.2}}, SCHEMA)
+    found = prior.in_units(SCHEMA)
+    assert list(found) == list(LAWS)
+    for name, law in LAWS.items():
+        assert found[name] == pytest.approx((law.get("mean", 0.0), law["sd"]))
+
+
 def test_a_named_law_without_an_sd_of_the_noise_takes_the_default_residual_sd() -> None:
     prior = Prior.from_user({"named": {"age": {"sd": 0.02}}}, SCHEMA)
     assert prior.noise_scale == Prior().noise_scale

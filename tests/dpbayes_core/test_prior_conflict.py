@@ -1,0 +1,122 @@
+"""Prior and release: compared on one scale, calibrated where the prior is true, flagged where it is not."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.prior_conflict import UNLIKELY, PriorConflict, normal_scores, prior_conflict
+from dpbayes_core.priors import Prior
+from dpbayes_core.samplers import sample
+from dpbayes_core.schema import Continuous, RegressionSchema
+from tests.support.regressions import REGION, SEX, encoded, example, mechanism, moments_of, released, schema_of
+
+Floats = NDArray[np.float64]
+
+ENCODED = schema_of("x", SEX, REGION)
+FIRM = Prior(coefficient_sd=0.2, intercept_sd=0.3, named=(("x", 1.0, 0.1),))
+
+
+def prior_parameters(
+    prior: Prior, schema: RegressionSchema, count: int, generator: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Exact draws of standardised (theta, sigma)."""
+    matrix = prior.response_matrix(schema)
+    root = np.linalg.cholesky(np.linalg.inv(matrix[:-1, :-1]))
+    mean = np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1])
+    sigma = np.sqrt(prior.noise_scale / generator.gamma(prior.noise_shape, size=count))
+    return mean + sigma[:, None] * (generator.standard_normal((count, len(mean))) @ root.T), sigma
+
+
+def conflicts(prior: Prior, rows: int, repeats: int, *, farther: float = 1.0, loud: float = 1.0) -> list[PriorConflict]:
+    """Of posteriors whose truths come from the prior, or `farther` from its mean, or with more noise, `loud`."""
+    generator = np.random.default_rng(20261118)
+    centre = np.linalg.solve(prior.response_matrix(ENCODED)[:-1, :-1], prior.response_matrix(ENCODED)[:-1, -1])
+    found: list[PriorConflict] = []
+    for seed in range(repeats):
+        (theta,), (sigma,) = prior_parameters(prior, ENCODED, 1, generator)
+        covariates = encoded(ENCODED, rows, generator)
+        moments = moments_of(covariates, centre + farther * (theta - centre), loud * sigma, generator)
+        release = released(ENCODED, moments, mechanism("gaussian", 1e-6, len(ENCODED.entries)), generator)
+        posterior = sample(release, prior, sampler="naive", chains=2, draws=500, seed=seed)
+        found.append(prior_conflict(prior, ENCODED, posterior.draws))
+    return found
+
+
+def test_draws_from_the_prior_are_independent_standard_normal_scores() -> None:
+    columns = (Continuous("age", Bounds(16.0, 80.0)), SEX, Continuous("year", Bounds(2000.0, 2020.0)))
+    schema = RegressionSchema(Continuous("pay", Bounds(0.0, 90.0)), columns)
+    choices = {"named": {"(intercept)": {"mean": 30.0, "sd": 9.0}, "age": {"mean": 0.4, "sd": 0.1}}}
+    for prior in (Prior(), Prior.from_user(choices, schema)):
+        theta, sigma = prior_parameters(prior, schema, 40_000, np.random.default_rng(3))
+        user, user_sigma = schema.to_user_units(theta, sigma)
+        draws = dict(zip((*schema.coefficients, "sigma"), [*user.T, user_sigma], strict=True))
+        scores = normal_scores(prior, schema, draws)
+        for score in scores:
+            assert stats.kstest(score, "norm").pvalue > 1e-4
+        assert np.abs(np.corrcoef(scores) - np.eye(5)).max() < 5 / np.sqrt(40_000)
+
+
+@pytest.mark.parametrize(("prior", "rows"), [(Prior(), 40), (FIRM, 30)], ids=["default", "firm"])
+def test_the_tail_probability_is_uniform_where_the_prior_is_true(prior: Prior, rows: int) -> None:
+    found = conflicts(prior, rows, 200)
+    assert stats.kstest([one.probability for one in found], "uniform").pvalue > 0.001
+    flagged = sum(one.conflict for one in found)
+    assert stats.binomtest(flagged, 200, UNLIKELY).pvalue > 0.001
+
+
+def test_a_prior_that_the_release_contradicts_is_flagged_by_name() -> None:
+    far = conflicts(FIRM, 30, 30, farther=15.0)
+    assert sum(one.conflict for one in far) > 25
+    loud = conflicts(FIRM, 300, 10, loud=30.0)
+    for one in loud:
+        worst = min(one.parameters, key=lambda parameter: parameter.probability)
+        assert one.conflict
+        assert worst.name == "sigma"
+
+
+def test_the_pull_is_how_far_the_prior_moved_a_normal_posterior() -> None:
+    schema, prior = schema_of(), Prior(intercept_sd=0.5, noise_shape=1e6, noise_scale=1e6)  # sigma is 1
+    likelihood, rows = 3.0, 9  # theta ~ N(0, .25), mean of 9 rows ~ N(theta, 1/9)
+    precision = rows + 4.0
+    mean, sd = rows * likelihood / precision, precision**-0.5
+    draws = {"(intercept)": mean + sd * np.random.default_rng(1).standard_normal(200_000), "sigma": np.ones(200_000)}
+    intercept, sigma = prior_conflict(prior, schema, draws).parameters
+    assert intercept.pull == pytest.approx((likelihood - mean) / sd, rel=0.01)
+    assert intercept.left == pytest.approx(4 / 13, rel=0.01)
+    distance = likelihood / np.sqrt(0.25 + 1 / 9)  # exact: the prior predictive of the rows' mean
+    assert intercept.probability == pytest.approx(2 * stats.norm.sf(distance), rel=0.1)
+    assert sigma.probability > 0.5
+
+
+def test_a_release_that_tells_nothing_conflicts_with_nothing() -> None:
+    generator = np.random.default_rng(2)
+    theta, sigma = prior_parameters(Prior(), schema_of("x"), 4000, generator)
+    draws = {"(intercept)": theta[:, 0], "x": theta[:, 1], "sigma": sigma}
+    found = prior_conflict(Prior(), schema_of("x"), draws)
+    assert found.probability > 0.5
+    assert all(one.left > 0.95 and one.pull < 1 for one in found.parameters)
+
+
+def test_a_firm_prior_that_holds_against_the_release_is_a_conflict() -> None:
+    firm = Prior(named=(("x", 3.0, 0.05),))
+    release = example(schema_of("x"), 500, scale=1.0)
+    found = prior_conflict(firm, release.schema, sample(release, firm, sampler="naive", draws=300, seed=1).draws)
+    slope = found.parameters[1]
+    assert slope.left > 0.8  # hardly narrower than the prior, and yet far from it
+    assert slope.probability < 1e-6
+    assert found.conflict
+
+
+def test_a_residual_sd_beyond_any_tail_is_a_conflict_and_a_number() -> None:
+    for sigma in (1e-6, 1e6):
+        draws = {"(intercept)": np.linspace(-0.1, 0.1, 99) * sigma, "sigma": np.full(99, sigma)}
+        found = prior_conflict(Prior(), schema_of(), draws)
+        assert found.conflict
+        record = json.loads(canonical_json(found.to_record()))
+        assert record["conflict"] is True
+        assert record["parameters"][-1]["name"] == "sigma"
