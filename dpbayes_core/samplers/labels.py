@@ -5,19 +5,19 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.release import Release
+from dpbayes_core.pool import Evidence
 from dpbayes_core.schema import SIGMA, RegressionSchema
 
 Floats = NDArray[np.float64]
 
 
-def regression_draws(release: Release, parameters: Floats) -> Mapping[str, Floats]:
+def regression_draws(release: Evidence, parameters: Floats) -> Mapping[str, Floats]:
     """Coefficients and sigma from standardised draws, (chains, draws, d + 2)."""
     theta, sigma = release.schema.to_user_units(parameters[..., :-1], parameters[..., -1])
     return {**{name: theta[..., place] for place, name in enumerate(release.schema.coefficients)}, SIGMA: sigma}
 
 
-def latent_draws(release: Release, latent: Floats) -> Mapping[str, Floats]:
+def latent_draws(release: Evidence, latent: Floats) -> Mapping[str, Floats]:
     """The latent statistic's entries by name; nothing where nothing is latent."""
     names = statistic_names(release.schema)[: latent.shape[-1]]
     return {name: latent[..., place] for place, name in enumerate(names)}

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dpbayes_core.networks.posterior.collapsed_tables import CollapsedTables, FamilyTables
 from dpbayes_core.networks.posterior.naive_tables import NaiveTables
 from dpbayes_core.samplers.collapsed import Collapsed
+from dpbayes_core.samplers.distributed.members import DISTRIBUTED_SAMPLERS
+from dpbayes_core.samplers.gibbs.samplers import GIBBS_SAMPLERS
 from dpbayes_core.samplers.interface import Sampler
 from dpbayes_core.samplers.naive import Naive
 from dpbayes_core.subsample.samplers import AGGREGATE_SAMPLERS
 
-_REGRESSION = (Collapsed(), Naive())
+_REGRESSION = (Collapsed(), Naive(), *GIBBS_SAMPLERS, *DISTRIBUTED_SAMPLERS)
 _NETWORK = (CollapsedTables(), FamilyTables(), NaiveTables())
 _ALL: tuple[Sampler, ...] = (*_REGRESSION, *_NETWORK, *AGGREGATE_SAMPLERS.values())
 

@@ -1,4 +1,4 @@
-"""For each kind of release that samplers take: a small release with a prior, the same every time."""
+"""For each kind of release that samplers take, and some samplers: a small release with a prior, the same each time."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +11,7 @@ from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.noise import SeededNoise
 from dpbayes_core.priors import Prior
 from dpbayes_core.samplers import Sampler
+from dpbayes_core.samplers.distributed.members import DISTRIBUTED_SAMPLERS
 from dpbayes_core.schema import Factor
 from dpbayes_core.subsample.probability import ProbabilityQuery, ProbabilityTerms, probability_design
 from dpbayes_core.subsample.quantile import QuantileTerms, quantile_design
@@ -23,6 +24,10 @@ ROWS, SUBSETS = 2000, 40
 
 def regression(name: str = "laplace") -> tuple[Any, Any]:
     return example(schema_of("x", SEX, REGION), 300, name=name, scale=5.0), Prior()
+
+
+def two_level_regression() -> tuple[Any, Any]:
+    return example(schema_of("x", SEX), 300, name="laplace", scale=5.0), Prior()
 
 
 def network() -> tuple[Any, Any]:
@@ -57,6 +62,10 @@ def quantile() -> tuple[Any, Any]:
     return _aggregate(quantile_design(terms, epsilon=8.0))
 
 
+def continuous() -> tuple[Any, Any]:
+    return example(schema_of("x", "w"), 300, name="gaussian", scale=5.0), Prior()
+
+
 EXAMPLES: Mapping[str, Callable[[], tuple[Any, Any]]] = {
     "regression": regression,
     "bayes-net": network,
@@ -65,6 +74,13 @@ EXAMPLES: Mapping[str, Callable[[], tuple[Any, Any]]] = {
 }
 
 
+PARTICULAR: Mapping[str, Callable[[], tuple[Any, Any]]] = {
+    **{sampler.name: continuous for sampler in DISTRIBUTED_SAMPLERS},
+    "gibbs-ss-update": two_level_regression,
+    "gibbs-ss-exact": continuous,
+}
+
+
 def example_for(sampler: Sampler) -> tuple[Any, Any]:
     """A release that the sampler takes, and a prior for it."""
-    return EXAMPLES[sampler.takes[0]]()
+    return PARTICULAR.get(sampler.name, EXAMPLES[sampler.takes[0]])()
