@@ -39,7 +39,7 @@ def _check_source(study: Study, period: str | None) -> str:
     parsed = Period.parse(period, study.period.grain)
     for name in study.releases:
         check_shape(study.table(name, parsed))
-    return ", ".join(path.replace("{period}", parsed.name) for path in study.source.path or (study.source.url or "",))
+    return ", ".join(path.replace("{period}", parsed.name) for path in study.source.places)
 
 
 def _release(study: Study, name: str) -> dict[str, Any]:

@@ -32,7 +32,8 @@ class PlannedRelease:
 
     name: str
     mechanism: Mechanism
-    stored: bool  # released before: running it again answers the same and costs nothing
+    stored: bool  # released before, of every holder: running it again answers the same and costs nothing
+    holders: tuple[str | None, ...]  # whose releases are still to be charged, one after the other
     quotes: tuple[Quote, ...]
     largest_epsilon_for_year: Decimal  # with which no coming period is refused, the other releases as they are
 
@@ -65,11 +66,11 @@ def plan(study: Study, position: Position, period: Period) -> Plan:
     outlook = _Outlook.of(study, position, period)
     ahead, planned = outlook.ahead(), list[PlannedRelease]()
     for name, mechanism in mechanisms.items():
-        stored = position.known(study.request(name, period))
-        found = ahead.debits(period, costs[name])
+        due = tuple(one for one in study.holders if not position.known(study.request(name, period, holder=one)))
+        found = ahead.debits(period, costs[name], due or study.holders)
         largest = _largest_for_year(outlook, name, mechanism, costs)
-        planned.append(PlannedRelease(name, mechanism, stored, quotes(found, mechanism), largest))
-        if not stored and all(debit.fits for debit in found):
+        planned.append(PlannedRelease(name, mechanism, not due, due, quotes(found, mechanism), largest))
+        if due and all(debit.fits for debit in found):
             ahead.charge(found)
     return Plan(period, tuple(planned), tuple(outlook.year(costs)))
 
@@ -77,10 +78,15 @@ def plan(study: Study, position: Position, period: Period) -> Plan:
 def period_to_plan(study: Study, position: Position, now: datetime) -> Period:
     """The period after the last one that the study was charged for; without any, the present one by its timezone."""
     for name in reversed(position.charged_periods()):
-        if any(position.stored(study.request(release, name)) for release in study.releases):
+        if any(_due(study, position, release, name) != study.holders for release in study.releases):
             return study.parse_period(name).next()
     timezone = ZoneInfo(study.schedule.timezone if study.schedule else "UTC")
     return Period.containing(now.astimezone(timezone), study.period.grain)
+
+
+def _due(study: Study, position: Position, release: str, period: Period | str) -> tuple[str | None, ...]:
+    """The holders of whom nothing is stored yet."""
+    return tuple(one for one in study.holders if not position.stored(study.request(release, period, holder=one)))
 
 
 class _Ahead:
@@ -91,17 +97,25 @@ class _Ahead:
         self._standing = standing
         self._moved: dict[Scope, Tally] = {}
 
-    def debits(self, period: Period, cost: Cost) -> tuple[Debit, ...]:
-        """What a charge would do to every scope."""
-        return debits(self._account, period.name, cost, lambda scope: self._moved.get(scope) or self._standing(scope))
+    def debits(self, period: Period, cost: Cost, holders: Sequence[str | None] = (None,)) -> tuple[Debit, ...]:
+        """What a charge to each of these holders would do to every scope."""
+        first, *also = holders
+        return debits(
+            self._account,
+            period.name,
+            cost,
+            lambda scope: self._moved.get(scope) or self._standing(scope),
+            holder=first,
+            also=tuple(one for one in also if one is not None),
+        )
 
     def charge(self, found: Sequence[Debit]) -> None:
         """Take the debits as made."""
         self._moved |= {debit.scope: debit.after for debit in found}
 
-    def caps(self, period: Period, cost: Cost = FREE) -> tuple[CapState, ...]:
-        """Every cap as it stands in a period, or as it would after one more charge."""
-        found = self.debits(period, cost)
+    def caps(self, period: Period, cost: Cost = FREE, holders: Sequence[str | None] = (None,)) -> tuple[CapState, ...]:
+        """Every cap as it stands in a period, or as it would after one more charge to each holder."""
+        found = self.debits(period, cost, holders)
         return tuple(CapState(debit.cap, debit.scope.period, debit.after) for debit in found if debit.cap is not None)
 
 
@@ -110,18 +124,18 @@ class _Turn:
     """A coming period: its releases that are not stored yet, in the study's order."""
 
     period: Period
-    due: tuple[str, ...]
+    due: tuple[tuple[str, tuple[str | None, ...]], ...]  # with the holders they are still to be charged for
     closed: bool
 
     def taken(self, ahead: _Ahead, costs: Mapping[str, Cost]) -> ComingPeriod:
         """Charge what is due, up to the first release that is refused: there a run ends."""
         if self.due and self.closed:
             now = ahead.caps(self.period)
-            return ComingPeriod(self.period, "closed", now, now, self.due[0])
-        for name in self.due:
-            found = ahead.debits(self.period, costs[name])
+            return ComingPeriod(self.period, "closed", now, now, self.due[0][0])
+        for name, holders in self.due:
+            found = ahead.debits(self.period, costs[name], holders)
             if refusing := tuple(debit.cap for debit in found if debit.cap is not None and not debit.fits):
-                now, asked = ahead.caps(self.period), ahead.caps(self.period, costs[name])
+                now, asked = ahead.caps(self.period), ahead.caps(self.period, costs[name], holders)
                 return ComingPeriod(self.period, "refused", now, asked, name, refusing)
             ahead.charge(found)
         now = ahead.caps(self.period)
@@ -141,8 +155,8 @@ class _Outlook:
         cron = None if study.schedule is None else study.schedule.cron
         turns: list[_Turn] = []
         for period in coming(first, cron):
-            due = [name for name in study.releases if not position.stored(study.request(name, period))]
-            turns.append(_Turn(period, tuple(due), position.closed(period.name)))
+            due = [(name, _due(study, position, name, period)) for name in study.releases]
+            turns.append(_Turn(period, tuple(one for one in due if one[1]), position.closed(period.name)))
         return cls(position.account, cache(position.total), tuple(turns))
 
     def ahead(self) -> _Ahead:

@@ -98,6 +98,13 @@ class SourceSpec(Section):
         examples=["{column: office, values: [n, s], membership: fixed}"],
     )
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Every path of the table, or the database's address."""
+        if self.holder is not None and self.holder.paths is not None:
+            return tuple(path for paths in self.holder.paths.values() for path in paths)
+        return self.path or (self.url or "",)
+
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         given = {"path": self.path, "url": self.url, "holder.paths": self.holder and self.holder.paths}
