@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dpbayes_core.regression import RegressionDesign
     from storage.study.models import StudyFile
 
+DISTRIBUTED = ("normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed")
+
 
 class RegressionSpec(ReleaseSection):
     """Noisy second moments for a linear regression, released once per period and charged to every cap."""
@@ -81,8 +83,9 @@ class RegressionSpec(ReleaseSection):
 
     @property
     def samplers(self) -> tuple[str, ...]:
-        """Those of regressions."""
-        return ("collapsed", "naive")
+        """Those of regressions; the distributed paper's know gaussian noise only."""
+        plain = ("collapsed", "naive")
+        return (*plain, *DISTRIBUTED) if self.mechanism == "gaussian" else plain
 
     def uncalibrated(self, file: "StudyFile") -> str | None:
         """Where the number of rows is noisy."""
