@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
 
+from dpbayes_core.ball_sensitivity import moved_in_ball
+from dpbayes_core.moved import Moved
+from dpbayes_core.origin_sensitivity import moved_without_intercept
+from dpbayes_core.rounding import float_up, root_up
 from dpbayes_core.schema import RegressionSchema
 
 Point = tuple[Fraction, Fraction]
@@ -48,22 +52,29 @@ def regression_sensitivity(
         raise ValueError(f"cannot bound sensitivity: {neighbours} is no relation. Use replace-one or add-remove.")
     if max_rows_per_unit < 1:
         raise ValueError("cannot bound sensitivity: max_rows_per_unit must be positive. Declare at least 1.")
-    shape = _Shape.of(schema)
-    bits = _weight_bits(shape) if neighbours == REPLACE_ONE else 0
-    largest, square = _added(shape), int(_added(shape))
+    rows, moved = max_rows_per_unit, _moved(schema, weighted=neighbours == REPLACE_ONE)
+    largest, square = moved.added, moved.added_square
     if neighbours == REPLACE_ONE:
-        square = _largest_squared_l2(shape)
-        largest = _largest_l1(shape) if max_rows_per_unit == 1 else max(largest, _largest_l1(shape))
+        largest = moved.replaced if rows == 1 else max(largest, moved.replaced)
+        square = moved.replaced_square if rows == 1 else max(square, moved.replaced_square)
     return Sensitivity(
-        l1=_float_above(max_rows_per_unit * largest),
-        l2=root_above(max_rows_per_unit**2 * square),
+        l1=float_up(rows * largest),
+        l2=float_up(root_up(rows**2 * square)) if square.denominator > 1 else root_above(rows**2 * int(square)),
         weights=tuple(
-            float(2**bits) if i == j and i > 0 else 1.0
+            float(2**moved.weight_bits) if i == j and i > 0 else 1.0
             for i, j in released_entries(schema, neighbours, max_rows_per_unit)
         ),
         neighbours=neighbours,
         max_rows_per_unit=max_rows_per_unit,
     )
+
+
+def _moved(schema: RegressionSchema, *, weighted: bool) -> Moved:
+    if schema.intercept:
+        box = _moved_in_box(_Shape.of(schema), weighted=weighted)
+    else:
+        box = moved_without_intercept(schema, weighted=weighted)
+    return box if schema.ball is None else moved_in_ball(schema.ball, intercept=schema.intercept, box=box)
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,17 @@ class _Shape:
         kinds = {variable.column: variable.kind for variable in schema.variables}
         counts = [list(kinds.values()).count(kind) for kind in ("continuous", "two-level", "indicator")]
         return cls(*counts)
+
+
+def _moved_in_box(shape: _Shape, *, weighted: bool) -> Moved:
+    bits = _weight_bits(shape) if weighted else 0
+    return Moved(
+        replaced=_largest_l1(shape),
+        replaced_square=Fraction(_largest_squared_l2(shape)),
+        added=_added(shape),
+        added_square=_added(shape) + shape.continuous * (4**bits - 1),
+        weight_bits=bits,
+    )
 
 
 def _weight_bits(shape: _Shape) -> int:
@@ -153,12 +175,6 @@ class _Split:
 
 def _into_unit(value: Fraction) -> Fraction:
     return min(max(value, Fraction(0)), Fraction(1))
-
-
-def _float_above(value: Fraction) -> float:
-    """The smallest double not below `value`."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def root_above(square: int) -> float:

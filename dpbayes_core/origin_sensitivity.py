@@ -1,0 +1,59 @@
+"""How far one row moves the second moments of a regression without intercept (docs/sensitivity.md, theorem 5)."""
+
+from fractions import Fraction
+
+from dpbayes_core.fixed_point import BITS, UNIT
+from dpbayes_core.moved import Moved
+from dpbayes_core.schema import Continuous, RegressionSchema
+
+
+def moved_without_intercept(schema: RegressionSchema, *, weighted: bool = True) -> Moved:
+    """L1 is exact for all boxes; L2 for those that are symmetric and those that do not reach across zero."""
+    lows = lowest_of(schema)
+    bits = ((len(lows) + 1).bit_length() - 2) // 2 if weighted and set(lows) == {-1} else 0
+    ones = Fraction(len(lows) * (len(lows) + 1), 2) + 1
+    return Moved(
+        replaced=ones - 1 - _least(lows),
+        replaced_square=_largest_square(lows, bits),
+        added=ones,
+        added_square=ones + len(lows) * (4**bits - 1),
+        weight_bits=bits,
+    )
+
+
+def lowest_of(schema: RegressionSchema) -> tuple[Fraction, ...]:
+    """The lower end of each variable's box, its sign such that the upper end is 1."""
+    lows: list[Fraction] = []
+    for column in (*schema.covariates, schema.response):
+        assert isinstance(column, Continuous)  # the schema takes no other without intercept
+        low, high = schema.standardised(column).steps(BITS)
+        lows.append(Fraction(low if high == UNIT else -high, UNIT))
+    return tuple(lows)
+
+
+def _least(lows: tuple[Fraction, ...]) -> Fraction:
+    """The least sum of y_i y_j over i <= j: some y stay at their lower ends, the others share one value."""
+    down, found = sorted(lows, reverse=True), list[Fraction]()
+    for kept in range(len(down) + 1):
+        shared = min(Fraction(1), -Fraction(sum(down[:kept])) / (len(down) - kept + 1))
+        values = [max(low, shared) for low in down]
+        found.append(Fraction(sum(values) ** 2 + sum(value**2 for value in values)) / 2)
+    return min(found)
+
+
+def _largest_square(lows: tuple[Fraction, ...], bits: int) -> Fraction:
+    """Squared L2: of the symmetric box, or of all entries' ranges together, whichever is less."""
+    m = len(lows)
+    symmetric = m**2 - (m % 2 if 2 * 4**bits < m + 1 else 0)
+    if set(lows) == {-1}:
+        return Fraction(symmetric)
+    apart = sum((_span(low, low, square=True) ** 2 for low in lows), Fraction(0))
+    apart += sum((_span(lows[i], lows[j]) ** 2 for i in range(m) for j in range(i)), Fraction(0))
+    return min(Fraction(symmetric), apart)
+
+
+def _span(low: Fraction, other: Fraction, *, square: bool = False) -> Fraction:
+    """1 less the least product of two variables in [low, 1] and [other, 1]."""
+    if square:
+        return 1 - max(low, Fraction(0)) ** 2
+    return 1 - (low * other if min(low, other) >= 0 else min(low, other))
