@@ -5,7 +5,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from flows.tables import cost, grid, line, measured, number, shortened
-from storage.plan_document import run_ends, run_verdict, runs
+from storage.plan_document import run_ends, run_verdict, runs, shown_epsilons
 
 Document = Mapping[str, Any]
 
@@ -37,6 +37,8 @@ def _release(release: Document) -> None:
         line(f"  scale:       {_scale(release['scale'])}, in standardised units")
     for one in release["foreseen"]:
         line(f"  {one['term'].lower()}: {one['value']}")
+    if release["predicted"]:
+        _predicted(release)
     grid(
         "  caps",
         ("cap", "period", "limit", "spent", "after", "largest epsilon", "fits"),
@@ -50,6 +52,24 @@ def _release(release: Document) -> None:
     )
     now, year = (number(release[key]) if release[key] else "none" for key in LARGEST)
     line(f"  largest epsilon that fits: {now} now, {year} in every period below")
+
+
+def _predicted(release: Document) -> None:
+    """Each coefficient's predicted precision, as asked for and nearby."""
+    known = {point["epsilon"]: point["sd"] for point in release["grid"]}
+    shown = shown_epsilons(release)
+    grid(
+        "  predicted posterior, in the units of the columns (sd, half of the 95% interval, sd at other epsilon)",
+        ("coefficient", "sd", "± 95%", *(f"at {epsilon:g}" for epsilon in shown)),
+        [
+            (
+                one["coefficient"] + (" (rough)" if one["rough"] else ""),
+                *(number(one[key], 3) for key in ("sd", "interval95")),
+                *(number(known[epsilon][place], 2) for epsilon in shown),
+            )
+            for place, one in enumerate(release["predicted"])
+        ],
+    )
 
 
 def _made(release: Document) -> str:
@@ -77,7 +97,7 @@ def _analytic(release: Document) -> str:
 
 
 def _scale(scale: float | Sequence[float]) -> str:
-    if isinstance(scale, float):
+    if not isinstance(scale, Sequence):
         return number(scale)
     low, high = min(scale), max(scale)
     return f"{number(high)} ({number(low)} on {scale.count(low)} squares)"

@@ -13,12 +13,16 @@ from storage.ledger.accounts import CapState
 from storage.ledger.refusal import Quote
 from storage.ledger.request import CapSpec, decimal_text
 from storage.plan import ComingPeriod, Plan, PlannedRelease
+from storage.plan_foresight import foreseen
 from storage.position import Position
 from storage.study.study import Study
 from storage.tellings.registry import TELLINGS
 
 Floats = NDArray[np.float64]
 Document = Mapping[str, Any]
+
+NEAR = 10.0
+"""How many times more or less than the study's own epsilon is shown to people."""
 
 MOST_ROWS = 24
 """A year of more periods than this is shown by its changes."""
@@ -91,7 +95,8 @@ def run_verdict(run: Sequence[Document]) -> str:
 
 def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any]:
     mechanism, kind = release.mechanism, study.release(release.name).kind
-    foreseen = TELLINGS[kind].foresight(study.design(release.name), study.source.rows)
+    told = TELLINGS[kind].foresight(study.design(release.name), study.source.rows)
+    ahead = foreseen(study, release.name)
     stated = mechanism.to_record()
     closed = plan.year[0].status == "closed"
     return {
@@ -113,9 +118,17 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
         "caps": [_cap(quote, release.stored) for quote in release.quotes],
         "largest_epsilon": float(min(quote.largest_epsilon for quote in release.quotes)),
         "largest_epsilon_for_year": float(release.largest_epsilon_for_year),
-        "foreseen": [{"term": term, "value": value} for term, value in foreseen],
-        "predicted": [],
+        "foreseen": [{"term": term, "value": value} for term, value in (*told, *ahead.said)],
+        **ahead.document(),
     }
+
+
+def shown_epsilons(release: Document) -> list[float]:
+    """The values of epsilon of a release's grid that are shown to people: those near what it asks for."""
+    known = [float(point["epsilon"]) for point in release["grid"]]
+    own = release["cost"]["epsilon"]
+    near = [one for one in known if own is None or own / NEAR <= one <= own * NEAR]
+    return near or known
 
 
 def _numbers(scales: Floats) -> float | list[float]:

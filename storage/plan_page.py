@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from storage.plan_document import run_ends, run_verdict, runs
+from storage.plan_document import run_ends, run_verdict, runs, shown_epsilons
 from storage.plan_plot import Bar, Runway, picture
+from storage.plan_widths_plot import Curve, pictures
 from storage.report.numbers import listed, short
 from storage.report.page import Fact, Pair
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 Document = Mapping[str, Any]
+
+MOST_DRAWN = 24
+"""Coefficients that have a picture each."""
 
 MEASURES: Mapping[str, str] = {"epsilon-delta": "epsilon", "pure-epsilon": "pure epsilon", "rho": "rho"}
 
@@ -45,12 +49,34 @@ class CapLine:
 
 
 @dataclass(frozen=True)
+class WidthLine:
+    """One coefficient's predicted precision, at the study's own epsilon and nearby."""
+
+    name: str
+    rough: bool
+    sd: str
+    half_width: str
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Widths:
+    """The predicted posterior of one release; `more` says what is not drawn."""
+
+    epsilons: tuple[str, ...]
+    lines: tuple[WidthLine, ...]
+    pictures: tuple[tuple[str, Markup], ...]
+    more: str
+
+
+@dataclass(frozen=True)
 class ReleasePart:
-    """One release: its price, its noise, its caps."""
+    """One release: its price, its noise, its precision, its caps."""
 
     name: str
     words: str
     facts: tuple[Pair, ...]
+    widths: Widths | None
     caps: tuple[CapLine, ...]
 
 
@@ -118,7 +144,7 @@ def page(document: Document) -> PlanPage:
         panels=tuple(_panel(year, number) for number in range(len(year[0]["caps"]))),
         caps=tuple(cap["cap"] for cap in year[0]["caps"]),
         year=tuple(_year(year)),
-        releases=tuple(_release(release) for release in document["releases"]),
+        releases=tuple(_release(release, number) for number, release in enumerate(document["releases"])),
         footer=f"Made by dpbayes plan from {_sources(document)}. This page loads nothing and runs no script.",
     )
 
@@ -191,7 +217,7 @@ def _year(year: Sequence[Document]) -> list[YearLine]:
     return lines
 
 
-def _release(release: Document) -> ReleasePart:
+def _release(release: Document, number: int) -> ReleasePart:
     facts = [Pair("Cost", _cost(release["cost"]))]
     if release["analytic"] is not None:
         facts.append(Pair("Analytic Gaussian", _analytic(release)))
@@ -206,7 +232,37 @@ def _release(release: Document) -> ReleasePart:
         "already-released": "Released already: running it again answers the same and costs nothing.",
         "period-closed": "The period is closed and takes no charge.",
     }[release["status"]]
-    return ReleasePart(release["name"], words, tuple(facts), tuple(_cap(cap) for cap in release["caps"]))
+    caps = tuple(_cap(cap) for cap in release["caps"])
+    return ReleasePart(release["name"], words, tuple(facts), _widths(release, number), caps)
+
+
+def _widths(release: Document, number: int) -> Widths | None:
+    predicted: Sequence[Document] = release["predicted"]
+    if not predicted:
+        return None
+    known = {point["epsilon"]: point["sd"] for point in release["grid"]}
+    shown, own = shown_epsilons(release), release["cost"]["epsilon"]
+    lines = tuple(
+        WidthLine(
+            one["coefficient"],
+            one["rough"],
+            short(one["sd"], 3),
+            short(one["interval95"], 3),
+            tuple(short(known[epsilon][place], 2) for epsilon in shown),
+        )
+        for place, one in enumerate(predicted)
+    )
+    curves = [
+        Curve(
+            one["coefficient"],
+            tuple((epsilon, sds[place]) for epsilon, sds in known.items()),
+            None if own is None else (own, one["sd"]),
+        )
+        for place, one in enumerate(predicted[:MOST_DRAWN])
+    ]
+    more = f"Drawn are the first {MOST_DRAWN} of {len(predicted)}." if len(predicted) > MOST_DRAWN else ""
+    epsilons = tuple(f"{epsilon:g}" for epsilon in shown)
+    return Widths(epsilons, lines, tuple(pictures(curves, number=number)), more)
 
 
 def _noise(release: Document) -> list[Pair]:

@@ -252,7 +252,10 @@ def test_the_document_keeps_its_contract_and_is_plain_json(tmp_path: Path) -> No
     (planned,) = document["releases"]
     assert planned.keys() >= {"name", "mechanism", "neighbours", "norm", "sensitivity", "scale", "entries", "cost"}
     assert planned["cost"].keys() == {"epsilon", "rho", "delta"}
-    assert planned["predicted"] == []
+    names = [one["coefficient"] for one in planned["predicted"]]
+    assert names == ["(intercept)", "age", "sigma"]
+    assert all(one.keys() >= {"sd", "interval95"} and one["sd"] > 0 for one in planned["predicted"])
+    assert all(len(point["sd"]) == len(names) for point in planned["grid"])
     for cap in planned["caps"]:
         assert cap.keys() >= {"cap", "window", "limit", "spent", "after", "largest_epsilon", "fits"}
     for one in document["year"]:

@@ -1,0 +1,127 @@
+"""What a regression's posterior will look like, told from the study file alone: precision, and what clipping does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from dpbayes_core.accounting import largest_rho
+from dpbayes_core.expectation import Expectation, Expected
+from dpbayes_core.foresight import Prediction, foresee
+from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism
+from dpbayes_core.priors import Prior
+from dpbayes_core.regression import RegressionDesign
+from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.sensitivity import released_entries
+from storage.ledger.refusal import USUAL_DELTA
+from storage.priors import prior_for
+from storage.study.prior import PriorSpec
+from storage.study.study import Study
+from storage.tellings.clipping import clipping_advice
+
+GRID = tuple(Decimal(value) for value in ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"))
+"""The values of epsilon that are told beside the study's own."""
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What `plan` says of one release: predictions, the same over a grid of epsilon, and sentences by topic."""
+
+    predicted: tuple[Prediction, ...] = ()
+    grid: tuple[tuple[Decimal, tuple[Prediction, ...]], ...] = ()
+    said: tuple[tuple[str, str], ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "predicted": [
+                {"coefficient": one.coefficient, "sd": one.sd, "interval95": one.half_width, "rough": one.rough}
+                for one in self.predicted
+            ],
+            "grid": [{"epsilon": float(epsilon), "sd": [one.sd for one in found]} for epsilon, found in self.grid],
+        }
+
+
+@dataclass(frozen=True)
+class _Public:
+    """As much of a release as a prior is made from."""
+
+    kind: str
+    schema: RegressionSchema
+
+
+def foreseen(study: Study, name: str) -> Foreseen:
+    """Of one release; nothing where it is not a regression."""
+    design: Any = study.design(name)
+    if not isinstance(design, RegressionDesign):
+        return Foreseen()
+    expected = expected_of(study, design.schema)
+    prior, mechanism = _prior(study, name, design), design.mechanism
+    predicted = foresee(_expectation(study, design, mechanism, expected), prior)
+    grid = [
+        (epsilon, foresee(_expectation(study, design, _at(mechanism, epsilon, study.privacy.delta), expected), prior))
+        for epsilon in GRID
+    ]
+    return Foreseen(predicted, tuple(grid), _said(study, design.schema, predicted, expected))
+
+
+def expected_of(study: Study, schema: RegressionSchema) -> dict[str, Expected]:
+    """The study's public guesses about a regression's columns."""
+    guesses = {column.name: study.columns[column.name].expect for column in (*schema.covariates, schema.response)}
+    return {name: Expected(float(guess.mean), float(guess.sd)) for name, guess in guesses.items() if guess is not None}
+
+
+def _expectation(
+    study: Study, design: RegressionDesign, mechanism: Any, expected: Mapping[str, Expected]
+) -> Expectation:
+    return Expectation.of(
+        design.schema,
+        mechanism,
+        rows=study.source.rows,
+        expected=expected,
+        places=released_entries(design.schema, design.neighbours, design.max_rows_per_unit),
+        holders=len(study.holders),
+    )
+
+
+def _prior(study: Study, name: str, design: RegressionDesign) -> Prior:
+    """Of the first analysis of the release, else the default."""
+    stated = next((one.prior for one in study.analyses.values() if one.release == name), PriorSpec())
+    prior: Any = prior_for(_Public("regression", design.schema), stated)  # type: ignore[arg-type]
+    return prior
+
+
+def _at(mechanism: Any, epsilon: Decimal, delta: Decimal | None) -> Any:
+    """The same noise at another epsilon; of a Gaussian release the one that a cap of it would just admit."""
+    if isinstance(mechanism, LaplaceMechanism):
+        return replace(mechanism, epsilon=float(epsilon))
+    assert isinstance(mechanism, GaussianMechanism)
+    at = delta or USUAL_DELTA
+    return replace(mechanism, rho=largest_rho(epsilon, at), epsilon=float(epsilon), delta=float(at))
+
+
+def _said(
+    study: Study, schema: RegressionSchema, predicted: tuple[Prediction, ...], expected: Mapping[str, Expected]
+) -> tuple[tuple[str, str], ...]:
+    columns = [column for column in (schema.response, *schema.covariates) if isinstance(column, Continuous)]
+    guessed = [column.name for column in columns if column.name not in expected]
+    said: list[tuple[str, str]] = []
+    if guessed:
+        said.append(
+            (
+                "Expected",
+                f"nothing is declared of {', '.join(guessed)}: taken as around the middle of the bounds with a quarter "
+                "of their width as standard deviation. Add expect: {mean, sd} for a better prediction",
+            )
+        )
+    if rough := [one.coefficient for one in predicted if one.rough]:
+        said.append(
+            (
+                "Rough",
+                f"the noise is about as large as what {', '.join(rough)} could show: the prior speaks, and the "
+                "prediction may be off by a factor of two",
+            )
+        )
+    if advice := clipping_advice(schema.response, expected.get(schema.response.name)):
+        said.append(("Clipping", advice))
+    return tuple(said)
