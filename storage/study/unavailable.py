@@ -32,7 +32,7 @@ def _is(*words: object) -> Values:
 
 _GIVEN = Values("any", lambda value: value is not None)
 _OTHER_SAMPLERS = _is(
-    *("gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "mcmc-ind", "ada-ssp"),
+    *("gibbs-ss-noisy", "mcmc-ind", "ada-ssp"),
 )
 
 UNAVAILABLE = (

@@ -16,10 +16,11 @@ from storage.study.prior import PriorSpec
 
 # the registry in dpbayes_core.samplers needs numba: kept apart
 Regression = Literal["collapsed", "naive"]
+Gibbs = Literal["gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact"]
 Distributed = Literal["normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed"]
 Network = Literal["collapsed-tables", "family-tables", "naive-tables"]
 Aggregate = Literal["aggregate-noise-aware", "aggregate-plain"]
-SamplerName = Literal["auto", Regression, Distributed, Network, Aggregate]
+SamplerName = Literal["auto", Regression, Gibbs, Distributed, Network, Aggregate]
 
 
 def _timezone(name: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpbayes_core.regression import RegressionDesign
     from storage.study.models import StudyFile
 
+GIBBS = ("gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact")
 DISTRIBUTED = ("normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed")
 
 
@@ -84,7 +85,7 @@ class RegressionSpec(ReleaseSection):
     @property
     def samplers(self) -> tuple[str, ...]:
         """Those of regressions; the distributed paper's know gaussian noise only."""
-        plain = ("collapsed", "naive")
+        plain = ("collapsed", "naive", *GIBBS)
         return (*plain, *DISTRIBUTED) if self.mechanism == "gaussian" else plain
 
     def uncalibrated(self, file: "StudyFile") -> str | None:
