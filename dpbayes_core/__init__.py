@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpbayes_core import accounting, evaluation, sensitivity, subsample
     from dpbayes_core.bounds import Bounds
+    from dpbayes_core.conflict import prior_conflict
     from dpbayes_core.draws.design import network_draws as posterior_draw
     from dpbayes_core.draws.design import network_map as map_draw
     from dpbayes_core.mechanisms import MECHANISMS, GaussianMechanism, LaplaceMechanism
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from dpbayes_core.networks.schema import NetworkSchema
     from dpbayes_core.noise import NoiseSource, OpenDPNoise, SeededNoise
     from dpbayes_core.posterior import Posterior
+    from dpbayes_core.prediction import forecast
     from dpbayes_core.priors import Prior
     from dpbayes_core.release import Release
     from dpbayes_core.samplers.driver import sample
@@ -39,8 +41,10 @@ __all__ = [
     "accounting",
     "bayes_net",
     "evaluation",
+    "forecast",
     "map_draw",
     "posterior_draw",
+    "prior_conflict",
     "regression_statistics",
     "sample",
     "sensitivity",
@@ -63,6 +67,8 @@ _HOMES = {
     "RegressionSchema": "schema",
     "Release": "release",
     "SeededNoise": "noise",
+    "forecast": "prediction",
+    "prior_conflict": "conflict",
     "regression_statistics": "statistics",
     "sample": "samplers.driver",
 }

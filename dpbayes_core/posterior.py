@@ -1,13 +1,19 @@
 """Posterior draws in the user's units, what drew them, and whether they may be believed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core import posterior_functions as functions
 from dpbayes_core.diagnostics import MOST_DIVERGENT, Diagnosis, diagnose
+
+if TYPE_CHECKING:
+    from dpbayes_core.prediction import Predictive, Rows
+    from dpbayes_core.schema import RegressionSchema
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +48,8 @@ class Posterior:
     attempt: int  # 1 where divergences asked for a second, more careful run
     divergences: int
     gradients: int
+    expected: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict[str, tuple[Floats, Floats]])
+    """Per draw, each coefficient's mean and variance given the latent statistic, where the sampler knows them."""
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -87,3 +95,29 @@ class Posterior:
             moments = (float(values.mean()), float(values.std(ddof=1)), float(low), float(high))
             lines.append(CoefficientSummary(name, *moments, *mixed))
         return lines
+
+    def moments(self) -> dict[str, functions.Moments]:
+        """Mean and sd of each coefficient, with less Monte Carlo error than the summary where the sampler allows it."""
+        return functions.moments(self.draws, self.expected)
+
+    def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+        """The equal-tailed interval of a coefficient."""
+        return functions.interval(self.contrast({name: 1.0}), level)
+
+    def contrast(self, weights: Mapping[str, float]) -> Floats:
+        """Draws of a weighted sum of coefficients."""
+        return functions.contrast(self.draws, weights)
+
+    def probability(self, statement: functions.Statement) -> functions.Estimate:
+        """The posterior probability of a statement about draws, such as `lambda draws: draws["age"] > 0`."""
+        return functions.probability(self.draws, statement)
+
+    def above(self, name: str, value: float) -> functions.Estimate:
+        """The posterior probability that a coefficient is larger than `value`."""
+        return functions.above(self.draws, name, value)
+
+    def predict(self, schema: "RegressionSchema", rows: "Rows", generator: np.random.Generator) -> "Predictive":
+        """Draws of the response of public rows; `schema` is the release's."""
+        from dpbayes_core.prediction import predict
+
+        return predict(self.draws, schema, rows, generator)

@@ -54,7 +54,7 @@ class Prior:
         What is named, and the sd of the noise, are in the table's units; the rest as the fields say, and by default.
         """
         given = _general(choices)
-        half, noise = schema.response.bounds.width / 2, choices.get("noise", {})
+        half, noise = half_width(schema), choices.get("noise", {})
         if "sd" in noise:
             if "scale" in noise:
                 raise StudyInvalid("cannot use the prior: noise.sd and noise.scale state one thing. Keep one of them.")
@@ -168,9 +168,14 @@ def _standardised(
 
 def _units(name: str, schema: RegressionSchema) -> tuple[float, float]:
     """What a standardised coefficient of 0 and a step of 1 are in the table's units."""
-    bounds, place = schema.response.bounds, schema.coefficients.index(name)
+    place = schema.coefficients.index(name)
     slope = float(user_coefficients(schema)[place, place])
-    return bounds.middle if name == INTERCEPT else 0.0, slope * bounds.width / 2
+    return schema.response.bounds.middle if name == INTERCEPT else 0.0, slope * half_width(schema)
+
+
+def half_width(schema: RegressionSchema) -> float:
+    """What 1 on the response's standardised scale is in its own units."""
+    return schema.standardised(schema.response).width / 2
 
 
 def user_coefficients(schema: RegressionSchema) -> Floats:

@@ -18,7 +18,7 @@ def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.floa
     """The record of the comparison, its sentence as `words`; nothing where the kind of release has no such measure."""
     if release.kind != "regression":
         return None
-    from dpbayes_core.prior_conflict import prior_conflict
+    from dpbayes_core.conflict import prior_conflict
     from dpbayes_core.priors import Prior
 
     found = prior_conflict(Prior.from_record(prior), release.schema, draws).to_record()
@@ -27,7 +27,7 @@ def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.floa
 
 def named_words(release: Any, prior: Record) -> str:
     """What the prior says of single coefficients, in the table's units; empty where it names none."""
-    from dpbayes_core.priors import Prior
+    from dpbayes_core.priors import Prior, half_width
 
     stated = Prior.from_record(prior)
     if not stated.named:
@@ -36,7 +36,7 @@ def named_words(release: Any, prior: Record) -> str:
         f"{name} around {short(mean)} with standard deviation {short(sd)}"
         for name, (mean, sd) in stated.in_units(release.schema).items()
     ]
-    height = stated.reference * release.schema.response.bounds.width / 2
+    height = stated.reference * half_width(release.schema)
     return f"in the table’s units, at a residual standard deviation of {short(height)}, {listed(said)}"
 
 

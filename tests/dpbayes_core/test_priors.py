@@ -10,7 +10,7 @@ import pytest
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.priors import Prior, user_coefficients
+from dpbayes_core.priors import Floats, Prior, user_coefficients
 from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.regressions import REGION, SEX, UNIT, schema_of
 
@@ -98,6 +98,21 @@ def test_a_stated_law_is_given_back_in_the_tables_units() -> None:
     assert list(found) == list(LAWS)
     for name, law in LAWS.items():
         assert found[name] == pytest.approx((law.get("mean", 0.0), law["sd"]))
+
+
+def test_without_intercept_a_prior_is_of_the_slopes_alone_in_the_tables_units() -> None:
+    schema = RegressionSchema(
+        Continuous("pay", Bounds(0.0, 10.0)), (Continuous("age", Bounds(16.0, 80.0)), Continuous("x", UNIT)), False
+    )
+    prior = Prior.from_user({"named": {"age": {"mean": 0.05, "sd": 0.02}}, "noise": {"sd": 1.2}}, schema)
+    assert prior.in_units(schema)["age"] == pytest.approx((0.05, 0.02))
+    assert 10 * prior.reference == pytest.approx(1.2)  # columns are scaled by their largest magnitude
+    found = prior.response_matrix(schema)
+    assert found.shape == (3, 3)
+    theta: Floats = np.asarray(np.linalg.solve(found[:-1, :-1], found[:-1, -1]), dtype=np.float64)
+    assert np.allclose(schema.to_user_units(theta, np.zeros(()))[0], [0.05, 0.0])
+    with pytest.raises(StudyInvalid, match="is no coefficient"):
+        Prior.from_user({"named": {"(intercept)": {"sd": 1.0}}}, schema)
 
 
 def test_a_named_law_without_an_sd_of_the_noise_takes_the_default_residual_sd() -> None:

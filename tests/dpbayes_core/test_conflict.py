@@ -9,7 +9,7 @@ from scipy import stats
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.prior_conflict import UNLIKELY, PriorConflict, normal_scores, prior_conflict
+from dpbayes_core.conflict import UNLIKELY, PriorConflict, normal_scores, prior_conflict
 from dpbayes_core.priors import Prior
 from dpbayes_core.samplers import sample
 from dpbayes_core.schema import Continuous, RegressionSchema

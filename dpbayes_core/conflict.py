@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.priors import Prior, user_coefficients
+from dpbayes_core.priors import Prior, half_width, user_coefficients
 from dpbayes_core.schema import INTERCEPT, SIGMA, RegressionSchema
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ def _simes(tails: Floats) -> float:
 
 def normal_scores(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Floats]) -> Floats:
     """(parameters, draws): independent standard normals under the prior; coefficients in order, sigma last."""
-    half = schema.response.bounds.width / 2
+    half = half_width(schema)
     user = np.stack([np.ravel(draws[name]) for name in schema.coefficients])
     sigma = np.ravel(draws[SIGMA]) / half
     if INTERCEPT in schema.coefficients:
