@@ -38,10 +38,7 @@ _OTHER_SAMPLERS = _is(
 UNAVAILABLE = (
     Unavailable("releases.*.mechanism", _is("auto"), "mechanism: auto", "Write gaussian or laplace"),
     Unavailable("releases.*.moments", _GIVEN, "releasing higher moments", "Delete moments"),
-    Unavailable("releases.*.norm", _GIVEN, "a norm bound over several columns", "Delete norm: each column has bounds"),
     Unavailable("releases.*.split", _GIVEN, "splitting a release's privacy loss", "Delete split"),
-    Unavailable("releases.*.intercept", _is(False), "a regression without intercept", "Delete intercept"),
-    Unavailable("analyses.*.periods", _is("all"), "pooling several periods", "Write this, or leave periods out"),
     Unavailable("analyses.*.sampler", _OTHER_SAMPLERS, "this sampler", "Write auto"),
 )
 

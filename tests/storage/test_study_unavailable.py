@@ -16,7 +16,7 @@ REQUESTS = [
     ("mechanism: gaussian", "mechanism: auto", "releases.wage-regression.mechanism"),
     *(
         ("    kind:", f"    {asked}\n    kind:", f"releases.wage-regression.{asked.split(':')[0]}")
-        for asked in ("moments: fourth", "norm: {covariates: 2}", "split: {second: 0.5}", "intercept: false")
+        for asked in ("moments: fourth", "split: {second: 0.5}")
     ),
     ("    chains: 4", "    periods: all", "analyses.wage-posterior.periods"),
     ("sampler: auto ", "sampler: gibbs-ss-noisy ", "analyses.wage-posterior.sampler"),

@@ -1,6 +1,7 @@
 """A regression: noisy second moments of bounded columns."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -9,7 +10,8 @@ from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor,
 from storage.ledger.request import decimal_text
 from storage.study.fields import Covariates, Loss, Text, exactly_one, refusal
 from storage.study.flaw import Flaw, Place, shown
-from storage.study.kinds.base import ReleaseSection, undeclared
+from storage.study.kinds.base import ReleaseSection, said, undeclared
+from storage.study.kinds.moments import NormSpec
 
 if TYPE_CHECKING:
     from dpbayes_core.mechanisms import Mechanism
@@ -42,19 +44,27 @@ class RegressionSpec(ReleaseSection):
     moments: Literal["fourth"] | None = Field(
         default=None, description="Release fourth moments too.", examples=["fourth"]
     )
-    norm: dict[str, Any] | None = Field(
-        default=None, description="Ball bounds in place of a box.", examples=["{covariates: 2, response: 1}"]
+    norm: NormSpec | None = Field(
+        default=None,
+        description="Bound on the length of rows beside the columns' bounds; gaussian noise only.",
+        examples=["{covariates: 1, response: 0.5}"],
     )
     split: dict[str, Any] | None = Field(
         default=None, description="Shares of the loss among the statistics.", examples=["{second: 0.8, fourth: 0.2}"]
     )
-    intercept: bool = Field(default=True, description="Whether the regression has an intercept.", examples=["true"])
+    intercept: bool = Field(
+        default=True,
+        description="Whether the regression has an intercept; without it columns are scaled, not shifted.",
+        examples=["true"],
+    )
 
     @model_validator(mode="after")
     def _one_loss(self) -> Self:
         exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
         if self.rho is not None and self.mechanism == "laplace":
             raise refusal("laplace noise is stated by its epsilon", "Write epsilon in place of rho", "rho")
+        if self.norm is not None and self.mechanism != "gaussian":
+            raise refusal("a norm makes gaussian noise smaller, and no other", "Write gaussian, or delete norm", "norm")
         return self
 
     @property
@@ -65,7 +75,8 @@ class RegressionSpec(ReleaseSection):
     @property
     def formula(self) -> str:
         """The regression on one line."""
-        return f"{self.response} ~ {' + '.join(self.covariates)}"
+        terms = self.covariates if self.intercept else ("0", *self.covariates)
+        return f"{self.response} ~ {' + '.join(terms)}"
 
     @property
     def by_holder(self) -> bool:
@@ -99,7 +110,7 @@ class RegressionSpec(ReleaseSection):
         found = [*self._response(file, (*place, "response")), *self._covariates(file, (*place, "covariates"))]
         yield from found
         if not found:
-            yield from self._schema(file, (*place, "covariates"))
+            yield from self._schema(file, place)
 
     def definition(self, file: "StudyFile") -> dict[str, Any]:
         """The regression and its noise."""
@@ -112,6 +123,7 @@ class RegressionSpec(ReleaseSection):
             "kind": self.kind,
             "mechanism": mechanism,
             "response": self.response,
+            **({} if self.norm is None else {"norm": self.norm.to_record()}),
         }
 
     def losses(self) -> dict[str, str]:
@@ -121,7 +133,11 @@ class RegressionSpec(ReleaseSection):
 
     def regression(self, file: "StudyFile") -> RegressionSchema:
         """The regression in the terms of its statistics."""
-        return regression_of(file, self.response, self.covariates)
+        plain = regression_of(file, self.response, self.covariates)
+        if self.intercept and self.norm is None:
+            return plain
+        ball = None if self.norm is None else self.norm.ball()
+        return replace(plain, intercept=self.intercept, ball=ball)
 
     def design(self, file: "StudyFile") -> "RegressionDesign":
         """Second moments with this noise."""
@@ -166,10 +182,15 @@ class RegressionSpec(ReleaseSection):
 
     def _schema(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         try:
-            self.regression(file)
+            regression_of(file, self.response, self.covariates)
         except ValueError:
             what = "these columns give two coefficients one name"
-            yield Flaw(place, what, "Rename a column or a level")
+            yield Flaw((*place, "covariates"), what, "Rename a column or a level")
+            return
+        try:
+            self.regression(file)
+        except ValueError as error:
+            yield Flaw((*place, "norm" if self.intercept else "intercept"), *said(error))
 
 
 def regression_of(file: "StudyFile", response: str, covariates: Sequence[str]) -> RegressionSchema:

@@ -1,0 +1,53 @@
+"""What a regression's release may say of its moments: a bound on the length of rows, and shares of the loss."""
+
+from decimal import Decimal
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from dpbayes_core.ball import Ball
+from storage.study.fields import Loss, Section, Spread, refusal
+
+
+class NormSpec(Section):
+    """A bound on the length of every row, on the scale where each column's bounds are -1 and 1; beyond, it is shrunk.
+
+    The bounds of the columns hold as well. Worth it where the largest length is far below the root of their number.
+    """
+
+    covariates: Spread = Field(
+        description="Longest row of covariates; a longer one keeps its direction. Sensitivity is exact up to 1.",
+        examples=["1"],
+    )
+    response: Spread = Field(description="Largest response, at most 1.", examples=["0.5"])
+
+    @model_validator(mode="after")
+    def _in_range(self) -> Self:
+        if self.response > 1:
+            raise refusal("the response is mapped to [-1, 1] already", "Write at most 1", "response")
+        try:
+            self.ball()
+        except ValueError:
+            raise refusal("the norm is too small to keep anything of a row", "Write 0.001 or more") from None
+        return self
+
+    def ball(self) -> Ball:
+        """In the terms of the statistics."""
+        return Ball(self.covariates, self.response)
+
+    def to_record(self) -> dict[str, float]:
+        """As the ledger hashes it."""
+        return {"covariates": self.covariates, "response": self.response}
+
+
+class SplitSpec(Section):
+    """Shares of the privacy loss among the second moments and the third and fourth; they add up to 1."""
+
+    second: Loss = Field(description="Share of the second moments.", examples=["0.8"])
+    fourth: Loss = Field(description="Share of the third and fourth moments of the covariates.", examples=["0.2"])
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.second + self.fourth != Decimal(1):
+            raise refusal("the shares do not add up to 1", "Write shares such as 0.8 and 0.2")
+        return self

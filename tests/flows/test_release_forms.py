@@ -1,0 +1,113 @@
+"""Regressions of other forms go from the study file through check, plan and release to published records."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpbayes_core.release import Release
+from dpbayes_core.releases import release_from_record
+from tests.support.desk import PERIOD, Desk, people
+from tests.support.schemas import flaws_of_record
+
+FORMS = {
+    "through-zero": "intercept: false, mechanism: gaussian",
+    "through-zero-laplace": "intercept: false, mechanism: laplace",
+    "ball": "norm: {covariates: 0.9, response: 0.7}, mechanism: gaussian",
+    "ball-through-zero": "intercept: false, norm: {covariates: 1.1, response: 1}, mechanism: gaussian",
+}
+SECTION = "  {name}: {{kind: regression, response: pay, covariates: [age, rank], {form}, epsilon: 0.2}}\n"
+TABLE = people() | {"rank": np.random.default_rng(1).normal(0, 1, 2000)}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory, prefect_home: Path) -> Desk:
+    desk = Desk.set_up(tmp_path_factory.mktemp("desk"))
+    study = desk.study.read_text()
+    head, _, tail = study.partition("releases:\n")
+    _, _, tail = tail.partition("analyses:\n")
+    _, _, tail = tail.partition("schedule:")
+    head = head.replace("  female: {levels", "  rank: {bounds: [-2, 2]}\n  female: {levels")
+    sections = "".join(SECTION.format(name=name, form=form) for name, form in FORMS.items())
+    desk.study.write_text(f"{head}releases:\n{sections}schedule:{tail}")
+    desk.write_table(TABLE)
+    return desk
+
+
+@pytest.fixture(scope="module")
+def crates(desk: Desk) -> dict[str, Path]:
+    return {one["release"]: Path(one["crate"]) for one in desk.release()["releases"]}
+
+
+def test_a_study_of_all_forms_is_checked_and_planned(desk: Desk) -> None:
+    assert desk.run("check", desk.study).exit_code == 0
+    planned = desk.document("plan", desk.study, "--period", PERIOD)
+    assert {one["name"] for one in planned["releases"]} == set(FORMS)
+
+
+def test_records_are_as_their_published_schemas_say_and_pass_the_audit(desk: Desk, crates: dict[str, Path]) -> None:
+    assert crates.keys() == FORMS.keys()
+    for crate in crates.values():
+        assert flaws_of_record(crate) == []
+    report = desk.document("audit", desk.home)
+    assert report["ok"], [check for check in report["checks"] if not check["ok"]]
+
+
+def release_in(crate: Path) -> Release:
+    release = release_from_record(json.loads((crate / "release.json").read_text())["statistics"])
+    assert isinstance(release, Release)
+    assert release.protected
+    return release
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_released_are_the_sums_of_the_form_with_its_noise(crates: dict[str, Path], name: str) -> None:
+    release = release_in(crates[name])
+    exact = plain_moments(FORMS[name])
+    noise = release.matrix() - exact
+    assert noise.shape == exact.shape
+    reach = 9 if release.mechanism.name == "gaussian" else 30  # one in a million million releases is beyond
+    assert np.abs(noise).max() < reach * release.mechanism.scales.max()
+    assert np.abs(noise[-1]).max() > 0
+
+
+def plain_moments(form: str) -> np.ndarray[Any, Any]:
+    """The same in plain numpy from the raw table."""
+    columns = [np.clip(TABLE[name], *box) for name, box in (("age", (16, 80)), ("rank", (-2, 2)), ("pay", (0, 10)))]
+    if "intercept" in form:
+        rows = np.column_stack(columns) / [80, 2, 10]
+    else:
+        rows = (np.column_stack(columns) - [48, 0, 5]) / [32, 2, 5]
+    if "norm" in form:
+        radius, height = (1.1, 1.0) if "intercept" in form else (0.9, 0.7)
+        lengths = np.linalg.norm(rows[:, :2], axis=1, keepdims=True)
+        rows[:, :2] *= np.minimum(1, radius / lengths)
+        rows[:, 2] = np.clip(rows[:, 2], -height, height)
+    if "intercept" not in form:
+        rows = np.column_stack([np.ones(len(rows)), rows])
+    return rows.T @ rows
+
+
+REFUSED = {
+    "covariates: [age, female], intercept: false, mechanism: gaussian": "named levels",
+    "covariates: [age, female], norm: {covariates: 1, response: 1}, mechanism: gaussian": "named levels",
+    "covariates: [age], norm: {covariates: 0.5, response: 1}, mechanism: gaussian": "bounds already do",
+    "covariates: [age, rank], norm: {covariates: 1, response: 1}, mechanism: laplace": "no other",
+    "covariates: [age, rank], norm: {covariates: 1, response: 2}, mechanism: gaussian": "at most 1",
+    "covariates: [age, rank], norm: {covariates: 1}, mechanism: gaussian": "response",
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED)
+def test_a_form_that_makes_no_sense_is_refused_in_one_sentence(tmp_path: Path, desk: Desk, asked: str) -> None:
+    text = desk.study.read_text()
+    start, end = text.index("releases:\n"), text.index("schedule:")
+    section = f"releases:\n  r: {{kind: regression, response: pay, {asked}, epsilon: 0.2}}\n"
+    study = tmp_path / "study.yaml"
+    study.write_text(text[:start] + section + text[end:])
+    refused = desk.run("check", study)
+    assert refused.exit_code == 2
+    assert REFUSED[asked] in refused.output
+    assert "Traceback" not in refused.output
