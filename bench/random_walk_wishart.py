@@ -1,0 +1,211 @@
+"""The distributed paper's random walk over noisy moments as one would write it down: plain numpy, a matrix at a time.
+
+The rival of the default sampler on the same releases, and the textbook that `normal-x` is tested against. Its law:
+normal covariates, (theta, sigma2) as in `Prior`, X'y and y'y normal given S with their exact means and covariances.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.pool import Evidence, parts_of
+from dpbayes_core.priors import Prior
+from dpbayes_core.release import Release
+
+Floats = NDArray[np.float64]
+
+ADAPTED = 10  # the degrees of the walks are adapted in the first tenth of the draws, as published
+DROPPED = 2  # the first half is not kept, as published
+
+
+@dataclass
+class Walker:
+    """A holder's moments S of (1, x), what was released of it, and the degrees of its walk."""
+
+    moments: Floats
+    noisy: Floats
+    variances: Floats
+    degrees: float
+
+
+def run(release: Evidence, draws: int, seed: int) -> Floats:
+    """Draws of theta, standardised, the constant first: (draws, d + 1); as many again are made and dropped before."""
+    return run_all(release, draws, seed)[:, :-1]
+
+
+def run_all(release: Evidence, draws: int, seed: int, *, fixed: bool = False, prior: Prior | None = None) -> Floats:
+    """The same with sigma as the last column; `fixed` plugs the repaired moments in instead of moving them."""
+    generator = np.random.default_rng(seed)
+    first = (prior or Prior()).response_matrix(release.schema)
+    shape = (prior or Prior()).noise_shape
+    walkers = [_walker(part, fixed) for part in parts_of(release)]
+    d = release.schema.d
+    theta, variance = np.zeros(d + 1), 0.1
+    kept, total = np.empty((draws, d + 2)), DROPPED * draws
+    for iteration in range(total):
+        if not fixed:
+            mean, covariance = _covariates([walker.moments for walker in walkers], generator)
+            for walker in walkers:
+                accepted = _walk(walker, (theta, variance), (mean, covariance), generator)
+                if iteration < total / ADAPTED:
+                    walker.degrees *= np.exp(-2 * (1 + iteration) ** -0.5 * (accepted - 0.25))
+        theta = _coefficients(walkers, theta, variance, first, generator) if iteration else _centre(walkers, first)
+        variance = _variance(walkers, (theta, variance), (first, shape), generator)
+        if iteration >= total - draws:
+            kept[iteration - total + draws] = *theta, np.sqrt(variance)
+    return kept
+
+
+def _walker(release: Release, fixed: bool) -> Walker:
+    size = release.schema.m
+    noisy, variances = release.matrix(), np.zeros((size + 1, size + 1))
+    for (i, j), scale in zip(release.entries, np.asarray(release.mechanism.scales), strict=True):
+        variances[i, j] = variances[j, i] = scale**2
+    moments = noisy[:size, :size].copy()
+    rows, mean = moments[0, 0], moments[0, 1:] / moments[0, 0]
+    values, vectors = np.linalg.eigh(moments[1:, 1:] - rows * np.outer(mean, mean))
+    least = 0.0 if fixed else 0.001 * rows
+    moments[1:, 1:] = vectors @ np.diag(np.maximum(values, least)) @ vectors.T + rows * np.outer(mean, mean)
+    return Walker(moments, noisy, variances, degrees=max(rows**2 / 100, 100.0))
+
+
+def _scatter(moments: Floats) -> tuple[float, Floats, Floats]:
+    rows, mean = moments[0, 0], moments[0, 1:] / moments[0, 0]
+    return rows, mean, moments[1:, 1:] - rows * np.outer(mean, mean)
+
+
+def _wishart(degrees: float, scale: Floats, generator: np.random.Generator) -> Floats:
+    d = len(scale)
+    lower = np.tril(generator.standard_normal((d, d)), -1)
+    lower[range(d), range(d)] = np.sqrt(generator.chisquare(degrees - np.arange(d)))
+    root = np.linalg.cholesky(scale) @ lower
+    return root @ root.T
+
+
+def _covariates(moments: Sequence[Floats], generator: np.random.Generator) -> tuple[Floats, Floats]:
+    """Mean and covariance of x: normal-inverse-Wishart with weight .01, degrees d + 2, scatter .01 I."""
+    total = np.sum(moments, axis=0)
+    d = len(total) - 1
+    weight = 0.01 + total[0, 0]
+    centre = total[0, 1:] / weight
+    scatter = 0.01 * np.eye(d) + total[1:, 1:] - weight * np.outer(centre, centre)
+    covariance = np.linalg.inv(_wishart(d + 2 + total[0, 0], np.linalg.inv(scatter), generator))
+    return generator.multivariate_normal(centre, covariance / weight), covariance
+
+
+def _walk(
+    walker: Walker, law: tuple[Floats, float], normal: tuple[Floats, Floats], generator: np.random.Generator
+) -> float:
+    """Wishart around the scatter, normal around the means; accepted by Metropolis and Hastings' ratio."""
+    rows, mean, scatter = _scatter(walker.moments)
+    d, degrees = len(mean), walker.degrees + len(mean)
+    moved_scatter = _wishart(degrees, scatter / degrees, generator)
+    moved_mean = generator.multivariate_normal(mean, scatter / (rows * degrees))
+    moved = np.block(
+        [
+            [np.array([[rows]]), rows * moved_mean[None, :]],
+            [rows * moved_mean[:, None], moved_scatter + rows * np.outer(moved_mean, moved_mean)],
+        ]
+    )
+    there, back = np.linalg.inv(scatter), np.linalg.inv(moved_scatter)
+    logs = np.linalg.slogdet(scatter)[1], np.linalg.slogdet(moved_scatter)[1]
+    shift = moved_mean - mean
+    ratio = (degrees - (d + 1) / 2) * (logs[0] - logs[1])
+    ratio -= degrees / 2 * (np.trace(back @ scatter) - np.trace(there @ moved_scatter))
+    ratio += (logs[0] - logs[1]) / 2 - rows * degrees / 2 * (shift @ back @ shift - shift @ there @ shift)
+    for sign, moments in ((1, moved), (-1, walker.moments)):
+        ratio += sign * (_moments_density(moments, normal) + _noise_density(moments, walker))
+        ratio += sign * sum(_response_density(walker, moments, *law))
+    accepted = float(np.exp(min(0.0, ratio)))
+    if generator.random() < accepted:
+        walker.moments = moved
+    return accepted
+
+
+def _moments_density(moments: Floats, normal: tuple[Floats, Floats]) -> float:
+    rows, mean, scatter = _scatter(moments)
+    centre, covariance = normal
+    around = scatter + rows * np.outer(mean - centre, mean - centre)
+    precision = np.linalg.inv(covariance)
+    return (rows - len(mean) - 2) / 2 * np.linalg.slogdet(scatter)[1] - np.trace(precision @ around) / 2
+
+
+def _noise_density(moments: Floats, walker: Walker) -> float:
+    first, second = np.triu_indices(len(moments))
+    first, second = first[1:], second[1:]  # the count is known
+    squares = (walker.noisy[first, second] - moments[first, second]) ** 2 / walker.variances[first, second]
+    return -float(squares.sum()) / 2
+
+
+def _response_density(walker: Walker, moments: Floats, theta: Floats, variance: float) -> tuple[float, float]:
+    """Log densities of the noisy X'y, and of the noisy y'y given it."""
+    rows, size = moments[0, 0], len(theta)
+    noise = walker.variances[: size + 1, size]
+    cross, noisy = moments @ theta, walker.noisy[: size + 1, size]
+    law = variance * moments + np.diag(noise[:size])
+    inverse = np.linalg.inv(law)
+    residual = noisy[:size] - cross
+    first = -np.linalg.slogdet(law)[1] / 2 - residual @ inverse @ residual / 2
+    joint = 2 * variance * cross
+    spread = 4 * variance * theta @ cross + 2 * rows * variance**2 + noise[size] - joint @ inverse @ joint
+    left = noisy[size] - theta @ cross - rows * variance - joint @ inverse @ residual
+    return first, -np.log(spread) / 2 - left**2 / (2 * spread)
+
+
+def _conditional(walkers: Sequence[Walker], variance: float, first: Floats) -> tuple[Floats, Floats]:
+    """Mean and covariance of theta given S, sigma2 and the noisy X'y."""
+    size = len(first) - 1
+    precision, linear = first[:size, :size] / variance, first[:size, size] / variance
+    for walker in walkers:
+        law = variance * walker.moments + np.diag(walker.variances[:size, size])
+        turned = walker.moments @ np.linalg.inv(law)
+        precision = precision + turned @ walker.moments
+        linear = linear + turned @ walker.noisy[:size, size]
+    covariance = np.linalg.inv(precision)
+    return covariance @ linear, (covariance + covariance.T) / 2
+
+
+def _centre(walkers: Sequence[Walker], first: Floats) -> Floats:
+    return _conditional(walkers, 0.1, first)[0]
+
+
+def _coefficients(
+    walkers: Sequence[Walker], theta: Floats, variance: float, first: Floats, generator: np.random.Generator
+) -> Floats:
+    moved = generator.multivariate_normal(*_conditional(walkers, variance, first))
+    ratio = sum(
+        _response_density(walker, walker.moments, moved, variance)[1]
+        - _response_density(walker, walker.moments, theta, variance)[1]
+        for walker in walkers
+    )
+    return moved if np.log(generator.random()) < ratio else theta
+
+
+def _variance(
+    walkers: Sequence[Walker],
+    law: tuple[Floats, float],
+    prior: tuple[Floats, float],
+    generator: np.random.Generator,
+) -> float:
+    """A random walk on log sigma2, its step the spread of a sum of squares of as many rows."""
+    theta, variance = law
+    first, shape = prior
+    rows = sum(walker.moments[0, 0] for walker in walkers)
+    noise = np.sqrt(sum(walker.variances[-1, -1] for walker in walkers)) / (rows * variance)
+    moved = variance * float(np.exp(2 * (np.sqrt(2 / rows) + min(noise, 0.5)) * generator.standard_normal()))
+    extended = np.append(theta, -1.0)
+    square = float(extended @ first @ extended)
+
+    def density(value: float) -> float:
+        response = sum(sum(_response_density(walker, walker.moments, theta, value)) for walker in walkers)
+        return response - (shape + len(theta) / 2) * np.log(value) - square / (2 * value)
+
+    # the step depends on where it starts, so the ratio has both proposals' densities
+    def proposal(start: float, end: float) -> float:
+        step = 2 * (np.sqrt(2 / rows) + min(noise * variance / start, 0.5))
+        return -np.log(step) - (np.log(end / start) / step) ** 2 / 2
+
+    ratio = density(moved) - density(variance) + proposal(moved, variance) - proposal(variance, moved)
+    return moved if np.log(generator.random()) < ratio else variance
