@@ -36,7 +36,6 @@ _OTHER_SAMPLERS = _is(
 )
 
 UNAVAILABLE = (
-    Unavailable("releases.*.mechanism", _is("auto"), "mechanism: auto", "Write gaussian or laplace"),
     Unavailable("releases.*.moments", _GIVEN, "releasing higher moments", "Delete moments"),
     Unavailable("releases.*.split", _GIVEN, "splitting a release's privacy loss", "Delete split"),
     Unavailable("analyses.*.sampler", _OTHER_SAMPLERS, "this sampler", "Write auto"),

@@ -13,7 +13,6 @@ from storage.study.unavailable import UNAVAILABLE, unavailable_in
 STUDY = Path(__file__).parents[2].joinpath("studies/wages/study.yaml").read_text()
 
 REQUESTS = [
-    ("mechanism: gaussian", "mechanism: auto", "releases.wage-regression.mechanism"),
     *(
         ("    kind:", f"    {asked}\n    kind:", f"releases.wage-regression.{asked.split(':')[0]}")
         for asked in ("moments: fourth", "split: {second: 0.5}")

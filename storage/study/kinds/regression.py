@@ -10,6 +10,7 @@ from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor,
 from storage.ledger.request import decimal_text
 from storage.study.fields import Covariates, Loss, Text, exactly_one, refusal
 from storage.study.flaw import Flaw, Place, shown
+from storage.study.kinds.automatic import chosen_mechanism
 from storage.study.kinds.base import ReleaseSection, said, undeclared
 from storage.study.kinds.moments import NormSpec
 
@@ -31,7 +32,9 @@ class RegressionSpec(ReleaseSection):
         description="Columns that explain it, in the order of the coefficients.", examples=["[age, female, region]"]
     )
     mechanism: Literal["gaussian", "laplace", "auto"] = Field(
-        description="Law of the privacy noise: gaussian, laplace, or auto.", examples=["gaussian"]
+        description="Law of the privacy noise: gaussian, laplace, or auto, which is the one of them with the narrower "
+        "intervals at the same cost.",
+        examples=["gaussian"],
     )
     epsilon: Loss | None = Field(
         default=None,
@@ -85,8 +88,8 @@ class RegressionSpec(ReleaseSection):
 
     @property
     def has_pure_epsilon(self) -> bool:
-        """Laplace noise has."""
-        return self.mechanism != "gaussian"
+        """Laplace noise has; auto takes it where it must."""
+        return self.mechanism != "gaussian" and self.epsilon is not None
 
     @property
     def needs_delta(self) -> bool:
@@ -114,8 +117,9 @@ class RegressionSpec(ReleaseSection):
 
     def definition(self, file: "StudyFile") -> dict[str, Any]:
         """The regression and its noise."""
-        mechanism: dict[str, Any] = {"name": self.mechanism, **self.losses()}
-        if self.needs_delta and file.privacy.delta is not None:
+        made = self.resolved(file)
+        mechanism: dict[str, Any] = {"name": made.mechanism, **self.losses()}
+        if made.needs_delta and file.privacy.delta is not None:
             mechanism["delta"] = decimal_text(file.privacy.delta)
         return {
             "covariates": list(self.covariates),
@@ -125,6 +129,12 @@ class RegressionSpec(ReleaseSection):
             "response": self.response,
             **({} if self.norm is None else {"norm": self.norm.to_record()}),
         }
+
+    def resolved(self, file: "StudyFile") -> "RegressionSpec":
+        """Itself, with the mechanism that auto stands for."""
+        if self.mechanism != "auto":
+            return self
+        return self.model_copy(update={"mechanism": chosen_mechanism(self, file).name})
 
     def losses(self) -> dict[str, str]:
         """Epsilon, or rho."""
@@ -146,7 +156,7 @@ class RegressionSpec(ReleaseSection):
         schema = self.regression(file)
         return RegressionDesign(
             schema=schema,
-            mechanism=self._noise(file, schema),
+            mechanism=self.resolved(file)._noise(file, schema),
             neighbours=file.privacy.neighbours,
             max_rows_per_unit=file.source.max_rows_per_unit,
         )
