@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.schema import INTERCEPT, RegressionSchema
+from dpbayes_core.schema import INTERCEPT, SIGMA, RegressionSchema
 
 Floats = NDArray[np.float64]
 
@@ -72,6 +72,14 @@ class Prior:
             start, unit = _units(name, schema)
             found[name] = (start + unit * mean, unit * sd * self.reference)
         return found
+
+    def draws(self, schema: RegressionSchema, count: int, generator: np.random.Generator) -> dict[str, Floats]:
+        """Independent draws (1, count) of coefficients and sigma before any release, in the table's units."""
+        means, sds, basis = self.laws(schema)
+        sigma = np.sqrt(self.noise_scale / generator.standard_gamma(self.noise_shape, count))
+        told = means + sigma[:, None] * sds * generator.standard_normal((count, len(sds)))
+        theta, sigma = schema.to_user_units(told @ np.linalg.inv(basis), sigma)
+        return {**{name: theta[None, :, place] for place, name in enumerate(schema.coefficients)}, SIGMA: sigma[None]}
 
     @property
     def reference(self) -> float:

@@ -55,10 +55,11 @@ def test_draws_from_the_prior_are_independent_standard_normal_scores() -> None:
         theta, sigma = prior_parameters(prior, schema, 40_000, np.random.default_rng(3))
         user, user_sigma = schema.to_user_units(theta, sigma)
         draws = dict(zip((*schema.coefficients, "sigma"), [*user.T, user_sigma], strict=True))
-        scores = normal_scores(prior, schema, draws)
-        for score in scores:
-            assert stats.kstest(score, "norm").pvalue > 1e-4
-        assert np.abs(np.corrcoef(scores) - np.eye(5)).max() < 5 / np.sqrt(40_000)
+        for given in (draws, prior.draws(schema, 40_000, np.random.default_rng(4))):
+            scores = normal_scores(prior, schema, given)
+            for score in scores:
+                assert stats.kstest(score, "norm").pvalue > 1e-4
+            assert np.abs(np.corrcoef(scores) - np.eye(5)).max() < 5 / np.sqrt(40_000)
 
 
 @pytest.mark.parametrize(("prior", "rows"), [(Prior(), 40), (FIRM, 30)], ids=["default", "firm"])

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_the_same_cell_and_seed_give_the_same_plain_rows_and_figures(name: str) -> None:
     experiment = EXPERIMENTS[name]
-    cells = [dict(cell) for cell in experiment.cells(True)]
+    cells = [dict(cell) for cell in experiment.cells(True) if "table" not in cell]
     for cell in (cells[0], cells[-1]):
         if "data_sets" in cell:
             cell["data_sets"] = 3
