@@ -15,7 +15,7 @@ from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.sensitivity import released_entries
 from storage.ledger.refusal import USUAL_DELTA
 from storage.priors import prior_for
-from storage.study.kinds.automatic import chosen_mechanism
+from storage.study.kinds.automatic import told_choice
 from storage.study.prior import PriorSpec
 from storage.study.study import Study
 from storage.tellings.clipping import clipping_advice
@@ -63,8 +63,9 @@ def foreseen(study: Study, name: str) -> Foreseen:
         (epsilon, foresee(_expectation(study, design, _at(mechanism, epsilon, study.privacy.delta), expected), prior))
         for epsilon in GRID
     ]
-    said = (*_chosen(study, name), *_said(study, design.schema, predicted, expected))
-    return Foreseen(predicted, tuple(grid), said)
+    chosen = told_choice(study, name)
+    said = _said(study, design.schema, predicted, expected)
+    return Foreseen(predicted, tuple(grid), said if chosen is None else (("Mechanism", chosen), *said))
 
 
 def expected_of(study: Study, schema: RegressionSchema) -> dict[str, Expected]:
@@ -100,15 +101,6 @@ def _at(mechanism: Any, epsilon: Decimal, delta: Decimal | None) -> Any:
     assert isinstance(mechanism, GaussianMechanism)
     at = delta or USUAL_DELTA
     return replace(mechanism, rho=largest_rho(epsilon, at), epsilon=float(epsilon), delta=float(at))
-
-
-def _chosen(study: Study, name: str) -> tuple[tuple[str, str], ...]:
-    """What auto stands for, and why."""
-    spec: Any = study.release(name)
-    if spec.mechanism != "auto":
-        return ()
-    chosen = chosen_mechanism(spec, study.file)
-    return (("Mechanism", f"auto stands for {chosen.name}: {chosen.why}"),)
 
 
 def _said(

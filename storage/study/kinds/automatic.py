@@ -14,6 +14,7 @@ from storage.ledger.request import priced_under
 if TYPE_CHECKING:
     from storage.study.kinds.regression import RegressionSpec
     from storage.study.models import StudyFile
+    from storage.study.study import Study
 
 Name = Literal["gaussian", "laplace"]
 
@@ -48,6 +49,15 @@ def chosen_mechanism(spec: "RegressionSpec", file: "StudyFile") -> Chosen:
         neighbours = priced_under(neighbours, holder.membership, holder.names[0])
     rows = file.source.max_rows_per_unit
     return _by_width(spec.regression(file), neighbours, rows, spec.epsilon, file.privacy.delta)
+
+
+def told_choice(study: "Study", release: str) -> str | None:
+    """What a release's auto stands for and why; None where the mechanism is written."""
+    spec = study.release(release)
+    if spec.kind != "regression" or spec.mechanism != "auto":
+        return None
+    chosen = chosen_mechanism(spec, study.file)
+    return f"auto stands for {chosen.name}: {chosen.why}"
 
 
 @lru_cache(maxsize=64)  # asked for with every request
