@@ -6,6 +6,7 @@ from typing import Any
 from dpbayes_core.errors import StudyInvalid
 from flows.documents import ledger_document
 from storage.books import Books
+from storage.study.kinds.automatic import told_choice
 from storage.study.load import load_study
 from storage.study.periods import Period
 from storage.study.study import Study
@@ -53,6 +54,7 @@ def _release(study: Study, name: str) -> dict[str, Any]:
         "price": price,
         "entries": len(mechanism.scales),
         "kind": spec.kind,
+        "chosen": told_choice(study, name),
     }
 
 

@@ -82,6 +82,8 @@ def check(document: Document) -> None:
             f"  release {release['release']} ({release['kind']}): {release['formula']}; {release['mechanism']}, "
             f"{release['price']}{noisy}"
         )
+        if release["chosen"] is not None:
+            line(f"    {release['chosen']}")
     for analysis in document["analyses"]:
         line(
             f"  analysis {analysis['analysis']} of {analysis['release']}: "
