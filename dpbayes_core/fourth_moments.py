@@ -1,18 +1,15 @@
 """Third and fourth moments of a regression's covariates: exact sums of products of 16-bit integers, in two halves."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from math import factorial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.schema import RegressionSchema, Variable
 from dpbayes_core.second_moments import encoded_integers
-from dpbayes_core.sensitivity import REPLACE_ONE, Sensitivity, root_above
 from dpbayes_core.statistic import Columns, EncodedTable, Words
 from dpbayes_core.statistics import ExactStatistics
 
@@ -92,35 +89,6 @@ class FourthMoments:
         return np.array(rows)
 
 
-def fourth_sensitivity(schema: RegressionSchema) -> Sensitivity:
-    """Upper bounds for one replaced row, proved in docs/sensitivity.md; L2 with a weight for every entry."""
-    kinds = Counter({v.column: v.kind for v in schema.variables[:-1]}.values())
-    signed = kinds["continuous"] + kinds["two-level"]
-    columns = signed + kinds["indicator"]
-    lowest = min(_kernel(-s) for s in (signed, min(signed, 3)))
-    entries = tuple(fourth_entries(schema))
-    ranges = _ranges(schema, entries)  # with the largest change of each
-    apart = sum(int(_weight(entry)) ** 2 * change**2 for entry, change in ranges)
-    return Sensitivity(
-        l1=float(sum(change for _, change in ranges)),
-        l2=root_above(min(apart, 2 * (_kernel(columns) - lowest))),
-        weights=tuple(_weight(entry) for entry in entries),
-        neighbours=REPLACE_ONE,
-    )
-
-
-def _ranges(schema: RegressionSchema, entries: tuple[Places, ...]) -> list[tuple[Places, int]]:
-    """One entry of those that multiply the same columns, and how far all of them together can change."""
-    variables = dict(enumerate(schema.variables, start=1))
-    alike = {tuple(variables[i].column if i else "" for i in entry): entry for entry in entries}
-    found: list[tuple[Places, int]] = []
-    for entry in alike.values():
-        numbers = all(i and variables[i].kind == "continuous" for i in entry)
-        even = numbers and all(times % 2 == 0 for times in Counter(entry).values())
-        found.append((entry, 1 if even else 2))
-    return found
-
-
 def fourth_entries(schema: RegressionSchema) -> Iterator[Places]:
     """Products of three or four covariates' variables; a level's own square or another level of it adds nothing."""
     variables = schema.variables[:-1]
@@ -134,16 +102,3 @@ def fourth_entries(schema: RegressionSchema) -> Iterator[Places]:
 def _is_new(chosen: list[Variable]) -> bool:
     levels = [variable.column for variable in chosen if variable.kind != "continuous"]
     return len(set(levels)) == len(levels)
-
-
-def _kernel(s: int) -> int:
-    """Sum over the ordered quadruples of places with three or four covariates, where x'y over covariates is s."""
-    return s**4 + 4 * s**3
-
-
-def _weight(entry: Places) -> float:
-    """Largest power of two whose square is at most the number of ordered quadruples that give this product."""
-    quadruples = 24
-    for times in Counter(entry).values():
-        quadruples //= factorial(times)
-    return float(2 ** ((quadruples.bit_length() - 1) // 2))

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.canonical import canonical_json
+from dpbayes_core.higher_moments import HigherMoments
 from dpbayes_core.mechanisms import Mechanism, mechanism_from_record
+from dpbayes_core.mechanisms.beside import beside_of
 from dpbayes_core.schema import RegressionSchema
 from dpbayes_core.sensitivity import NEIGHBOURS, count_is_public, regression_sensitivity, released_entries
 
@@ -18,7 +20,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """Noisy second moments in standardised units; everything a sampler may know about the data."""
+    """Noisy second moments in standardised units; everything a sampler may know about the data.
+
+    Where the mechanism has noise beside it, the covariates' third and fourth moments are part of it.
+    """
 
     kind: ClassVar[str] = "regression"
 
@@ -28,6 +33,7 @@ class Release:
     mechanism: Mechanism
     values: tuple[float, ...]  # one per entry
     max_rows_per_unit: int = 1
+    higher: tuple[float, ...] = ()  # the values of `fourth`
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
@@ -40,13 +46,26 @@ class Release:
         return self.values[0] if self.rows is None else float(self.rows)
 
     @property
+    def fourth(self) -> HigherMoments | None:
+        """Noisy third and fourth moments of the covariates, where they were released."""
+        beside = beside_of(self.mechanism)
+        if beside is None or not self.higher:
+            return None
+        return HigherMoments(schema=self.schema, mechanism=beside, values=self.higher)
+
+    @property
     def protected(self) -> bool:
         """Whether the noise suffices for how far neighbours can move these statistics, one value each."""
         if self.neighbours not in NEIGHBOURS or self.max_rows_per_unit < 1:
             return False
         public = count_is_public(self.neighbours, self.max_rows_per_unit) == (self.rows is not None)
         due = regression_sensitivity(self.schema, self.neighbours, self.max_rows_per_unit)
-        return public and len(self.values) == len(self.entries) and self.mechanism.protects(due)
+        return public and len(self.values) == len(self.entries) and self.mechanism.protects(due) and self._rest_is()
+
+    def _rest_is(self) -> bool:
+        if beside_of(self.mechanism) is None and not self.higher:
+            return True
+        return self.fourth is not None and self.fourth.protected(self.neighbours, self.max_rows_per_unit)
 
     @property
     def digest(self) -> str:
@@ -55,7 +74,8 @@ class Release:
 
     def payload(self) -> dict[str, Any]:
         """The noisy numbers and the places they belong to."""
-        return {"entries": [list(e) for e in self.entries], "rows": self.rows, "values": list(self.values)}
+        rest = {} if self.fourth is None else {"fourth": self.fourth.payload()}
+        return {"entries": [list(e) for e in self.entries], "rows": self.rows, "values": list(self.values), **rest}
 
     def matrix(self) -> Floats:
         """The noisy matrix of second moments, as `RegressionSchema.complete` makes it."""
@@ -84,4 +104,5 @@ class Release:
             mechanism=mechanism_from_record(record["mechanism"]),
             values=tuple(record["noisy"]["values"]),
             max_rows_per_unit=record.get("max_rows_per_unit", 1),
+            higher=tuple(record["noisy"].get("fourth", {"values": ()})["values"]),
         )

@@ -21,10 +21,12 @@ from dpbayes_core.accounting import (
     largest_rho,
     limit_units,
 )
+from dpbayes_core.mechanisms.beside import cost_with, read_beside, recorded
 from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
 if TYPE_CHECKING:
+    from dpbayes_core.mechanisms import Mechanism
     from dpbayes_core.sensitivity import Sensitivity
 
 Floats = NDArray[np.float64]
@@ -46,6 +48,7 @@ class GaussianMechanism:
     sensitivity: float  # L2 of the weighted entries under the release's neighbour relation, output grid included
     weights: tuple[float, ...]  # one per entry
     grid: int  # the entries are multiples of 2^-grid
+    beside: "Mechanism | None" = None  # Gaussian noise on further statistics of the same release; rho is added
 
     def __post_init__(self) -> None:
         if not chargeable(self.rho):
@@ -60,7 +63,7 @@ class GaussianMechanism:
             raise ValueError("cannot make Gaussian noise: epsilon and delta go together. State both or neither.")
         if self.epsilon is None or self.delta is None:
             return
-        if limit_units(self.rho) > cap_rho_units(self.epsilon, self.delta):
+        if self.cost().rho > cap_rho_units(self.epsilon, self.delta):
             raise ValueError("cannot make Gaussian noise: rho exceeds the stated epsilon and delta. Lower rho.")
 
     @property
@@ -70,9 +73,13 @@ class GaussianMechanism:
 
     @cached_property
     def _scale(self) -> float:
+        return float_up(self._moved * HEADROOM * root_up(Fraction(UNITS, 2 * limit_units(self.rho))))
+
+    @property
+    def _moved(self) -> Fraction:
+        """The sensitivity with what the noise source itself rounds."""
         entries = root_up(Fraction(len(self.weights)))
-        moved = Fraction(self.sensitivity) + entries * Fraction(2) ** GRID_EXPONENT
-        return float_up(moved * HEADROOM * root_up(Fraction(UNITS, 2 * limit_units(self.rho))))
+        return Fraction(self.sensitivity) + entries * Fraction(2) ** GRID_EXPONENT
 
     @property
     def scales(self) -> Floats:
@@ -84,19 +91,20 @@ class GaussianMechanism:
         """The tighter epsilon that this release satisfies alone at its delta; for reading, never charged."""
         if self.delta is None:
             return None
-        entries = root_up(Fraction(len(self.weights)))
-        moved = Fraction(self.sensitivity) + entries * Fraction(2) ** GRID_EXPONENT
-        return analytic_gaussian_epsilon(moved, self.scale, self.delta)
+        if not isinstance(self.beside, GaussianMechanism):
+            return analytic_gaussian_epsilon(self._moved, self.scale, self.delta)
+        apart = (self._moved / Fraction(self.scale), self.beside._moved / Fraction(self.beside.scale))
+        return analytic_gaussian_epsilon(root_up(apart[0] ** 2 + apart[1] ** 2), 1, self.delta)
 
     def cost(self) -> Cost:
-        """The stated rho, exactly; no pure epsilon."""
-        return Cost(None, limit_units(self.rho))
+        """The stated rho, exactly, with that of the noise beside it; no pure epsilon."""
+        return cost_with(Cost(None, limit_units(self.rho)), self.beside)
 
     def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
         """What it would cost at another epsilon and this delta; nothing where no such release exists."""
         rho = largest_rho(epsilon, delta)
-        if limit_units(rho) == 0:
-            return Cost(None, 0)
+        if self.beside is not None or limit_units(rho) == 0:
+            return Cost(None, limit_units(rho))
         return replace(self, rho=rho, epsilon=float(epsilon), delta=float(delta)).cost()
 
     def protects(self, sensitivity: "Sensitivity") -> bool:
@@ -137,6 +145,7 @@ class GaussianMechanism:
             "scale": self.scale,
             "sensitivity": self.sensitivity,
             "weights": list(self.weights),
+            **recorded(self.beside),
         }
 
     @classmethod
@@ -149,6 +158,7 @@ class GaussianMechanism:
             sensitivity=record["sensitivity"],
             weights=tuple(record["weights"]),
             grid=record["grid"],
+            beside=read_beside(record),
         )
         if mechanism.to_record() != dict(record):
             raise ValueError("cannot read a gaussian record: its parts contradict each other. Fetch it again.")

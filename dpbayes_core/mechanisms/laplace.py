@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.accounting import UNITS, Cost, chargeable, covers, laplace_cost, limit_units
+from dpbayes_core.mechanisms.beside import cost_with, pure_at, read_beside, recorded
 from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
 if TYPE_CHECKING:
+    from dpbayes_core.mechanisms import Mechanism
     from dpbayes_core.sensitivity import Sensitivity
 
 Floats = NDArray[np.float64]
@@ -33,6 +35,7 @@ class LaplaceMechanism:
     sensitivity_l2: float  # of the same entries, output grid included; only the rho charged depends on it
     grid: int  # the entries are multiples of 2^-grid
     entries: int
+    beside: "Mechanism | None" = None  # noise on further statistics of the same release; its cost is added
 
     def __post_init__(self) -> None:
         if not chargeable(self.epsilon):
@@ -58,15 +61,22 @@ class LaplaceMechanism:
         return np.full(self.entries, self.scale)
 
     def cost(self) -> Cost:
-        """The stated epsilon, exactly, and the rho of the worst pair of neighbours."""
+        """The stated epsilon, exactly, and the rho of the worst pair of neighbours; with those of the noise beside."""
+        return cost_with(self._own_cost(), self.beside)
+
+    def _own_cost(self) -> Cost:
         grid = Fraction(2) ** GRID_EXPONENT
         moved = Fraction(self.sensitivity) + self.entries * grid
         moved_l2 = Fraction(self.sensitivity_l2) + root_up(Fraction(self.entries)) * grid
         return Cost(limit_units(self.epsilon), laplace_cost(moved, moved_l2, self.scale).rho)
 
     def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
-        """What it would cost at another epsilon, everything else as it is."""
-        return replace(self, epsilon=float(epsilon)).cost()
+        """What it would cost at another epsilon, everything else as it is, shares of it among parts too."""
+        if self.beside is None:
+            return replace(self, epsilon=float(epsilon)).cost()
+        own, other = pure_at(self._own_cost(), self.beside, epsilon, delta)
+        first = replace(self, epsilon=float(own), beside=None).cost()
+        return Cost(limit_units(epsilon), first.rho + other.rho)
 
     def protects(self, sensitivity: "Sensitivity") -> bool:
         """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""
@@ -100,6 +110,7 @@ class LaplaceMechanism:
             "scale": self.scale,
             "sensitivity": self.sensitivity,
             "sensitivity_l2": self.sensitivity_l2,
+            **recorded(self.beside),
         }
 
     @classmethod
@@ -111,6 +122,7 @@ class LaplaceMechanism:
             sensitivity_l2=record["sensitivity_l2"],
             grid=record["grid"],
             entries=record["entries"],
+            beside=read_beside(record),
         )
         if mechanism.to_record() != dict(record):
             raise ValueError("cannot read a laplace record: its parts contradict each other. Fetch it again.")
