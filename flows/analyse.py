@@ -1,5 +1,6 @@
 """Analyse: chains on Dask, diagnostics, an archived posterior and its report. Spends nothing."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from prefect import flow
@@ -19,3 +20,11 @@ def analyse_study(study: str, period: str) -> dict[str, Any]:
         known = stored_posterior(order)
         analysed.append(known or archive_posterior(order, sample_chains(order)))
     return {"study": declared.study, "period": period, "analyses": analysed}
+
+
+@flow(name="analyse-crates", flow_run_name="analyse-crates", persist_result=False)
+def analyse_crates(order: Mapping[str, Any]) -> dict[str, Any]:
+    """One posterior of the releases in published crates, or the crate that stands where it goes."""
+    found = stored_posterior(order) or archive_posterior(order, sample_chains(order))
+    about = {name: found.pop(name) for name in ("study", "period", "sources", "not_verified", "signed_by")}
+    return {**about, "analyses": [found]}

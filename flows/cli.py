@@ -95,12 +95,46 @@ def release(
 
 
 @app.command()
-def analyse(study: StudyFile, period: PeriodName, json: AsJson = False, debug: Debug = False) -> None:
+def analyse(
+    study: Annotated[Path | None, typer.Argument(help="The study file (YAML); none with --from.")] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(help="A period such as 2026-01; the last one where an analysis pools all.", show_default=False),
+    ] = None,
+    crates: Annotated[
+        list[str] | None,
+        typer.Option("--from", help="A published crate, folder, zip or URL; repeat it to pool. No home is needed."),
+    ] = None,
+    prior: Annotated[
+        Path | None, typer.Option(help="With --from: a YAML file with what a study says under prior.")
+    ] = None,
+    sampler: Annotated[str | None, typer.Option(help="With --from: how to draw; auto by default.")] = None,
+    chains: Annotated[int | None, typer.Option(help="With --from: independent chains; 4 by default.")] = None,
+    draws: Annotated[int | None, typer.Option(help="With --from: draws of each; 1000 by default.")] = None,
+    seed: Annotated[int | None, typer.Option(help="With --from: by default derived from what is asked.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="With --from: a folder for the crate, or a .zip; ./posteriors by default.")
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="With --from: the fingerprint of the agency you trust; may be repeated.")
+    ] = None,
+    sign: Annotated[
+        Path | None, typer.Option(help="With --from: a folder with a key of your own; made if there is none.")
+    ] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
     """Chains, diagnostics, archived posterior, report; spends nothing; the same request returns the stored crate."""
     with guarded(Console(json), debug) as console:
-        from flows.launch import run_analyse
+        from flows.launch import run_analyse, run_reanalyse
+        from flows.orders import crate_order, only_a_study
 
-        console.show_analyse(run_analyse(study, period, console))
+        given = {"prior": prior, "sampler": sampler, "chains": chains, "draws": draws, "seed": seed, "to": to}
+        given |= {"key": key, "sign": sign}
+        if crates:
+            console.show_analyse(run_reanalyse(crate_order(study, period, crates, given), console))
+        else:
+            console.show_analyse(run_analyse(*only_a_study(study, period, given), console))
 
 
 @app.command()
@@ -119,7 +153,12 @@ def audit(
     ledger: Annotated[
         Path | None, typer.Option(help="Audit an exported ledger, or the anchors of an archive, without the home.")
     ] = None,
-    key: Annotated[str | None, typer.Option(help="The fingerprint of the public key you trust.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="The fingerprint of the public key you trust; may be repeated.")
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Also draw the posteriors again and compare; takes their time.")
+    ] = False,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -127,7 +166,29 @@ def audit(
     with guarded(Console(json), debug) as console:
         from flows.audit import audit_ledger, run_audit
 
-        console.show_audit(run_audit(near, crate, key) if ledger is None else audit_ledger(near, ledger, key))
+        keys = key or []
+        document = audit_ledger(near, ledger, keys) if ledger else run_audit(near, crate, keys, replay=replay)
+        console.show_audit(document)
+
+
+@app.command()
+def predict(
+    crate: Annotated[str, typer.Argument(help="A posterior's crate: a folder or zip.", show_default=False)],
+    rows: Annotated[
+        Path | None, typer.Argument(help="CSV or Parquet of public rows, a column a covariate.", show_default=False)
+    ] = None,
+    at: Annotated[
+        list[str] | None, typer.Option(help="One row instead of a file: age=40,female=yes.", show_default=False)
+    ] = None,
+    level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """What a published posterior predicts for public rows: responses and their mean; needs no study, ledger or data."""
+    with guarded(Console(json), debug) as console:
+        from flows.predict import run_predict, show_predictions
+
+        show_predictions(console, run_predict(crate, rows, at or [], level))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from dpbayes_core.errors import StudyInvalid
 from flows.console import Console
 from flows.environment import prepare
 from storage.home import Home
+from storage.reanalysis import crate_bench
 from storage.study.load import load_study
 from storage.study.periods import Period
 from storage.study.study import Study
@@ -30,6 +32,16 @@ def run_analyse(study: Path, period: str, console: Console) -> dict[str, Any]:
 
     with console.progress():
         return analyse_study(str(study), period)
+
+
+def run_reanalyse(order: Mapping[str, Any], console: Console) -> dict[str, Any]:
+    """The analysis flow of crates, where there may be no home."""
+    crate_bench(order)  # everything that can be refused before Prefect starts is refused now
+    prepare(None)
+    from flows.analyse import analyse_crates
+
+    with console.progress():
+        return analyse_crates(order)
 
 
 def run_periods(study: Path, periods: str, console: Console) -> dict[str, Any]:

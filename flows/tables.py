@@ -177,6 +177,17 @@ def analyse(document: Document) -> None:
             line(f"  caveat: {one['caveat']}")
         line(f"  crate:  {shortened(one['crate'])}")
         line(f"  report: {shortened(one['report'])}")
+    origins(document)
+
+
+def origins(document: Document) -> None:
+    """Of an analysis of crates: what it stands on, and what nobody has checked."""
+    for source in document.get("sources", ()):
+        holder = "" if source["holder"] is None else f" at {source['holder']}"
+        trust = "which you trust" if source["trusted"] else "not checked"
+        line(f"  from {source['release']} of {source['period']}{holder}, signed by {source['signed_by']}, {trust}")
+    for unsure in document.get("not_verified", ()):
+        line(f"  not verified: {unsure}", "yellow")
 
 
 def coefficients(rows: Sequence[Document]) -> None:

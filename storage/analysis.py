@@ -1,20 +1,20 @@
-"""From a study's words to one analysis of one stored release: everything that decides the draws, chosen."""
+"""From a study's words to one analysis of stored releases: everything that decides the draws, chosen."""
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.canonical import digest
-from dpbayes_core.design import AnyRelease
-from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.releases import release_from_record
 from storage.books import Books
 from storage.crate_posterior import AnalysisRequest, analysis_key
+from storage.crate_sources import evidence_of, order_of
 from storage.crates import posterior_path
+from storage.entries_of import newest_releases
+from storage.entries_until import releases_until
 from storage.ledger.entries import Entry
 from storage.priors import AnyPrior, prior_for
 from storage.study.study import Study
-from storage.study.work import TestSpec
+from storage.study.work import AnalysisSpec, TestSpec
 
 if TYPE_CHECKING:
     from storage.public_test import PublicTest
@@ -24,18 +24,18 @@ SEED_DIGITS = 13  # hexadecimal: 52 bits, an integer in every JSON reader
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis, ready to run: the stored release, the prior and the request that names the result."""
+    """One analysis, ready to run: the stored releases, the prior and the request that names the result."""
 
-    entry: Entry
-    release: AnyRelease
+    entries: tuple[Entry, ...]  # in the order in which they are pooled
+    evidence: Any  # the one release, or all of them as a pool
     prior: AnyPrior
     request: AnalysisRequest
     test: "PublicTest | None" = None
 
     @property
     def key(self) -> str:
-        """The same release and request have the same key, and the same draws."""
-        return analysis_key(self.release.digest, self.request)
+        """The same releases and request have the same key, and the same draws."""
+        return analysis_key(self.evidence.digest, self.request)
 
     @property
     def path(self) -> str:
@@ -44,27 +44,50 @@ class Analysis:
 
 
 def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Analysis:
-    """The analysis of the newest revision of its release; spends nothing."""
-    from dpbayes_core.samplers.driver import choose
-
+    """The analysis of the newest revision of every release it is about; spends nothing."""
     spec = study.analysis(name)
-    entry = newest_release(study, spec.release, period, books)
-    release = release_from_record(json.loads(entry.release or b""))
-    prior = prior_for(release, spec.prior)
-    test = _public_test(study, spec.test, release)
+    entries = _entries(study, spec, period, books)
+    evidence = evidence_of(entries)
+    prior = prior_for(evidence, spec.prior)
+    test = _public_test(study, spec.test, evidence)
     request = AnalysisRequest(
         study=study.study,
         period=period,
         analysis=name,
-        sampler=choose(release, spec.sampler).sampler.name,
+        sampler=chosen(evidence, spec.sampler),
         prior=prior.to_record(),
         chains=spec.chains,
         draws=spec.draws,
         seed=0,
         test=None if test is None else test.to_record(),
     )
-    seed = _derived_seed(release, request) if spec.seed is None else spec.seed
-    return Analysis(entry, release, prior, replace(request, seed=seed), test)
+    return Analysis(entries, evidence, prior, seeded(request, evidence, spec.seed), test)
+
+
+def _entries(study: Study, spec: AnalysisSpec, period: str, books: Books) -> tuple[Entry, ...]:
+    """What is analysed: every holder's release of the period, or of all periods up to it."""
+    find = releases_until if spec.periods == "all" else newest_releases
+    return ordered(find(study, spec.release, period, books))
+
+
+def ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Entries in the order in which their releases are pooled."""
+    return tuple(sorted(entries, key=order_of))
+
+
+def chosen(evidence: Any, sampler: str) -> str:
+    """The name of the sampler that will draw."""
+    from dpbayes_core.samplers.driver import choose
+
+    return choose(evidence, sampler).sampler.name
+
+
+def seeded(request: AnalysisRequest, evidence: Any, seed: int | None) -> AnalysisRequest:
+    """The request with its seed; where nobody chose one, from the public releases and everything else asked."""
+    if seed is None:
+        asked = {"release": evidence.digest, "request": request.to_record()}
+        seed = int(digest(asked)[:SEED_DIGITS], 16)
+    return replace(request, seed=seed)
 
 
 def _public_test(study: Study, spec: TestSpec | None, release: Any) -> "PublicTest | None":
@@ -73,25 +96,3 @@ def _public_test(study: Study, spec: TestSpec | None, release: Any) -> "PublicTe
     from storage.public_test import read_public_test
 
     return read_public_test(study, spec, release.schema)
-
-
-def newest_release(study: Study, release: str, period: str, books: Books) -> Entry:
-    """The stored release of the highest revision, as the study defines it now."""
-    wanted = study.request(release, period)
-    while books.ledger.find(replace(wanted, revision=wanted.revision + 1).key):
-        wanted = replace(wanted, revision=wanted.revision + 1)
-    entry = books.ledger.known(wanted)
-    if entry is None:
-        raise StudyInvalid(
-            f"cannot analyse {release} of {period}: nothing was released under that name. Run `dpbayes release` first."
-        )
-    if books.ledger.withdrawn(entry.key):
-        raise StudyInvalid(
-            f"cannot analyse {release} of {period}: its newest revision was withdrawn. Release the next --revision."
-        )
-    return entry
-
-
-def _derived_seed(release: AnyRelease, request: AnalysisRequest) -> int:
-    """A seed that nobody chose: from the public release and everything else that is asked."""
-    return int(digest({"release": release.digest, "request": request.to_record()})[:SEED_DIGITS], 16)

@@ -12,10 +12,11 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.anchors import Anchors, anchor_name
 from storage.archive import MANIFEST, Archive, manifest
-from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, SIGNED, check_lone_crate, listed, problems
+from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, check_lone_crate, listed, problems
 from storage.crate_posterior import RECORD as POSTERIOR
-from storage.crate_posterior import path_of
+from storage.crate_posterior import links_of, path_of
 from storage.crate_release import ENTRY
+from storage.crate_sources import Source, sources_of
 from storage.crates import release_path
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
@@ -64,6 +65,13 @@ def audit_crate(files: Mapping[str, bytes], fingerprints: Iterable[str]) -> Audi
     return AuditReport(tuple(check_lone_crate(files, tuple(fingerprints))))
 
 
+def posteriors(archive: Archive) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Every posterior's crate of an archive, by its path; damaged ones included."""
+    for path, names in _places(archive, 0)[0].items():
+        if path.startswith(f"{POSTERIORS}/"):
+            yield path, {name: archive.read(f"{path}/{name}") for name in names}
+
+
 def _kept(entries: Iterable[Entry], read: list[Entry]) -> Iterator[Entry]:
     for entry in entries:
         read.append(entry)
@@ -84,7 +92,7 @@ def _published(
             for path, record in due.items()
             if path not in crates
         ],
-        **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, *POSTERIOR_CHECKS)},
+        **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS)},
     }
     ledger = {record["seq"]: record for record in records}
     for path, names in crates.items():
@@ -151,13 +159,14 @@ def _belonging_flaw(
     """The crate carries an entry of this ledger and lies where it has to."""
     try:
         if path.startswith(RELEASES):
-            return None if _is_entry(files, due.get(path)) else f"{ENTRY} is no charge of the ledger that calls for it"
+            whole = _is_entry(Source(files), due.get(path))
+            return None if whole else f"{ENTRY} is no charge of the ledger that calls for it"
         record = json.loads(files[POSTERIOR])
         if path_of(record) != path:
             return f"{POSTERIOR} is of another place"
-        return (
-            None if _is_entry(files, ledger.get(record["release"]["ledger"]["seq"])) else f"{ENTRY} is not the ledger's"
-        )
+        paid = [ledger.get(link["ledger"]["seq"]) for link in links_of(record)]
+        whole = all(_is_entry(source, entry) for source, entry in zip(sources_of(files), paid, strict=True))
+        return None if whole else f"{ENTRY} is not the ledger's"
     except (*MALFORMED, RecursionError):
         return "it does not say what it belongs to"
 
@@ -169,8 +178,8 @@ def _unanchored(path: str, due: Mapping[str, Record], anchors: Anchors) -> str |
     return f"{anchor_name(due[path]['seq'])} is missing, and it was written before the crate"
 
 
-def _is_entry(files: Mapping[str, bytes], record: Record | None) -> bool:
-    return record is not None and files[ENTRY] == canonical_json(dict(record))
+def _is_entry(source: Source, record: Record | None) -> bool:
+    return record is not None and source.files[ENTRY] == canonical_json(dict(record))
 
 
 def _pem(key: bytes) -> bytes:

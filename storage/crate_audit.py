@@ -3,33 +3,35 @@
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.releases import release_from_record
 from storage import crate_posterior, crate_release
 from storage.codecs import read_draws, read_noisy
-from storage.crate_release import ENTRY, NOISY, entry_of, release_record
-from storage.crates import ATTESTATION, PUBLIC_KEY, crate_digest
+from storage.crate_release import ENTRY, NOISY, release_record
+from storage.crate_sources import HELD, Source, evidence_of, read_entry, sources_of
+from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, crate_digest
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
 from storage.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 from storage.tellings.registry import telling_of
 
 Files = Mapping[str, bytes]
+Keys = Mapping[str, bytes]
 Problem = str | None
 SHOWN = 5
 SLACK = 1e-9  # relative; another processor may add the draws in another order
 SIGNED = "every file is signed for"
+AS_LISTED = "every file is as its maker listed it"
+PROVEN = "every release inside is signed for"
+TRUSTED = "the key is trusted"
 
 
-def check_crate(files: Files, trusted: Mapping[str, bytes]) -> list[Check]:
-    """Every check of a crate of either kind; `trusted` maps fingerprints to public keys."""
+def check_crate(files: Files, trusted: Keys) -> list[Check]:
+    """Every check of a crate of any kind; `trusted` maps fingerprints to public keys."""
     found = problems(files, trusted)
     return [Check(name, problem is None, problem or "as written") for name, problem in found.items()]
 
@@ -37,23 +39,89 @@ def check_crate(files: Files, trusted: Mapping[str, bytes]) -> list[Check]:
 def check_lone_crate(files: Files, fingerprints: Collection[str]) -> list[Check]:
     """The same with nothing at hand but the crate and the fingerprints that the auditor trusts."""
     wanted = {f"SHA256:{each.strip().removeprefix('SHA256:').lower()}" for each in fingerprints}
-    problem: Problem = None
+    if is_of_crates(files):
+        return _check_analyst(files, wanted)
+    trusted, problem = _own_key(files, wanted)
+    return [Check(TRUSTED, problem is None, problem or "it has a trusted fingerprint"), *check_crate(files, trusted)]
+
+
+def problems(files: Files, trusted: Keys) -> dict[str, Problem]:
+    """What is wrong with a signed crate, check by check; None where nothing is."""
+    return {SIGNED: _asked(lambda files: _signed(files, trusted), files), **_contents(files, None)}
+
+
+def is_of_crates(files: Files) -> bool:
+    """Whether somebody without the ledger made it from published crates, and says so."""
+    try:
+        return UNSIGNED in files or json.loads(files[crate_posterior.RECORD])["origin"] == "crates"
+    except (*MALFORMED, RecursionError):
+        return False
+
+
+def _check_analyst(files: Files, wanted: Collection[str]) -> list[Check]:
+    """An analyst's crate: the agencies' keys prove the releases inside; the rest is for a replay to prove."""
     trusted: dict[str, bytes] = {}
+    strange: list[str] = []
+    try:
+        keys = dict(read_public_key(source.files.get(PUBLIC_KEY, b"")) for source in sources_of(files))
+        trusted = {name: key for name, key in keys.items() if name in wanted}
+        strange = [
+            f"{name}, which published a release inside, is none of those trusted" for name in keys.keys() - wanted
+        ]
+    except IntegrityFailure as failure:
+        strange = [str(failure)]
+    said, problem = _listing(files, wanted)
+    made = _contents(files, trusted)
+    return [
+        Check(TRUSTED, not strange, listed(sorted(strange)) or "the releases inside have trusted fingerprints"),
+        Check(AS_LISTED, problem is None, problem or said),
+        *(Check(name, flaw is None, flaw or "as written") for name, flaw in made.items()),
+    ]
+
+
+def _listing(files: Files, wanted: Collection[str]) -> tuple[str, Problem]:
+    """Who made an analyst's crate, as far as that can be told, and whether its files are what they left."""
+    if UNSIGNED in files and ATTESTATION not in files:
+        return "unsigned: anybody may have made it; --replay recomputes it", _asked(_unsigned, files)
+    name: list[str] = []
+
+    def signed(files: Files) -> Problem:
+        fingerprint, key = read_public_key(files[PUBLIC_KEY])
+        name.append(fingerprint)
+        return _signed(files, {fingerprint: key})
+
+    problem = _asked(signed, files)
+    told = " and is trusted" if set(name) <= set(wanted) else ", whom you did not name; --replay recomputes it"
+    return f"signed by {''.join(name)}{told}", problem
+
+
+def _own_key(files: Files, wanted: Collection[str]) -> tuple[dict[str, bytes], Problem]:
+    """The crate's own key, where it is one of those wanted."""
     try:
         fingerprint, key = read_public_key(files.get(PUBLIC_KEY, b""))
-        trusted = {fingerprint: key} if fingerprint in wanted else {}
-        problem = None if trusted else f"{PUBLIC_KEY} is the key {fingerprint}, which is none of those trusted"
     except IntegrityFailure:
-        problem = f"{PUBLIC_KEY} is missing or holds no key"
-    key_check = Check("the key is trusted", problem is None, problem or "it has a trusted fingerprint")
-    return [key_check, *check_crate(files, trusted)]
+        return {}, f"{PUBLIC_KEY} is missing or holds no key"
+    if fingerprint in wanted:
+        return {fingerprint: key}, None
+    return {}, f"{PUBLIC_KEY} is the key {fingerprint}, which is none of those trusted"
 
 
-def problems(files: Files, trusted: Mapping[str, bytes]) -> dict[str, Problem]:
-    """What is wrong with a crate, check by check; None where nothing is."""
-    found: dict[str, Problem] = {SIGNED: _asked(lambda files: _signed(files, trusted), files)}
-    asked = {**CHECKS, **POSTERIOR_CHECKS} if crate_posterior.RECORD in files else CHECKS
-    return found | {name: _asked(question, files) for name, question in asked.items()}
+def _contents(files: Files, trusted: Keys | None) -> dict[str, Problem]:
+    """What is wrong inside; the releases in folders have to be signed by `trusted`, or else by the key beside them."""
+    found: dict[str, Problem] = {}
+    posterior = crate_posterior.RECORD in files
+    if posterior and ENTRY not in files:
+        found[PROVEN] = _asked(lambda files: _proven(files, trusted), files)
+    for name, question in CHECKS.items():
+        found[name] = _asked(lambda files, question=question: _of_each(files, question), files)
+    if posterior:
+        found |= {name: _asked(question, files) for name, question in POSTERIOR_CHECKS.items()}
+    return found
+
+
+def _of_each(files: Files, question: Callable[[Source], Problem]) -> Problem:
+    """The first flaw of any release inside."""
+    return next((flaw for source in sources_of(files) if (flaw := question(source))), None)
 
 
 def _asked(question: Callable[[Files], Problem], files: Files) -> Problem:
@@ -66,77 +134,97 @@ def _asked(question: Callable[[Files], Problem], files: Files) -> Problem:
         return f"{name} is missing" if name else "it lacks what this check needs, or holds something else there"
 
 
-def _signed(files: Files, trusted: Mapping[str, bytes]) -> Problem:
+def _signed(files: Files, trusted: Keys) -> Problem:
     """The statement is genuine, of this kind of crate, and names exactly these files with their bytes."""
     if ATTESTATION not in files:
         return f"{ATTESTATION} is missing"
     payload = verify_stored(files[ATTESTATION], trusted, payload_type=STATEMENT_TYPE, thing=ATTESTATION)
-    stated: dict[str, Any] = json.loads(payload)
+    return _listed_exactly(files, json.loads(payload), ATTESTATION)
+
+
+def _unsigned(files: Files) -> Problem:
+    """The same of a statement that nobody signed."""
+    stated = json.loads(files[UNSIGNED])
+    if canonical_json(stated) != files[UNSIGNED]:
+        return f"{UNSIGNED} is not the file that was written"
+    return _listed_exactly(files, stated, UNSIGNED)
+
+
+def _listed_exactly(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
     subjects = {each["name"]: each["digest"]["sha256"] for each in stated["subject"]}
-    present = {name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name != ATTESTATION}
+    present = {name: _sha256(data) for name, data in files.items() if name != statement}
     found = [f"{name} is missing" for name in sorted(subjects.keys() - present.keys())]
     found += [f"{name} was added" for name in sorted(present.keys() - subjects.keys())]
     found += [
         f"{name} was altered" for name in sorted(subjects.keys() & present.keys()) if subjects[name] != present[name]
     ]
-    return listed(found) or _predicate(files, stated)
+    return listed(found) or _predicate(files, stated, statement)
 
 
-def _predicate(files: Files, stated: Mapping[str, Any]) -> Problem:
+def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
     """What the statement says of the crate is what its files say."""
-    is_posterior = crate_posterior.RECORD in files
-    entry = entry_of(files)
-    due: dict[str, Any] = {
-        "crate": crate_digest(files),
-        "ledger": {"hash": entry.hash, "seq": entry.seq},
-        "release": entry.payload["digest"],
-    }
-    if is_posterior:
-        due["analysis"] = json.loads(files[crate_posterior.RECORD])["key"]
-    kind = crate_posterior.PREDICATE if is_posterior else crate_release.PREDICATE
-    same = stated["predicate"] == due and stated["predicateType"] == kind
-    return None if same else f"{ATTESTATION} speaks of another crate"
+    if crate_posterior.RECORD in files:
+        record = json.loads(files[crate_posterior.RECORD])
+        kind, due = crate_posterior.PREDICATES[record["schema_version"]], crate_posterior.predicate_of(record)
+    else:
+        entry = sources_of(files)[0].entry
+        kind = crate_release.PREDICATE
+        due = {"ledger": {"hash": entry.hash, "seq": entry.seq}, "release": entry.payload["digest"]}
+    same = stated["predicate"] == {**due, "crate": crate_digest(files)} and stated["predicateType"] == kind
+    return None if same else f"{statement} speaks of another crate"
 
 
-def _entry(files: Files) -> Problem:
-    entry = entry_of(files)
-    if canonical_json(entry.to_record()) != files[ENTRY]:
+def _proven(files: Files, trusted: Keys | None) -> Problem:
+    """What is kept of each release's own crate is as that crate's statement says, and nothing else lies there."""
+    for source in sources_of(files):
+        place = f"the release {source.digest[:16]}"
+        fingerprint, key = read_public_key(source.files[PUBLIC_KEY])
+        keys = {fingerprint: key} if trusted is None else trusted
+        payload = verify_stored(source.files[ATTESTATION], keys, payload_type=STATEMENT_TYPE, thing=place)
+        subjects = {each["name"]: each["digest"]["sha256"] for each in json.loads(payload)["subject"]}
+        for name, data in source.files.items():
+            if name != ATTESTATION and (name not in HELD or subjects.get(name) != _sha256(data)):
+                return f"{name} of {place} was altered"
+    return None
+
+
+def _entry(source: Source) -> Problem:
+    entry = source.entry
+    if canonical_json(entry.to_record()) != source.files[ENTRY]:
         return f"{ENTRY} is not written as the ledger writes entries"
     if entry.computed_hash != entry.hash:
         return f"{ENTRY} does not have the hash of its contents"
     return None
 
 
-def _release(files: Files) -> Problem:
-    record = json.loads(files[crate_release.RECORD])
-    if record["schema_version"] != crate_release.SCHEMA_VERSION:
+def _release(source: Source) -> Problem:
+    data = source.files[crate_release.RECORD]
+    if json.loads(data)["schema_version"] != crate_release.SCHEMA_VERSION:
         return f"{crate_release.RECORD} has a schema version that this program does not read"
-    due = canonical_json(release_record(entry_of(files).to_record()))
-    return None if files[crate_release.RECORD] == due else f"{crate_release.RECORD} is not the entry's release"
+    due = canonical_json(release_record(source.entry.to_record()))
+    return None if data == due else f"{crate_release.RECORD} is not the entry's release"
 
 
-def _noisy(files: Files) -> Problem:
+def _noisy(source: Source) -> Problem:
     """Compared as numbers, so that another version of the Parquet writer does not fail an old crate."""
-    release = _read(entry_of(files).release or b"")
+    release = read_entry(source.entry.release or b"")
     due = telling_of(release).lines(release)
-    return None if read_noisy(files[NOISY]) == due else f"{NOISY} is not the entry's release"
-
-
-@lru_cache(maxsize=64)
-def _read(release: bytes) -> AnyRelease:
-    """Kept, for a release is read again with every posterior drawn from it, and its loss is slow to work out."""
-    return release_from_record(json.loads(release))
+    return None if read_noisy(source.files[NOISY]) == due else f"{NOISY} is not the entry's release"
 
 
 def _posterior(files: Files) -> Problem:
     record = json.loads(files[crate_posterior.RECORD])
-    if record["schema_version"] != crate_posterior.SCHEMA_VERSION:
+    if record["schema_version"] not in crate_posterior.VERSIONS:
         return f"{crate_posterior.RECORD} has a schema version that this program does not read"
-    entry = entry_of(files).to_record()
+    sources = sources_of(files)
     request = crate_posterior.AnalysisRequest(**record["request"])
+    due = [source.link(proven=ENTRY not in files) for source in sources]
+    if record["schema_version"] == 1:
+        due = [{name: link[name] for name in ("crate", "digest", "ledger", "release", "revision")} for link in due]
+    evidence = evidence_of([source.entry for source in sources])
     tied = (
-        record["release"] == crate_posterior.release_link(entry)
-        and record["key"] == crate_posterior.analysis_key(entry["payload"]["digest"], request)
+        crate_posterior.links_of(record) == due
+        and record["key"] == crate_posterior.analysis_key(evidence.digest, request)
         and all(record[name] == record["request"][name] for name in ("study", "period", "analysis"))
     )
     return None if tied else f"{crate_posterior.RECORD} is of another release or request"
@@ -159,7 +247,11 @@ def _summary(files: Files) -> Problem:
     return None
 
 
-CHECKS: Mapping[str, Callable[[Files], Problem]] = {
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+CHECKS: Mapping[str, Callable[[Source], Problem]] = {
     "the ledger entry is whole": _entry,
     "the release is the entry's": _release,
     "the noisy statistics are the entry's": _noisy,
@@ -168,7 +260,7 @@ POSTERIOR_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
     "the posterior is of this release": _posterior,
     "the summary is that of the draws": _summary,
 }
-KNOWN = {*crate_release.CONTENTS, *crate_posterior.CONTENTS, PUBLIC_KEY, ATTESTATION}
+KNOWN = {*crate_release.CONTENTS, *crate_posterior.CONTENTS, PUBLIC_KEY, ATTESTATION, UNSIGNED}
 
 
 def listed(found: Sequence[str]) -> Problem:

@@ -1,10 +1,9 @@
-"""The crate of a posterior: draws, diagnostics and report, tied to the release they came from."""
+"""The crate of a posterior: draws, diagnostics and report, tied to the releases they came from."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,8 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.codecs import draws_parquet
 from storage.crate_release import ENTRY, NOISY, REPORT, SOFTWARE, STUDY
 from storage.crate_release import RECORD as RELEASE
-from storage.crates import METADATA, attested, metadata, posterior_path, release_path
+from storage.crate_sources import Source, described, evidence_of, held
+from storage.crates import METADATA, attested, listed, metadata, posterior_path
 from storage.signatures import Signer
 
 if TYPE_CHECKING:
@@ -22,22 +22,31 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-SCHEMA_VERSION = 1  # of posterior.json
-PREDICATE = "urn:dpbayes:attestation:posterior:1"
+Origin = Literal["study", "crates"]
+"""Who analysed: the study's own agency with its ledger at hand, or anybody who has the crates."""
+
+SCHEMA_VERSION = 2  # of posterior.json; 1 had one release, beside `release` instead of in `releases`
+VERSIONS = (1, 2)  # that are read
+PREDICATE = "urn:dpbayes:attestation:posterior:2"
+PREDICATES = {1: "urn:dpbayes:attestation:posterior:1", 2: PREDICATE}
 
 RECORD = "posterior.json"
 DRAWS = "draws.parquet"
 
-CONTENTS: Mapping[str, str] = {
+OWN: Mapping[str, str] = {
     RECORD: "The analysis: prior, sampler, seed, status, summary and diagnostics",
     DRAWS: "The posterior draws, in the user's units",
     REPORT: "The report for people",
+    SOFTWARE: "The software that drew the posterior",
+}
+STATED = {STUDY: "The study file as it was given"}
+ONE: Mapping[str, str] = {
     RELEASE: "The release that was analysed",
     NOISY: "Its noisy statistics with the scale of the noise in each, in standardised units",
     ENTRY: "The ledger entry that paid for the release and holds it",
-    STUDY: "The study file as it was given",
-    SOFTWARE: "The software that drew the posterior",
 }
+CONTENTS: Mapping[str, str] = {**OWN, **ONE, **STATED}
+"""What a study's crate of one release holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,47 +71,93 @@ class AnalysisRequest:
         return record
 
 
-def analysis_key(release_digest: str, request: AnalysisRequest) -> str:
-    """The name of an analysis of a release: the same request finds the crate that is stored."""
-    return digest({"release": release_digest, "request": request.to_record()})
+def analysis_key(evidence: str, request: AnalysisRequest) -> str:
+    """The name of an analysis of a release or pool, by its digest: the same request finds the crate that is stored."""
+    return digest({"release": evidence, "request": request.to_record()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What an analysis stands on: its releases, and the study it was asked in, if it was."""
+
+    sources: tuple[Source, ...]  # in their order
+    study_text: bytes | None  # None where there are only crates
+
+    @property
+    def origin(self) -> Origin:
+        """Who analysed."""
+        return "crates" if self.study_text is None else "study"
+
+    @property
+    def proven(self) -> bool:
+        """Whether each release has a folder of its own, with its own attestation: the crate's alone would not do."""
+        return self.origin == "crates" or len(self.sources) > 1
+
+    @property
+    def evidence(self) -> Any:
+        """What was given to the sampler."""
+        return evidence_of([source.entry for source in self.sources])
+
+    def links(self) -> list[dict[str, Any]]:
+        """Where every release is found."""
+        return [source.link(proven=self.proven) for source in self.sources]
+
+    def files(self) -> dict[str, bytes]:
+        """The releases as the crate holds them, and the study file."""
+        found = {} if self.study_text is None else {STUDY: self.study_text}
+        return found | (held(self.sources) if self.proven else {name: self.sources[0].files[name] for name in ONE})
 
 
 def build_posterior_crate(
     request: AnalysisRequest,
     posterior: "Posterior",
+    provenance: Provenance,
     *,
     naive: "Posterior | None",
     tried: Mapping[str, Any] | None = None,
-    release_crate: Mapping[str, bytes],
-    study_text: bytes,
     software: Mapping[str, str],
-    signer: Signer,
+    signer: Signer | None,
 ) -> dict[str, bytes]:
-    """Every file of the crate of an analysis; the same draws, release, study, versions and key give the same bytes."""
+    """Every file of the crate of an analysis; the same draws, releases, study, versions and key give the same bytes."""
     from storage.report.render import render
 
-    release: Mapping[str, Any] = json.loads(release_crate[RELEASE])
-    record = posterior_record(request, posterior, naive, json.loads(release_crate[ENTRY]))
+    record = posterior_record(request, posterior, naive, provenance)
     record |= {} if tried is None else {"test": dict(tried)}
+    releases, given = [source.record for source in provenance.sources], provenance.files()
+    contents = {**OWN, **({} if provenance.study_text is None else STATED), **described(given)}
+    contents |= {} if provenance.proven else ONE
+    by = None if signer is None else signer.fingerprint
     files = {
+        **given,
         RECORD: canonical_json(record),
         DRAWS: draws_parquet(posterior.draws),
-        REPORT: render(release, record, posterior.draws, fingerprint=signer.fingerprint, software=software).encode(),
-        STUDY: study_text,
+        REPORT: render(releases, record, posterior.draws, fingerprint=by, software=software).encode(),
         SOFTWARE: canonical_json(dict(software)),
         METADATA: metadata(
             name=f"{request.study} {request.period}: {request.analysis}",
-            description="A Bayesian posterior drawn from a differentially private release, with its report.",
-            day=release["date"],
+            description="A Bayesian posterior drawn from differentially private releases alone, with its report.",
+            day=max(release["date"] for release in releases),
             identifier=f"sha256:{record['key']}",
-            files=CONTENTS,
+            files=contents,
             software=software,
-            based_on=(RELEASE, NOISY),
+            based_on=[name for name in sorted(given) if name.rpartition("/")[2] in (RELEASE, NOISY)],
+            signed=signer is not None,
         ),
-        **{name: release_crate[name] for name in (RELEASE, NOISY, ENTRY)},
     }
-    predicate = {"analysis": record["key"], "ledger": release["ledger"], "release": release["digest"]}
-    return attested(files, PREDICATE, predicate, signer)
+    if signer is None:
+        return listed(files, PREDICATE, predicate_of(record))
+    return attested(files, PREDICATE, predicate_of(record), signer)
+
+
+def predicate_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What the statement about a crate says besides its files."""
+    links = links_of(record)
+    if record["schema_version"] == 1:
+        return {"analysis": record["key"], "ledger": links[0]["ledger"], "release": links[0]["digest"]}
+    return {
+        "analysis": record["key"],
+        "releases": [{"ledger": link["ledger"], "release": link["digest"]} for link in links],
+    }
 
 
 def path_of(record: Mapping[str, Any]) -> str:
@@ -110,28 +165,26 @@ def path_of(record: Mapping[str, Any]) -> str:
     return posterior_path(record["study"], record["period"], record["analysis"], record["key"])
 
 
+def links_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The releases that a posterior record names, of any version that is read."""
+    return [record["release"]] if record["schema_version"] == 1 else record["releases"]
+
+
 def posterior_record(
-    request: AnalysisRequest, posterior: "Posterior", naive: "Posterior | None", entry: Mapping[str, Any]
+    request: AnalysisRequest, posterior: "Posterior", naive: "Posterior | None", provenance: Provenance
 ) -> dict[str, Any]:
     """The public record of a posterior, of the present schema version."""
-    stated = entry["payload"]
-    if (request.study, request.period) != (stated["study"], stated["period"]):
-        raise IntegrityFailure(
-            "cannot build a posterior's crate: its release is of another study or period. Match them."
-        )
-    if (posterior.release, posterior.seed) != (stated["digest"], request.seed):
-        raise IntegrityFailure(
-            "cannot build a posterior's crate: it was drawn from another release or seed. Draw again."
-        )
+    _refuse_others(request, posterior, provenance)
     return {
         "analysis": request.analysis,
         "coefficients": _summary(posterior.summary()),
         "diagnostics": _diagnostics(posterior),
-        "key": analysis_key(stated["digest"], request),
+        "key": analysis_key(posterior.release, request),
         "kind": "posterior",
         "naive": None if naive is None or naive.sampler == posterior.sampler else _summary(naive.summary()),
+        "origin": provenance.origin,
         "period": request.period,
-        "release": release_link(entry),
+        "releases": provenance.links(),
         "request": request.to_record(),
         "sampler": {
             "calibrated": posterior.calibrated,
@@ -147,16 +200,18 @@ def posterior_record(
     }
 
 
-def release_link(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a release is found, and by what it is known."""
-    stated = entry["payload"]
-    return {
-        "crate": release_path(entry),
-        "digest": stated["digest"],
-        "ledger": {"hash": entry["hash"], "seq": entry["seq"]},
-        "release": stated["release"],
-        "revision": stated["revision"],
-    }
+def _refuse_others(request: AnalysisRequest, posterior: "Posterior", provenance: Provenance) -> None:
+    """A posterior belongs to the releases beside it, and those to what was asked."""
+    stated = [source.entry.payload for source in provenance.sources]
+    last = {each["study"] for each in stated}, max(each["period"] for each in stated)
+    if provenance.origin == "study" and last != ({request.study}, request.period):
+        raise IntegrityFailure(
+            "cannot build a posterior's crate: its release is of another study or period. Match them."
+        )
+    if (posterior.release, posterior.seed) != (provenance.evidence.digest, request.seed):
+        raise IntegrityFailure(
+            "cannot build a posterior's crate: it was drawn from another release or seed. Draw again."
+        )
 
 
 def _summary(lines: Sequence["CoefficientSummary"]) -> list[dict[str, Any]]:

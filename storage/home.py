@@ -137,6 +137,11 @@ class Home:
         )
 
 
+def dask_address(environment: Mapping[str, str] | None = None) -> str | None:
+    """Address of the Dask scheduler that the environment names, for those who have no home."""
+    return _environment(environment).get("DPBAYES_DASK") or None
+
+
 def _environment(given: Mapping[str, str] | None) -> Mapping[str, str]:
     """The one place where dpbayes reads the environment; tests and servers pass their own."""
     return os.environ if given is None else given

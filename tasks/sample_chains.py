@@ -1,10 +1,12 @@
 """Run chains on Dask, block by block with a checkpoint after each, until the gate is passed or the cap reached."""
 
 import logging
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from distributed import Client, Future, LocalCluster, as_completed
@@ -16,11 +18,10 @@ from dpbayes_core.samplers.driver import begin, choose, combine
 from dpbayes_core.samplers.interface import Block, ChainState
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round
-from storage.analysis import Analysis, prepare_analysis
-from storage.books import Books
+from storage.analysis import Analysis
 from storage.checkpoints import Checkpoints
-from storage.home import Home
-from storage.study.load import load_study
+from storage.disk import make_folder
+from storage.workbench import Order, workbench
 from tasks.progress import report
 from tasks.software import software_versions
 
@@ -33,24 +34,23 @@ from tasks.software import software_versions
     persist_result=False,
     cache_policy=NO_CACHE,
 )
-def sample_chains(order: Mapping[str, str]) -> tuple[Posterior, float]:
-    """The posterior of a stored release, and the seconds that its chains took."""
-    study = load_study(order["study"])
-    with Books.open(study.path) as books:
-        analysis = prepare_analysis(study, order["analysis"], order["period"], books)
-        checkpoints = Checkpoints(books.home.work, analysis.key, software_versions())
-        home = books.home
+def sample_chains(order: Order) -> tuple[Posterior, float]:
+    """The posterior of stored releases, and the seconds that its chains took."""
+    with workbench(order) as bench:
+        analysis, work, dask = bench.analysis, bench.work, bench.dask
+    make_folder(work, mode=0o700)
+    checkpoints = Checkpoints(work, analysis.key, software_versions())
     begun = time.monotonic()
     report("sampling", 0.0)
-    with _cluster(home) as client:
+    with _cluster(dask, work) as client:
         return _run(analysis, client, checkpoints), time.monotonic() - begun
 
 
 def _run(analysis: Analysis, client: Client, checkpoints: Checkpoints) -> Posterior:
     """The same decisions as in one process; only where a block runs differs."""
     request = analysis.request
-    choice = choose(analysis.release, request.sampler)
-    problem = choice.sampler.prepare(analysis.release, analysis.prior)
+    choice = choose(analysis.evidence, request.sampler)
+    problem = choice.sampler.prepare(analysis.evidence, analysis.prior)
     shared = client.scatter(problem, broadcast=True, hash=False)
     current: Round | None = checkpoints.round() or first_round(request.draws)
     while True:
@@ -59,7 +59,7 @@ def _run(analysis: Analysis, client: Client, checkpoints: Checkpoints) -> Poster
         chains = [checkpoints.chain(place, current) or chain for place, chain in enumerate(fresh)]
         cluster = _Chains(client, request.sampler, shared, checkpoints)
         chains = cluster.finish(chains, current)
-        posterior = combine(analysis.release, choice, chains, seed=request.seed)
+        posterior = combine(analysis.evidence, choice, chains, seed=request.seed)
         current = next_round(current, posterior, request.draws)
         if current is None:
             return posterior
@@ -111,21 +111,22 @@ def _extended(chain: ChainDraws, state: ChainState, made: Block) -> ChainDraws:
 
 
 @contextmanager
-def _cluster(home: Home) -> Iterator[Client]:
+def _cluster(dask: str | None, work: Path) -> Generator[Client]:
     """The cluster that DPBAYES_DASK names, else one process for each core of this machine, on loopback."""
-    if home.dask is not None:
-        with Client(home.dask) as client:
+    if dask is not None:
+        with Client(dask) as client:
             yield client
         return
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # its own option quiets one handler of many
     with (
+        tempfile.TemporaryDirectory(dir=work) as scratch,
         LocalCluster(
             processes=True,
             threads_per_worker=1,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
-            local_directory=str(home.work),
+            local_directory=scratch,
         ) as cluster,
         Client(cluster) as client,
     ):

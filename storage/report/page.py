@@ -92,6 +92,17 @@ class CapLine:
 
 
 @dataclass(frozen=True)
+class SourceLine:
+    """One of the releases that were pooled."""
+
+    name: str
+    words: str
+    rows: str
+    noise: str
+    cost: str
+
+
+@dataclass(frozen=True)
 class DiagnosticLine:
     """How well the chains agree on one parameter."""
 
@@ -133,10 +144,13 @@ class Page:
     forest: tuple[ForestGroup, ...]
     coefficients: tuple[CoefficientLine, ...]
     asked: tuple[Pair, ...]
+    sources: tuple[SourceLine, ...]  # where there are several
+    sources_words: str
     columns: tuple[Declared, ...]
     spent: str
     caps: tuple[CapLine, ...]
     cap_note: str
+    cap_caption: str
     noise_words: tuple[str, ...]
     noise: tuple[Pair, ...]
     diagnosis: str
@@ -145,6 +159,7 @@ class Page:
     chains: tuple[ChainsLine, ...]
     chains_note: str
     caveats: tuple[str, ...]
+    verify_words: str
     commands: str
     verify: tuple[Pair, ...]
     footer: str

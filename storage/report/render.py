@@ -15,6 +15,7 @@ from storage.report.curve import curve_picture
 from storage.report.estimates import chains_lines, coefficient_lines, diagnostic_lines, forest, pictured
 from storage.report.graph import pictures
 from storage.report.page import Page
+from storage.report.pooled import pooled
 from storage.report.spending import (
     cap_lines,
     cap_note,
@@ -35,10 +36,15 @@ Record = Mapping[str, Any]
 
 
 def render(
-    release: Record, posterior: Record, draws: Mapping[str, Floats], *, fingerprint: str, software: Mapping[str, str]
+    releases: Sequence[Record],
+    posterior: Record,
+    draws: Mapping[str, Floats],
+    *,
+    fingerprint: str | None,
+    software: Mapping[str, str],
 ) -> str:
-    """The page from the records of a release and of a posterior, and its draws; the same input gives the same bytes."""
-    return styled("report.html.j2", page(release, posterior, draws, fingerprint=fingerprint, software=software))
+    """The page from the records of releases and of a posterior, and its draws; the same input gives the same bytes."""
+    return styled("report.html.j2", page(releases, posterior, draws, fingerprint=fingerprint, software=software))
 
 
 def styled(template: str, shown: Any) -> str:
@@ -69,53 +75,69 @@ def _safe_style(text: str) -> Any:
 
 
 def page(
-    release: Record, posterior: Record, draws: Mapping[str, Floats], *, fingerprint: str, software: Mapping[str, str]
+    releases: Sequence[Record],
+    posterior: Record,
+    draws: Mapping[str, Floats],
+    *,
+    fingerprint: str | None,
+    software: Mapping[str, str],
 ) -> Page:
-    """Everything the page says."""
-    made = release_from_record(release["statistics"])
-    told, aware = telling_of(made), posterior["coefficients"]
-    naive: Sequence[Record] = posterior["naive"] or ()
-    noise = noise_fact(told.noise_size(made), posterior)
+    """Everything the page says; of several releases, what is common to them is told of the first."""
+    parts = [release_from_record(release["statistics"]) for release in releases]
+    made, told, aware = parts[0], telling_of(parts[0]), posterior["coefficients"]
     return Page(
-        study=release["study"],
-        period=release["period"],
+        study=posterior["study"],
+        period=posterior["period"],
         analysis=posterior["analysis"],
         title=told.title(made),
-        lede=words.lede(told, made, release),
+        lede=words.lede(told, made, releases),
         alarm=words.alarm(posterior),
-        facts=(words.status(posterior), price_fact(release), *words.rows(made), noise, *words.tried(posterior)),
         reading=words.reading(told, made, posterior),
         precision="Each estimate is rounded to two digits of its posterior standard deviation.",
-        has_naive=bool(naive),
-        naive_words=words.NAIVE if naive else "",
         series=words.series(posterior),
         parameter=told.parameter,
         parameters=told.parameters,
-        graphs=(*pictures(told.graphs(made)), *(curve_picture(curve, aware) for curve in told.curves(made))),
         units=told.units,
-        forest=forest(told.groups(made, [line["name"] for line in aware]), aware, naive),
-        coefficients=tuple(coefficient_lines(told.meanings(made), aware, naive)),
-        asked=words.asked(release, posterior, told, made),
+        asked=words.asked(releases, posterior, told, made),
         columns=told.declared(made),
-        **_paid(release, posterior, told, made),
+        **(_paid(releases[0], posterior, told, made) if len(releases) == 1 else pooled(releases, parts, posterior)),
         diagnosis=words.diagnosis(posterior),
         gate=words.gate(posterior),
         diagnostics=diagnostic_lines(aware, posterior["diagnostics"]["latent"]),
         chains=chains_lines(pictured(aware), draws),
         chains_note=words.chains_note(len(aware), posterior),
-        caveats=words.caveats(release, posterior, told.caveats(made)),
+        caveats=words.caveats(releases, posterior, told.caveats(made)),
+        verify_words=words.verify_words(posterior, len(releases) > 1),
         commands=words.commands(posterior, fingerprint),
-        verify=words.verify(release, posterior, fingerprint, software),
-        footer=words.footer(release, software),
+        verify=words.verify(releases, posterior, fingerprint, software),
+        footer=words.footer(releases, software),
+        **_estimated(told, made, posterior),
     )
 
 
-def _paid(release: Record, posterior: Record, told: Telling, made: AnyRelease) -> dict[str, Any]:
-    """What was spent and what noise that bought."""
+def _estimated(told: Telling, made: AnyRelease, posterior: Record) -> dict[str, Any]:
+    """Both estimates as pictures and numbers."""
+    aware, naive = posterior["coefficients"], posterior["naive"] or ()
     return {
+        "has_naive": bool(naive),
+        "naive_words": words.NAIVE if naive else "",
+        "graphs": (*pictures(told.graphs(made)), *(curve_picture(curve, aware) for curve in told.curves(made))),
+        "forest": forest(told.groups(made, [line["name"] for line in aware]), aware, naive),
+        "coefficients": tuple(coefficient_lines(told.meanings(made), aware, naive)),
+    }
+
+
+def _paid(release: Record, posterior: Record, told: Telling, made: AnyRelease) -> dict[str, Any]:
+    """What one release was worth: what was spent and what noise that bought."""
+    noise = noise_fact(told.noise_size(made), posterior)
+    return {
+        "facts": (words.status(posterior), price_fact(release), *words.rows(made), noise, *words.tried(posterior)),
+        "sources": (),
+        "sources_words": "",
         "spent": price_words(release),
         "caps": cap_lines(release),
         "cap_note": cap_note(release["caps"]),
+        "cap_caption": "Every cap that this release was charged to, as the ledger stood right after it.",
         "noise_words": noise_words(told.noise(made), posterior),
         "noise": noise_pairs(release, told.noise_pairs(made)),
     }

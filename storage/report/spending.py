@@ -25,24 +25,25 @@ NEIGHBOURS: Mapping[str, str] = {
 }
 
 
-def price_words(record: Record, *, analysed: bool = True) -> str:
+ANALYSED = "The analysis on this page cost nothing: it read the noisy statistics and never the table."
+
+
+def price_words(record: Record, *, analysed: bool = True, subject: str = "This release") -> str:
     """The price of the release in its own measure, and what it means."""
     cost, mechanism = record["cost"]["readable"], record["mechanism"]
     rho = f"ρ = {short(Decimal(cost['rho']))}"
     if cost["epsilon"] is not None:
-        priced = (
-            f"This release cost ε = {short(Decimal(cost['epsilon']))} of pure differential privacy ({rho} as zCDP)."
-        )
+        priced = f"{subject} cost ε = {short(Decimal(cost['epsilon']))} of pure differential privacy ({rho} as zCDP)."
     elif mechanism.get("epsilon") is not None:
         delta = short(mechanism["delta"])
-        priced = f"This release cost {rho} of zero-concentrated differential privacy, what a cap of ε = "
+        priced = f"{subject} cost {rho} of zero-concentrated differential privacy, what a cap of ε = "
         priced += f"{short(mechanism['epsilon'])} at δ = {delta} would just admit. "
         priced += f"Taken alone it satisfies ε = {short(mechanism['exact_epsilon'])} at δ = {delta}."
     else:
-        priced = f"This release cost {rho} of zero-concentrated differential privacy."
+        priced = f"{subject} cost {rho} of zero-concentrated differential privacy."
     if not analysed:
         return f"{priced} Reading this page costs nothing."
-    return f"{priced} The analysis on this page cost nothing: it read the noisy statistics and never the table."
+    return f"{priced} {ANALYSED}"
 
 
 def price_fact(record: Record) -> Fact:

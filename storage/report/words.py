@@ -6,11 +6,14 @@ from typing import Any
 from dpbayes_core.design import AnyRelease
 from storage.crates import posterior_path
 from storage.report.estimates import MOST_PICTURED
+from storage.report.numbers import listed
 from storage.report.page import Fact, Pair
 from storage.report.plots import MOST_CHAINS
 from storage.tellings.base import Telling
 
 Record = Mapping[str, Any]
+
+MOST_PERIODS = 5  # named one by one
 
 NAIVE = (
     "The naive method leaves the privacy noise out of its intervals and can be biased by it. It is shown for "
@@ -18,12 +21,15 @@ NAIVE = (
 )
 
 
-def lede(told: Telling, made: AnyRelease, release: Record) -> str:
+def lede(told: Telling, made: AnyRelease, releases: Sequence[Record]) -> str:
     """What this is."""
-    return (
-        f"{told.lede(made)} among the {release['population']} of {release['period']}, from a differentially private "
-        "release alone."
-    )
+    people = listed([f"the {name}" for name in dict.fromkeys(each["population"] for each in releases)])
+    periods = sorted({each["period"] for each in releases})
+    when = listed(periods) if len(periods) < MOST_PERIODS else f"{periods[0]} to {periods[-1]}"
+    alone = "a differentially private release alone"
+    if len(releases) > 1:
+        alone = f"{len(releases)} differentially private releases alone, read as one table"
+    return f"{told.lede(made)} among {people} of {when}, from {alone}."
 
 
 def series(posterior: Record) -> str:
@@ -31,12 +37,14 @@ def series(posterior: Record) -> str:
     return "noise-aware" if posterior["sampler"]["calibrated"] else posterior["sampler"]["name"]
 
 
-def footer(release: Record, software: Mapping[str, str]) -> str:
+def footer(releases: Sequence[Record], software: Mapping[str, str]) -> str:
     """What made this page."""
-    return (
-        f"Made by dpbayes {software.get('dpbayes', '')} from ledger entry {release['ledger']['seq']} of "
-        f"{release['date']}. This page loads nothing and runs no script."
-    )
+    release = releases[-1]
+    stood = f"ledger entry {release['ledger']['seq']} of {release['date']}"
+    if len(releases) > 1:
+        stood = f"{len(releases)} releases, the last of {max(each['date'] for each in releases)}"
+    made = f"Made by dpbayes {software.get('dpbayes', '')} from {stood}."
+    return f"{made} This page loads nothing and runs no script."
 
 
 def alarm(posterior: Record) -> str:
@@ -84,21 +92,25 @@ def reading(told: Telling, made: AnyRelease, posterior: Record) -> str:
     return meaning + "The intervals are not calibrated: they do not account for the privacy noise as they should."
 
 
-def asked(release: Record, posterior: Record, told: Telling, made: AnyRelease) -> tuple[Pair, ...]:
+def asked(releases: Sequence[Record], posterior: Record, told: Telling, made: AnyRelease) -> tuple[Pair, ...]:
     """The request, term by term."""
     request, sampler = posterior["request"], posterior["sampler"]
-    first = f"{release['release']}, revision {release['revision']}"
-    again = f"{first}: {release['reason']}" if release["supersedes"] else first
+    populations = list(dict.fromkeys(each["population"] for each in releases))
     return (
-        Pair("Study", f"{release['study']}, period {release['period']}"),
-        Pair("Population", release["population"]),
+        Pair("Study", f"{posterior['study']}, period {posterior['period']}"),
+        Pair("Population" + "s" * (len(populations) > 1), listed(populations)),
         Pair("Model", told.model(made)),
-        Pair("Release", again),
+        *((Pair("Release", _revision(releases[0])),) if len(releases) == 1 else ()),
         Pair("Analysis", posterior["analysis"]),
         Pair("Sampler", f"{sampler['name']}: {sampler['target']}"),
         Pair("Prior", told.prior(request["prior"])),
         Pair("Asked for", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
     )
+
+
+def _revision(release: Record) -> str:
+    first = f"{release['release']}, revision {release['revision']}"
+    return f"{first}: {release['reason']}" if release["supersedes"] else first
 
 
 def gate(posterior: Record) -> str:
@@ -133,31 +145,87 @@ def chains_note(parameters: int, posterior: Record) -> str:
     return note
 
 
-def caveats(release: Record, posterior: Record, said: Sequence[str]) -> tuple[str, ...]:
+def caveats(releases: Sequence[Record], posterior: Record, said: Sequence[str]) -> tuple[str, ...]:
     """What to keep in mind; `said` by the kind of release."""
     found = [posterior["sampler"]["caveat"]] if posterior["sampler"]["caveat"] else []
+    found += POOLED if len(releases) > 1 else ()
     found += said
-    if release["max_rows_per_unit"] > 1:
+    found += OF_CRATES if of_crates(posterior) else ()
+    most = max(releases, key=lambda release: release["max_rows_per_unit"])
+    if most["max_rows_per_unit"] > 1:
         found.append(
-            f"One {release['unit']} may contribute up to {release['max_rows_per_unit']} rows. The model treats rows as "
+            f"One {most['unit']} may contribute up to {most['max_rows_per_unit']} rows. The model treats rows as "
             "independent, so its intervals may be too narrow."
         )
     return tuple(found)
 
 
-def commands(posterior: Record, fingerprint: str) -> str:
+POOLED = (
+    "The releases are read as if they were of one table: the coefficients and the spread around them are taken to be "
+    "the same in all of them, and no person to be in two.",
+)
+OF_CRATES = (
+    "This analysis was made from published crates alone. The agency vouches for the releases that it signed, and not "
+    "for what was made of them here. Whether a release was withdrawn since, only the agency’s ledger says.",
+)
+
+
+def of_crates(posterior: Record) -> bool:
+    """Whether somebody without the ledger made it."""
+    return posterior.get("origin") == "crates"
+
+
+def keys(posterior: Record, fingerprint: str | None) -> list[str]:
+    """The fingerprints that a reader has to trust."""
+    if not of_crates(posterior):
+        return [str(fingerprint)]
+    return sorted({link["attestation"]["signed_by"] for link in posterior["releases"]})
+
+
+def commands(posterior: Record, fingerprint: str | None) -> str:
     """What an auditor types."""
     path = posterior_path(posterior["study"], posterior["period"], posterior["analysis"], posterior["key"])
-    return f"dpbayes audit --crate {path} --key {fingerprint}"
+    if of_crates(posterior):
+        path = path.rpartition("/")[2]
+    replay = " --replay" if of_crates(posterior) else ""
+    return f"dpbayes audit --crate {path} --key {' --key '.join(keys(posterior, fingerprint))}{replay}"
 
 
-def verify(release: Record, posterior: Record, fingerprint: str, software: Mapping[str, str]) -> tuple[Pair, ...]:
-    """What an auditor compares."""
-    return (
-        Pair("Signed by", fingerprint),
-        Pair("Release digest", release["digest"]),
-        Pair("Ledger entry", f"{release['ledger']['seq']}, hash {release['ledger']['hash']}"),
-        Pair("Release crate", posterior["release"]["crate"]),
-        Pair("Analysis key", posterior["key"]),
-        Pair("Software", ", ".join(f"{name} {version}" for name, version in sorted(software.items()))),
+def verify_words(posterior: Record, several: bool) -> str:
+    """What can be checked, and by whom."""
+    which = (
+        "releases named below, and that these releases are those"
+        if several
+        else ("release named below, and that this release is the one")
     )
+    told = (
+        f"This page is one file of a {'crate' if of_crates(posterior) else 'signed crate'}. With the crate, the "
+        f"{'agency’s' if of_crates(posterior) else 'signer’s'} fingerprint and dpbayes, anyone can check offline that "
+        f"no file was altered, that the numbers come from the {which} the ledger charged for. Take the fingerprint "
+        "from the agency by another way than this page."
+    )
+    return f"{told} --replay draws the posterior again and compares." if of_crates(posterior) else told
+
+
+def verify(
+    releases: Sequence[Record], posterior: Record, fingerprint: str | None, software: Mapping[str, str]
+) -> tuple[Pair, ...]:
+    """What an auditor compares."""
+    found = [Pair("Signed by", fingerprint or "nobody: only the releases are signed")]
+    if of_crates(posterior):
+        found.append(Pair("Releases signed by", ", ".join(keys(posterior, fingerprint))))
+    for release, link in zip(releases, posterior["releases"], strict=True):
+        which = f", {release_name(release)}" if len(releases) > 1 else ""
+        found += (
+            Pair(f"Release digest{which}", release["digest"]),
+            Pair("Ledger entry", f"{release['ledger']['seq']}, hash {release['ledger']['hash']}"),
+            Pair("Release crate", link["crate"]),
+        )
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(software.items()))
+    return (*found, Pair("Analysis key", posterior["key"]), Pair("Software", versions))
+
+
+def release_name(release: Record) -> str:
+    """How a release is called among others."""
+    holder = "" if release["holder"] is None else f" at {release['holder']}"
+    return f"{release['release']} of {release['period']}{holder}"

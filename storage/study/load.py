@@ -21,21 +21,23 @@ def load_study(path: Path | str) -> Study:
     """The study in a file, checked as a whole."""
     path = Path(path)
     try:
-        text = _read(path)
-        return Study(path=path.absolute(), text=text, file=_checked(parse(_decoded(text))))
+        text = read_whole(path, "study")
+        return Study(path=path.absolute(), text=text, file=_checked(parse(decoded(text))))
     except Flaw as flaw:
         sentence = str(flaw)
     raise StudyInvalid(f"cannot read study {shown(path.name or str(path))}: {sentence}")
 
 
-def _read(path: Path) -> bytes:
+def read_whole(path: Path, what: str) -> bytes:
+    """The bytes of a file that people write, a study or a part of one; raises Flaw."""
     try:
         if path.is_dir():
-            raise Flaw((), "it is a folder", "Name the study file in it, study.yaml for instance")
+            raise Flaw((), "it is a folder", f"Name the {what} file in it, {what}.yaml for instance")
         if not path.exists():
-            raise Flaw((), "there is no such file", "Check the path, or make a study with dpbayes init")
+            remedy = ", or make a study with dpbayes init" if what == "study" else ""
+            raise Flaw((), "there is no such file", f"Check the path{remedy}")
         if not path.is_file():
-            raise Flaw((), "it is not a file", "Name a study file")
+            raise Flaw((), "it is not a file", f"Name a {what} file")
         with path.open("rb") as file:
             text = file.read(LARGEST_FILE + 1)
     except PermissionError:
@@ -43,11 +45,12 @@ def _read(path: Path) -> bytes:
     except (OSError, ValueError):  # ValueError: a null character in the path
         raise Flaw((), "it cannot be opened", "Check the path and the disk") from None
     if len(text) > LARGEST_FILE:
-        raise Flaw((), "it is larger than any study file", "Keep it under 1 MB, or check what file this is")
+        raise Flaw((), f"it is larger than any {what} file", "Keep it under 1 MB, or check what file this is")
     return text
 
 
-def _decoded(text: bytes) -> str:
+def decoded(text: bytes) -> str:
+    """The text of such a file; raises Flaw."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -58,18 +61,20 @@ def _decoded(text: bytes) -> str:
 def _checked(document: Document) -> StudyFile:
     if not isinstance(document.value, dict):
         raise Flaw((), "it is not a list of keys and values", "Start with study: and its name", 1)
-    if flaw := _first(unavailable_in(document.value), document):
+    if flaw := first_flaw(unavailable_in(document.value), document):
         raise flaw
     try:
         file = StudyFile.model_validate(document.value)
     except ValidationError as error:
-        raise _first(flaws_of(error), document) or Flaw((), "it is not a study", "See the study reference") from None
-    if flaw := _first(flaws(file), document):
+        raise first_flaw(flaws_of(error), document) or Flaw(
+            (), "it is not a study", "See the study reference"
+        ) from None
+    if flaw := first_flaw(flaws(file), document):
         raise flaw
     return file
 
 
-def _first(found: Iterable[Flaw], document: Document) -> Flaw | None:
+def first_flaw(found: Iterable[Flaw], document: Document) -> Flaw | None:
     """The flaw that stands first in the file, with its line."""
     placed = [Flaw(flaw.place, flaw.what, flaw.remedy, document.line(flaw.place) or 1) for flaw in found]
     return min(placed, key=lambda flaw: flaw.line or 0, default=None)

@@ -69,7 +69,7 @@ def test_chains_on_dask_draw_what_one_process_draws(released: Desk) -> None:
         analysis = prepare_analysis(study, "pay-posterior", PERIOD, books)
     request = analysis.request
     here = sample(
-        analysis.release, analysis.prior, chains=request.chains, draws=request.draws, seed=request.seed, block=333
+        analysis.evidence, analysis.prior, chains=request.chains, draws=request.draws, seed=request.seed, block=333
     )
     assert stored.keys() == here.draws.keys()
     for name, draws in here.draws.items():
@@ -83,7 +83,7 @@ def test_another_prior_is_another_analysis_of_the_same_release(released: Desk) -
     second = analyse(released)["analyses"][0]["crate"]
     released.study.write_text(text)
     assert second != first
-    release = [json.loads((Path(crate) / "posterior.json").read_text())["release"] for crate in (first, second)]
+    release = [json.loads((Path(crate) / "posterior.json").read_text())["releases"] for crate in (first, second)]
     assert release[0] == release[1]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.canonical import canonical_json
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.noise import OpenDPNoise
 from dpbayes_core.posterior import Posterior
@@ -20,8 +21,9 @@ from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
 from storage.anchors import Anchors
 from storage.archive import Archive
-from storage.crate_posterior import AnalysisRequest, build_posterior_crate, path_of
+from storage.crate_posterior import AnalysisRequest, Provenance, build_posterior_crate, path_of
 from storage.crate_release import build_release_crate
+from storage.crate_sources import Source, sources_of
 from storage.crates import release_path
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
@@ -130,6 +132,12 @@ def analysis(**others: Any) -> AnalysisRequest:
     return AnalysisRequest(**{**stated, **others})
 
 
+def of(*entries: dict[str, Any]) -> Provenance:
+    """The releases of some entries, without their crates."""
+    sources = (Source({"entry.json": canonical_json(each)}) for each in entries)
+    return Provenance(sources=tuple(sources), study_text=STUDY_TEXT)
+
+
 def posterior_crate(release_crate: dict[str, bytes], signer: Signer, **others: Any) -> dict[str, bytes]:
     release = json.loads(release_crate["release.json"])["digest"]
     given: dict[str, Any] = {
@@ -140,9 +148,8 @@ def posterior_crate(release_crate: dict[str, bytes], signer: Signer, **others: A
     return build_posterior_crate(
         analysis(),
         given["posterior"],
+        Provenance(sources=sources_of(release_crate), study_text=STUDY_TEXT),
         naive=given["naive"],
-        release_crate=release_crate,
-        study_text=STUDY_TEXT,
         software=STAMP.software,
         signer=signer,
     )

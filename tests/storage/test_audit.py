@@ -16,6 +16,7 @@ from dpbayes_core.errors import DpbayesError
 from storage.archive import MANIFEST, manifest
 from storage.audit import AuditReport, audit, audit_crate
 from storage.crate_posterior import PREDICATE as POSTERIOR_PREDICATE
+from storage.crate_posterior import predicate_of
 from storage.crate_release import PREDICATE as RELEASE_PREDICATE
 from storage.crate_release import build_release_crate
 from storage.crates import ATTESTATION, PUBLIC_KEY, attested, load, pack, release_path
@@ -243,12 +244,7 @@ def test_draws_that_are_not_those_of_the_summary_are_found(published: Published)
     record = json.loads(drawn["posterior.json"])
     record["coefficients"][1]["mean"] += 0.01
     files = {**body(drawn), "posterior.json": canonical_json(record)}
-    predicate = {
-        "analysis": record["key"],
-        "ledger": record["release"]["ledger"],
-        "release": record["release"]["digest"],
-    }
-    forged = attested(files, POSTERIOR_PREDICATE, predicate, published.signer)
+    forged = attested(files, POSTERIOR_PREDICATE, predicate_of(record), published.signer)
     report = audit_crate(forged, [published.signer.fingerprint])
     assert "disagree on age" in failures(report)
 

@@ -31,7 +31,7 @@ from storage.crates import (
     release_path,
 )
 from storage.signatures import STATEMENT_TYPE, Signer, verify_stored
-from tests.storage.crate_examples import STUDY_TEXT, analysis, drawn, posterior_crate, posterior_draws, small_entry
+from tests.storage.crate_examples import STUDY_TEXT, analysis, drawn, of, posterior_crate, posterior_draws, small_entry
 
 Json = dict[str, Any]
 SCHEMAS = Path(storage.__file__).parent / "schemas"
@@ -168,8 +168,8 @@ def test_a_posterior_crate_carries_its_release(crate: dict[str, bytes], signer: 
     for name in ("release.json", "noisy.parquet", "entry.json"):
         assert analysed[name] == crate[name]
     record = json.loads(analysed["posterior.json"])
-    schema("posterior-1.json").validate(record)
-    assert record["release"]["digest"] == digest_of(crate)
+    schema("posterior-2.json").validate(record)
+    assert record["releases"][0]["digest"] == digest_of(crate)
     assert record["status"] == "converged"
     assert record["diagnostics"]["latent"]["count"] == 1
 
@@ -181,14 +181,14 @@ def digest_of(crate: dict[str, bytes]) -> str:
 def test_a_posterior_that_did_not_converge_says_why(crate: dict[str, bytes], signer: Signer) -> None:
     apart = drawn(posterior_draws(drift=1.0), digest_of(crate), latent={})
     record = json.loads(posterior_crate(crate, signer, posterior=apart, naive=None)["posterior.json"])
-    schema("posterior-1.json").validate(record)
+    schema("posterior-2.json").validate(record)
     assert (record["status"], record["naive"], record["diagnostics"]["latent"]) == ("not-converged", None, None)
     assert re.match(r"R-hat of .* is 1\.\d+, above 1\.01", record["why"])
 
 
 def test_the_naive_posterior_is_not_shown_beside_itself(entry: Json) -> None:
     naive = drawn(posterior_draws(), entry["payload"]["digest"], sampler="naive")
-    assert posterior_record(analysis(), naive, naive, entry)["naive"] is None
+    assert posterior_record(analysis(), naive, naive, of(entry))["naive"] is None
 
 
 def test_a_diagnostic_that_does_not_exist_is_null(entry: Json) -> None:
@@ -198,7 +198,7 @@ def test_a_diagnostic_that_does_not_exist_is_null(entry: Json) -> None:
 
     digest = entry["payload"]["digest"]
     silent = Silent(**vars(drawn(posterior_draws(), digest)))
-    record = posterior_record(analysis(), silent, None, entry)
+    record = posterior_record(analysis(), silent, None, of(entry))
     assert {line["rhat"] for line in record["coefficients"]} == {None}
 
 
@@ -222,10 +222,10 @@ def test_crates_lie_under_plain_names_only(entry: Json) -> None:
 def test_a_posterior_of_another_period_release_or_seed_is_refused(entry: Json) -> None:
     posterior = drawn(posterior_draws(), entry["payload"]["digest"])
     with pytest.raises(IntegrityFailure, match="another study or period"):
-        posterior_record(analysis(period="2026-02"), posterior, None, entry)
+        posterior_record(analysis(period="2026-02"), posterior, None, of(entry))
     for wrong in (replace(posterior, release="0" * 64), replace(posterior, seed=8)):
         with pytest.raises(IntegrityFailure, match="another release or seed"):
-            posterior_record(analysis(), wrong, None, entry)
+            posterior_record(analysis(), wrong, None, of(entry))
 
 
 def test_a_crate_travels_as_one_zip_of_the_same_bytes(crate: dict[str, bytes], tmp_path: Path) -> None:

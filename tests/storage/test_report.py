@@ -14,7 +14,7 @@ from storage.crate_release import release_record
 from storage.report.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
 from storage.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
 from storage.report.render import render
-from tests.storage.crate_examples import STAMP, Floats, analysis, drawn, posterior_draws, small_entry
+from tests.storage.crate_examples import STAMP, Floats, analysis, drawn, of, posterior_draws, small_entry
 
 Draws = dict[str, Floats]
 FINGERPRINT = "SHA256:" + "0a" * 32
@@ -26,11 +26,11 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def report(entry: dict[str, Any], draws: Draws | None = None, *, naive: Draws | None = None, **others: Any) -> str:
-    release = entry["payload"]["digest"]
+    release = of(entry).evidence.digest
     posterior = drawn(draws or posterior_draws(), release, **others)
     beside = None if naive is None else drawn(naive, release, sampler="naive", latent={})
-    record = posterior_record(analysis(), posterior, beside, entry)
-    return render(release_record(entry), record, posterior.draws, fingerprint=FINGERPRINT, software=STAMP.software)
+    record = posterior_record(analysis(), posterior, beside, of(entry))
+    return render([release_record(entry)], record, posterior.draws, fingerprint=FINGERPRINT, software=STAMP.software)
 
 
 class Seen(HTMLParser):

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from storage.crate_posterior import posterior_record
 from storage.crate_release import release_record
 from storage.report.render import render
-from tests.storage.crate_examples import STAMP, Floats, analysis, drawn, posterior_draws, small_entry
+from tests.storage.crate_examples import STAMP, Floats, analysis, drawn, of, posterior_draws, small_entry
 
 FLAGS = (
     "--no-sandbox",
@@ -48,11 +48,11 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def write(entry: dict[str, Any], folder: Path, draws: dict[str, Floats] | None = None, **others: Any) -> Path:
-    posterior = drawn(draws or posterior_draws(), entry["payload"]["digest"], **others)
+    posterior = drawn(draws or posterior_draws(), of(entry).evidence.digest, **others)
     naive = replace(posterior, sampler="naive", draws={name: values * 0.9 for name, values in posterior.draws.items()})
-    record = posterior_record(analysis(), posterior, naive, entry)
+    record = posterior_record(analysis(), posterior, naive, of(entry))
     fingerprint = "SHA256:" + "0a" * 32
-    page = render(release_record(entry), record, posterior.draws, fingerprint=fingerprint, software=STAMP.software)
+    page = render([release_record(entry)], record, posterior.draws, fingerprint=fingerprint, software=STAMP.software)
     path = folder / "report.html"
     path.write_text(page)
     return path

@@ -16,7 +16,8 @@ def flaws_of_record(crate: Path) -> list[str]:
     found: list[str] = []
     for name in ("release", "posterior"):
         if (crate / f"{name}.json").exists():
-            schema: dict[str, Any] = json.loads((FOLDER / f"{name}-1.json").read_text())
             record = json.loads((crate / f"{name}.json").read_text())
+            published = FOLDER / f"{name}-{record['schema_version']}.json"
+            schema: dict[str, Any] = json.loads(published.read_text())
             found += [error.message for error in Draft202012Validator(schema).iter_errors(record)]
     return found

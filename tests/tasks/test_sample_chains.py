@@ -37,7 +37,7 @@ def undisturbed(desk: Desk) -> Posterior:
         analysis = prepare_analysis(study, "pay-posterior", PERIOD, books)
     request = analysis.request
     return sample(
-        analysis.release, analysis.prior, chains=request.chains, draws=request.draws, seed=request.seed, block=1000
+        analysis.evidence, analysis.prior, chains=request.chains, draws=request.draws, seed=request.seed, block=1000
     )
 
 

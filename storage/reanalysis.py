@@ -1,0 +1,190 @@
+"""An analysis by somebody who has published crates and nothing else: no study, ledger, data or home."""
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dpbayes_core.errors import IntegrityFailure, StudyInvalid
+from storage.analysis import Analysis, chosen, ordered, seeded
+from storage.archive import MANIFEST, Archive
+from storage.crate_audit import TRUSTED, check_lone_crate
+from storage.crate_posterior import RECORD, AnalysisRequest, Provenance
+from storage.crate_sources import Source, evidence_of, order_of, sources_of
+from storage.crates import PUBLIC_KEY, load, pack
+from storage.disk import create_file, make_folder
+from storage.home import dask_address
+from storage.ledger.check import Check
+from storage.people import refuse_same_people
+from storage.priors import PRIORS, prior_for
+from storage.signatures import Signer, read_public_key
+from storage.study.flaw import Flaw, shown
+from storage.study.prior import PriorSpec
+from storage.study.prior_file import load_prior
+from storage.study.words import flaws_of
+from storage.study.work import AnalysisSpec
+
+NAME = "reanalysis"  # of the analysis, in its record and its place
+WORK = ".dpbayes-work"  # beside the crate: where running chains stand
+MOST_NAMED = 3  # studies in the name of a pool
+
+
+class CrateBench:
+    """An analysis of crates, and the folder or zip that its own crate goes to."""
+
+    def __init__(self, analysis: Analysis, sources: Sequence[Source], order: Mapping[str, Any]) -> None:
+        self.analysis = analysis
+        self.sources = tuple(sources)
+        self.dask = dask_address()
+        self._keys: Sequence[str] = order["keys"]
+        place = Path(order["to"]).expanduser().absolute()
+        self._zip = place if place.suffix == ".zip" else None
+        self._folder = place.parent if self._zip else place
+        self._name = f"{NAME}-{analysis.key[:16]}"
+        self.signer = None if order["sign"] is None else Signer.create(Path(order["sign"]).expanduser().absolute())
+
+    @property
+    def work(self) -> Path:
+        """Beside the crate, until it is made."""
+        return self._folder / WORK
+
+    def provenance(self) -> Provenance:
+        """The releases as their crates had them."""
+        return Provenance(sources=self.sources, study_text=None)
+
+    def stored(self) -> Mapping[str, bytes] | None:
+        """The crate that stands there, if it is this analysis and whole."""
+        if not (self._zip.exists() if self._zip else (self._folder / self._name / MANIFEST).exists()):
+            return None
+        place = self.address()
+        files = load(place) if self._zip else Archive(str(self._folder)).read_folder(self._name)
+        _refuse_flaws(place, check_lone_crate(files, _fingerprints(files)))
+        if RECORD not in files or json.loads(files[RECORD])["key"] != self.analysis.key:
+            raise StudyInvalid(f"cannot write {place}: another crate stands there. Name another file with --to.")
+        if self.signer is not None and self.signer.fingerprint not in _fingerprints(files):
+            raise StudyInvalid(
+                f"cannot sign {place}: it stands there as it was made, without this key. Name another place with --to."
+            )
+        return files
+
+    def keep(self, files: Mapping[str, bytes]) -> None:
+        """Into the folder or zip, whole or not at all."""
+        if self._zip is None:
+            Archive(str(self._folder)).write_folder(self._name, files)
+        else:
+            make_folder(self.work)
+            create_file(self._zip, pack(files), scratch=self.work)
+
+    def tidy(self) -> None:
+        """Take the working folder away where nothing stands in it."""
+        with contextlib.suppress(OSError):  # chains of this or another analysis do
+            self.work.rmdir()
+
+    def address(self, name: str = "") -> str:
+        """Where it lies; the report of a zip is inside."""
+        place = self._zip or self._folder / self._name
+        return str(place / name if name and not self._zip else place)
+
+    def told(self) -> Mapping[str, Any]:
+        """Where the releases come from, and what a crate alone cannot prove."""
+        links = [
+            {
+                **{name: source.entry.payload[name] for name in ("study", "release", "period", "holder", "digest")},
+                "signed_by": source.signed_by,
+                "trusted": bool(self._keys),
+            }
+            for source in self.sources
+        ]
+        signed_by = None if self.signer is None else self.signer.fingerprint
+        about = {name: getattr(self.analysis.request, name) for name in ("study", "period")}
+        return {**about, "sources": links, "not_verified": self._unverified(), "signed_by": signed_by}
+
+    def _unverified(self) -> list[str]:
+        found: list[str] = []
+        if not self._keys:
+            keys = ", ".join(sorted({str(source.signed_by) for source in self.sources}))
+            found.append(
+                f"who signed the crates: nothing says that {keys} is the agency's. Compare it with what the agency "
+                "publishes, and name it with --key."
+            )
+        found.append("whether a release was withdrawn or superseded since: only the agency's ledger says so.")
+        if len({source.entry.payload["account"] for source in self.sources}) > 1:
+            found.append("whether populations of different names are different people: the crates do not say.")
+        return found
+
+
+def crate_bench(order: Mapping[str, Any]) -> CrateBench:
+    """The workbench of an order: `crates`, `keys`, `prior`, `sampler`, `chains`, `draws`, `seed`, `to`, `sign`."""
+    asked = _asked(order)
+    sources = read_sources(order["crates"], order["keys"])
+    entries = ordered([source.entry for source in sources])
+    evidence = evidence_of(entries)
+    if evidence.kind not in PRIORS:
+        raise StudyInvalid(f"cannot analyse: a release of kind {evidence.kind} is an answer by itself. Read its page.")
+    names: tuple[str, ...] = evidence.schema.coefficients if evidence.kind == "regression" else ()
+    stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
+    prior = prior_for(evidence, stated)
+    request = AnalysisRequest(
+        study=_joined([entry.payload["study"] for entry in entries]),
+        period=_spanned([entry.payload["period"] for entry in entries]),
+        analysis=NAME,
+        sampler=chosen(evidence, asked.sampler),
+        prior=prior.to_record(),
+        chains=asked.chains,
+        draws=asked.draws,
+        seed=0,
+    )
+    return CrateBench(Analysis(entries, evidence, prior, seeded(request, evidence, asked.seed)), sources, order)
+
+
+def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ...]:
+    """The releases of every crate, in the order of pools, once the crates are whole and their people differ."""
+    found: list[Source] = []
+    for place in crates:
+        if "://" not in place and not Path(place).exists():
+            raise StudyInvalid(f"cannot analyse {shown(place)}: there is no such crate. Check the path.")
+        files = load(place)
+        sources = sources_of(files)
+        _refuse_flaws(place, check_lone_crate(files, keys or _fingerprints(files)))
+        found += sources
+    refuse_same_people(found)
+    return tuple(sorted(found, key=lambda source: order_of(source.entry)))
+
+
+def _fingerprints(files: Mapping[str, bytes]) -> set[str]:
+    """Every key that a crate brings along: enough to see that it is whole, not whose it is."""
+    keys = [files.get(PUBLIC_KEY), *(source.files.get(PUBLIC_KEY) for source in sources_of(files))]
+    return {read_public_key(key)[0] for key in keys if key is not None}
+
+
+def _refuse_flaws(place: str, checks: Sequence[Check]) -> None:
+    for check in checks:
+        if not check.ok:
+            remedy = "Check the fingerprint" if check.check == TRUSTED else "Fetch it again from its agency"
+            raise IntegrityFailure(f"cannot use {place}: {check.detail.rstrip('.')}. {remedy}.")
+
+
+def _asked(order: Mapping[str, Any]) -> AnalysisSpec:
+    """Sampler, chains, draws and seed, under the rules of a study's analyses."""
+    given = {name: order[name] for name in ("sampler", "chains", "draws", "seed") if order[name] is not None}
+    try:
+        return AnalysisSpec.model_validate({"release": "release", **given})
+    except ValidationError as error:
+        flaw = next(flaws_of(error), Flaw((), "this is not what an analysis takes", "See dpbayes analyse --help"))
+    raise StudyInvalid(f"cannot analyse as asked: --{flaw}")
+
+
+def _joined(studies: Sequence[str]) -> str:
+    """One plain name for all of them."""
+    names = list(dict.fromkeys(studies))
+    if len(names) > MOST_NAMED:
+        names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1}-more"]
+    return "-and-".join(names)
+
+
+def _spanned(periods: Sequence[str]) -> str:
+    first, last = min(periods), max(periods)
+    return first if first == last else f"{first}-to-{last}"

@@ -1,0 +1,118 @@
+"""Where an analysis finds its releases and leaves its crate: a steward's home, or an analyst's folder."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from storage.analysis import Analysis, prepare_analysis
+from storage.archive import MANIFEST
+from storage.books import Books
+from storage.crate_posterior import Provenance
+from storage.crate_sources import HELD, Source
+from storage.crates import release_path
+from storage.signatures import Signer
+from storage.study.load import load_study
+from storage.study.study import Study
+
+Order = Mapping[str, Any]
+"""What a flow asks for: names and paths only, so that Prefect's database can hold nothing else."""
+
+
+class Workbench(Protocol):
+    """One analysis with everything around it that a task needs."""
+
+    @property
+    def analysis(self) -> Analysis:
+        """What is drawn."""
+        ...
+
+    @property
+    def work(self) -> Path:
+        """Where running chains leave their checkpoints."""
+        ...
+
+    @property
+    def dask(self) -> str | None:
+        """Address of a Dask scheduler; None starts one on this machine."""
+        ...
+
+    @property
+    def signer(self) -> Signer | None:
+        """Who signs the crate, if anybody."""
+        ...
+
+    def provenance(self) -> Provenance:
+        """The releases with what proves them."""
+        ...
+
+    def stored(self) -> Mapping[str, bytes] | None:
+        """The files of the crate, if it was made before."""
+        ...
+
+    def keep(self, files: Mapping[str, bytes]) -> None:
+        """Leave the crate where people find it."""
+        ...
+
+    def address(self, name: str = "") -> str:
+        """Where they find it, or one file of it."""
+        ...
+
+    def told(self) -> Mapping[str, Any]:
+        """What else to say of the analysis."""
+        ...
+
+
+class StudyBench:
+    """A study's analysis, in the steward's home."""
+
+    def __init__(self, analysis: Analysis, study: Study, books: Books) -> None:
+        self.analysis = analysis
+        self.study = study
+        self.books = books
+        self.work = books.home.work
+        self.dask = books.home.dask
+
+    @property
+    def signer(self) -> Signer | None:
+        """The home's present key."""
+        return self.books.home.signer()
+
+    def provenance(self) -> Provenance:
+        """The releases as the archive has them, and the study."""
+        folders = [release_path(entry.to_record()) for entry in self.analysis.entries]
+        crates = [self.books.archive.read_folder(folder) for folder in folders]
+        sources = tuple(Source({name: crate[name] for name in HELD}) for crate in crates)
+        return Provenance(sources=sources, study_text=self.study.text)
+
+    def stored(self) -> Mapping[str, bytes] | None:
+        """What the archive has of it."""
+        path = self.analysis.path
+        return self.books.archive.read_folder(path) if self.books.archive.exists(f"{path}/{MANIFEST}") else None
+
+    def keep(self, files: Mapping[str, bytes]) -> None:
+        """Into the archive."""
+        self.books.archive.write_folder(self.analysis.path, files)
+
+    def address(self, name: str = "") -> str:
+        """In the archive."""
+        return self.books.archive.address(f"{self.analysis.path}/{name}".rstrip("/"))
+
+    def told(self) -> Mapping[str, Any]:
+        """Nothing more."""
+        return {}
+
+
+@contextmanager
+def workbench(order: Order) -> Generator[Workbench]:
+    """The workbench of a study's analysis, or of crates alone."""
+    if "crates" in order:
+        from storage.reanalysis import crate_bench
+
+        bench = crate_bench(order)
+        yield bench
+        bench.tidy()
+        return
+    study = load_study(order["study"])
+    with Books.open(study.path) as books:
+        yield StudyBench(prepare_analysis(study, order["analysis"], order["period"], books), study, books)
