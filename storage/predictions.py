@@ -1,0 +1,161 @@
+"""Predictions from a posterior's crate and public rows of covariates: no study, ledger or table is looked at."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbayes_core.errors import IntegrityFailure, StudyInvalid
+from dpbayes_core.prediction import Forecast, forecast
+from dpbayes_core.schema import Continuous, RegressionSchema
+from storage.codecs import read_draws
+from storage.crate_audit import check_lone_crate
+from storage.crate_posterior import DRAWS, RECORD
+from storage.crate_sources import evidence_of, sources_of
+from storage.crates import PUBLIC_KEY, load
+from storage.signatures import read_public_key
+from storage.study.flaw import nearest, shown
+
+MOST_BYTES = 1 << 28  # of a file of rows
+EPOCH = date(1970, 1, 1).toordinal()
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class PosteriorCrate:
+    """A regression's posterior out of its crate, whole by its own signature."""
+
+    record: Mapping[str, Any]
+    schema: RegressionSchema
+    draws: Mapping[str, Any]
+    signed_by: tuple[str, ...]
+
+
+def read_posterior(place: str) -> PosteriorCrate:
+    """The posterior of a crate in a folder or zip; one that is not whole, or of another kind, is refused."""
+    if "://" not in place and not Path(place).exists():
+        raise StudyInvalid(f"cannot predict from {shown(place)}: there is no such crate. Check the path.")
+    files = load(place)
+    if RECORD not in files:
+        raise StudyInvalid(f"cannot predict from {shown(place)}: it holds no posterior. Name a posterior's crate.")
+    sources = sources_of(files)
+    keys = {source.signed_by for source in sources} - {None}
+    if PUBLIC_KEY in files:
+        keys.add(read_public_key(files[PUBLIC_KEY])[0])
+    fingerprints = tuple(sorted(str(key) for key in keys))
+    for check in check_lone_crate(files, fingerprints):
+        if not check.ok:
+            raise IntegrityFailure(
+                f"cannot predict from {shown(place)}: {check.detail.rstrip('.')}. Fetch the crate again."
+            )
+    evidence = evidence_of([source.entry for source in sources])
+    if evidence.kind != "regression":
+        raise StudyInvalid(f"cannot predict from a {evidence.kind}: only regressions are predicted from. Name one.")
+    return PosteriorCrate(json.loads(files[RECORD]), evidence.schema, read_draws(files[DRAWS]), fingerprints)
+
+
+def read_rows(path: Path) -> dict[str, list[Any]]:
+    """The columns of a CSV or Parquet file of public rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        content = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
+    except OSError:
+        content = None
+    if content is None:
+        raise StudyInvalid(f"cannot read {shown(str(path))}: it is not there, or too large. Name a file of rows.")
+    try:
+        if path.suffix == ".parquet":
+            table = pq.read_table(io.BytesIO(content))
+            return {name: table.column(name).to_pylist() for name in table.column_names}
+        return _csv(content.decode("utf-8-sig"))
+    except (pa.ArrowException, UnicodeDecodeError, csv.Error):
+        raise StudyInvalid(f"cannot read {shown(str(path))}: it is neither CSV nor Parquet. Write one.") from None
+
+
+def _csv(text: str) -> dict[str, list[Any]]:
+    """As text: what is a number is for the schema to say."""
+    lines = list(csv.reader(io.StringIO(text)))
+    header, body = (lines[0], [line for line in lines[1:] if line]) if lines else ([], [])
+    if any(len(line) != len(header) for line in body):
+        raise csv.Error
+    return {name: [line[place] for line in body] for place, name in enumerate(header)}
+
+
+def stated_row(texts: Sequence[str], schema: RegressionSchema) -> dict[str, list[Any]]:
+    """One row from texts such as `age=40,female=yes`; several texts add up."""
+    names = [column.name for column in schema.covariates]
+    found: dict[str, list[Any]] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        name, sign, value = (piece.strip() for piece in part.partition("="))
+        if not sign:
+            raise StudyInvalid(f"cannot predict at {shown(part)}: it is no name=value. Write age=40,female=yes, say.")
+        if name not in names:
+            remedy = nearest(name, names, "Choose from").rstrip("?")
+            raise StudyInvalid(f"cannot predict at {shown(part)}: {shown(name)} is no covariate. {remedy}.")
+        if name in found:
+            raise StudyInvalid(f"cannot predict at {shown(part)}: {shown(name)} is given twice. Keep one.")
+        found[name] = [value]
+    return found
+
+
+def predictions(posterior: PosteriorCrate, rows: Columns, level: float) -> dict[str, Any]:
+    """What people and programs are told: status and caveat, then a line for each row."""
+    if not 0 < level < 1:
+        raise StudyInvalid("cannot predict at this level: it is no probability between 0 and 1. Write 0.95, say.")
+    schema, record = posterior.schema, posterior.record
+    given = {column.name: _values(rows[column.name], column) for column in schema.covariates if column.name in rows}
+    found = forecast(posterior.draws, schema, given, ((1 - level) / 2, (1 + level) / 2))
+    sampler = record["sampler"]
+    return {
+        **{name: record[name] for name in ("analysis", "study", "period", "status", "why")},
+        **{name: sampler[name] for name in ("calibrated", "caveat")},
+        "sampler": sampler["name"],
+        "signed_by": list(posterior.signed_by),
+        "response": schema.response.name,
+        "level": level,
+        "rows": [{"row": place + 1, **line} for place, line in enumerate(_lines(found))],
+        "notes": _notes(found, schema),
+    }
+
+
+def _values(values: Sequence[Any], column: Any) -> list[Any]:
+    """Levels as text; numbers as they are, a date as the days since 1970-01-01 that dates are released as."""
+    if isinstance(column, Continuous):
+        return [_number(value) for value in values]
+    return [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str) and len(value) == len("1970-01-01") and value[4] == value[7] == "-":
+        try:
+            value = date.fromisoformat(value)
+        except ValueError:
+            return value
+    return value.toordinal() - EPOCH if isinstance(value, date) else value
+
+
+def _lines(found: Forecast) -> list[dict[str, Any]]:
+    table = np.column_stack([found.mean, found.sd, found.quantiles, found.expected_sd, found.expected_quantiles])
+    return [
+        {"mean": mean, "sd": sd, "low": low, "high": high, "expected": {"sd": spread, "low": bottom, "high": top}}
+        for mean, sd, low, high, spread, bottom, top in table.tolist()
+    ]
+
+
+def _notes(found: Forecast, schema: RegressionSchema) -> list[str]:
+    bounds = schema.response.bounds
+    if (found.quantiles < bounds.low).any() or (found.quantiles > bounds.high).any():
+        return [
+            f"Some intervals leave the bounds of {schema.response.name}, {bounds.low:g} to {bounds.high:g}: the "
+            "regression knows of no bounds, though values were clipped to them before the release."
+        ]
+    return []

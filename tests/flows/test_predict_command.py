@@ -1,0 +1,170 @@
+"""Predictions from a published crate alone: a folder or a zip, a file of rows or one row."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from flows.cli import app
+from storage.archive import Archive
+from storage.codecs import read_draws
+from storage.crate_release import build_release_crate
+from storage.crates import pack
+from storage.predictions import predictions, read_posterior, read_rows, stated_row
+from storage.signatures import Signer
+from tests.storage.crate_examples import STUDY_TEXT, drawn, posterior_crate, posterior_draws, small_entry
+
+RUNNER = CliRunner()
+ROW = "age=40,tenure=10,female=yes,region=north"
+HEADER = "id,age,tenure,female,region"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    """Files of a posterior's crate, of one that did not converge, and of a release's."""
+    folder = tmp_path_factory.mktemp("published")
+    signer = Signer.create(folder / "keys")
+    release = build_release_crate(small_entry(folder), STUDY_TEXT, signer)
+    digest = json.loads(release["release.json"])["digest"]
+    stuck = drawn(posterior_draws(drift=2.0), digest)
+    return {
+        "posterior": posterior_crate(release, signer),
+        "stuck": posterior_crate(release, signer, posterior=stuck),
+        "release": release,
+    }
+
+
+@pytest.fixture
+def crate(published: dict[str, dict[str, bytes]], tmp_path: Path) -> str:
+    Archive(str(tmp_path)).write_folder("crate", published["posterior"])
+    return str(tmp_path / "crate")
+
+
+def by_hand(crate: str) -> np.ndarray[Any, Any]:
+    draws = read_draws((Path(crate) / "draws.parquet").read_bytes())
+    return draws["(intercept)"] + 40 * draws["age"] + 10 * draws["tenure"] + draws["female[yes]"]
+
+
+def test_a_row_is_predicted_as_its_draws_say(crate: str) -> None:
+    done = RUNNER.invoke(app, ["predict", crate, "--at", ROW, "--json"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    (row,), expected = document["rows"], by_hand(crate)
+    sigma = read_draws((Path(crate) / "draws.parquet").read_bytes())["sigma"]
+    assert row["mean"] == pytest.approx(expected.mean())
+    assert row["expected"]["sd"] == pytest.approx(expected.std(ddof=1))
+    assert row["sd"] == pytest.approx(np.sqrt(expected.var(ddof=1) + np.mean(sigma**2)))
+    assert [row["expected"]["low"], row["expected"]["high"]] == pytest.approx(np.quantile(expected, (0.025, 0.975)))
+    assert (row["high"] - row["low"]) / 2 == pytest.approx(1.96 * row["sd"], rel=0.01)
+    assert (document["status"], document["response"], document["level"]) == ("converged", "log_wage", 0.95)
+    assert document["caveat"]
+    assert document["signed_by"][0].startswith("SHA256:")
+
+
+def test_folder_zip_and_file_give_the_same_numbers(crate: str, published: Any, tmp_path: Path) -> None:
+    packed, rows, parquet = tmp_path / "crate.zip", tmp_path / "rows.csv", tmp_path / "rows.parquet"
+    packed.write_bytes(pack(published["posterior"]))
+    rows.write_text(f"{HEADER}\n7,40,10,yes,north\n\n8,20,0.5,no,west\n")
+    columns = {"age": [40, 20], "tenure": [10.0, 0.5], "female": ["yes", "no"], "region": ["north", "west"]}
+    pq.write_table(pa.table(columns), parquet)
+    stated = RUNNER.invoke(app, ["predict", crate, "--at", "age=40,tenure=10", "--at", "female=yes,region=north"])
+    assert stated.exit_code == 0, stated.output
+    found = [
+        json.loads(RUNNER.invoke(app, ["predict", *map(str, arguments), "--level", "0.5", "--json"]).stdout)["rows"]
+        for arguments in ((crate, rows), (packed, rows), (packed, parquet))
+    ]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 2
+    alone = predictions(
+        read_posterior(crate), {"age": [40], "tenure": [10], "female": ["yes"], "region": ["north"]}, 0.5
+    )
+    assert alone["rows"][0]["low"] == pytest.approx(found[0][0]["low"])
+
+
+def test_the_table_says_status_and_caveat(crate: str) -> None:
+    shown = RUNNER.invoke(app, ["predict", crate, "--at", ROW]).stdout
+    assert shown.startswith("log_wage by wage-posterior of wages for 2026-01: converged (collapsed).")
+    assert "caveat: Exact for normal covariates." in shown
+    assert "95% intervals" in shown
+
+
+def test_chains_that_did_not_converge_are_said_first_with_their_exit_code(published: Any, tmp_path: Path) -> None:
+    path = tmp_path / "stuck.zip"
+    path.write_bytes(pack(published["stuck"]))
+    done = RUNNER.invoke(app, ["predict", str(path), "--at", ROW])
+    assert done.exit_code == 6
+    assert "NOT CONVERGED" in done.stdout.splitlines()[0]
+    told = RUNNER.invoke(app, ["predict", str(path), "--at", ROW, "--json"])
+    assert (told.exit_code, json.loads(told.stdout)["status"]) == (6, "not-converged")
+
+
+def test_many_rows_are_cut_in_the_table_only(crate: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("\n".join([HEADER, *(f"{row},40,10,yes,north" for row in range(60))]))
+    assert "and 20 more: --json has them all" in RUNNER.invoke(app, ["predict", crate, str(rows)]).stdout
+    assert len(json.loads(RUNNER.invoke(app, ["predict", crate, str(rows), "--json"]).stdout)["rows"]) == 60
+
+
+def test_intervals_beyond_the_bounds_of_the_response_are_noted(crate: str) -> None:
+    row = stated_row([ROW], read_posterior(crate).schema)
+    assert predictions(read_posterior(crate), row, 0.95)["notes"] == []
+    (note,) = predictions(read_posterior(crate), row, 1 - 1e-15)["notes"]
+    assert note.startswith("Some intervals leave the bounds of log_wage, 0 to 5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "there are no rows, or two sources of them"),
+        (["rows.csv", "--at", ROW], "two sources of them"),
+        (["--at", "age=40,tenure=10,female=yes"], "column region is missing. Give every covariate."),
+        (["--at", ROW.replace("north", "nowhere")], "region has a value that is none of its levels"),
+        (["--at", ROW.replace("40", "81")], "age has a value outside [16, 80], the bounds of the release"),
+        (["--at", ROW.replace("40", "forty")], "age has a value that is no number"),
+        (["--at", ROW.replace("40", "1980-13-01")], "age has a value that is no number"),
+        (["--at", ROW.replace("40", "1980-01-01")], "age has a value outside"),
+        (["--at", ROW.replace("age", "agee")], "agee is no covariate. Did you mean age"),
+        (["--at", f"{ROW},age=3"], "age is given twice"),
+        (["--at", "forty"], "it is no name=value"),
+        (["--at", ROW, "--level", "95"], "no probability between 0 and 1"),
+        (["missing.csv"], "it is not there, or too large"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused_in_one_sentence(crate: str, arguments: list[str], words: str) -> None:
+    done = RUNNER.invoke(app, ["predict", crate, *arguments])
+    assert done.exit_code == 2, done.output
+    assert words in done.stderr.replace("\n", " ")
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    for name, content in (("a.csv", b"\xff\xfe\x00"), ("a.parquet", b"age\n1\n"), ("b.csv", b"age,sex\n1\n")):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(StudyInvalid, match="neither CSV nor Parquet"):
+            read_rows(path)
+    empty = tmp_path / "empty.csv"
+    empty.write_bytes(b"")
+    assert read_rows(empty) == {}
+
+
+def test_only_a_whole_crate_of_a_posterior_is_predicted_from(published: Any, tmp_path: Path) -> None:
+    def refused(files: dict[str, bytes]) -> DpbayesError:
+        path = tmp_path / "some.zip"
+        path.write_bytes(pack(files))
+        with pytest.raises(DpbayesError) as caught:
+            read_posterior(str(path))
+        return caught.value
+
+    assert "it holds no posterior" in str(refused(published["release"]))
+    changed = {**published["posterior"], "draws.parquet": published["stuck"]["draws.parquet"]}
+    failure = refused(changed)
+    assert isinstance(failure, IntegrityFailure)
+    assert "draws.parquet was altered" in str(failure)
+    with pytest.raises(StudyInvalid, match="there is no such crate"):
+        read_posterior(str(tmp_path / "nothing"))
