@@ -15,6 +15,10 @@ from storage.study.study import Study
 def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict[str, Any]:
     """Validate the study; with a period also compare its table's shape with the declaration."""
     study = load_study(path)
+    if study.source.expectations is not None:
+        from storage.expectations import read_expectations
+
+        read_expectations(study)
     source = _check_source(study, period) if look_at_source else None
     return {
         "file": str(path),

@@ -24,6 +24,15 @@ UNPROTECTED: Mapping[str, str] = {
     "replace-one": "The number of persons (rows, where a row is a person), and in which periods somebody is present."
 }
 
+WITH_HOLDERS: Mapping[str, str] = {
+    "fixed": " This release is of one of the table's holders. Everybody is declared to be with one of them for good; "
+    "whoever is with several is protected up to the sum of their losses. Whom somebody is with is not protected.",
+    "movable": " This release is of one of the table's holders. People may move between them: a replaced person leaves "
+    "one and enters another, or the same one again.",
+    "undeclared": " This release is of one of the table's holders. A person may be with several, and their losses add "
+    "up. Whom somebody is with is not protected.",
+}
+
 HEADER = """\
 # In the form of the Differential Privacy Deployments Registry. Facts of the release are filled in;
 # what only the publishing agency can say (curators, contact, intended use, region, authors) is left empty.
@@ -59,7 +68,7 @@ def registry_record(record: Mapping[str, Any], release: AnyRelease) -> dict[str,
                 "output_measure": measure,
                 "bound_on_output_distance": record["cost"]["readable"]["epsilon" if pure else "rho"],
                 "data_domain": "; ".join(f"{each.name}: {each.declared}" for each in told.declared(release)),
-                "unprotected_quantities": UNPROTECTED.get(record["neighbours"], "None."),
+                "unprotected_quantities": _unprotected(record),
             },
             "privacy_loss": _privacy_loss(record),
             "model": {
@@ -82,7 +91,7 @@ def registry_record(record: Mapping[str, Any], release: AnyRelease) -> dict[str,
 
 def _product(record: Mapping[str, Any], release: AnyRelease) -> dict[str, Any]:
     return {
-        "name": f"{record['study']} {record['period']}: {record['release']}",
+        "name": f"{record['study']} {record['period']}: {record['release']}{_at(record)}",
         "data_curators": [],
         "intended_use": "",
         "data_product_type": "Summary statistics",
@@ -102,11 +111,28 @@ def _privacy_loss(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "privacy_unit": "Person" if record["unit"] != "row" else "Row",
         "privacy_unit_description": f"Two tables are adjacent when {unit} "
-        f"{CHANGES[record['neighbours']]} ({record['neighbours']}).",
+        f"{CHANGES[record['neighbours']]} ({record['neighbours']}).{WITH_HOLDERS.get(_membership(record), '')}",
         "privacy_parameters": {**stated, "rho": float(record["cost"]["readable"]["rho"])},
         "privacy_parameters_description": "Of this release alone; rho is its zCDP cost. The caps that bound all "
         "releases together stand in release.json.",
     }
+
+
+def _at(record: Mapping[str, Any]) -> str:
+    return "" if record["holder"] is None else f" at {record['holder']}"
+
+
+def _membership(record: Mapping[str, Any]) -> str:
+    """What the study declares of its holders; empty where the release is of everybody."""
+    if record["holder"] is None:
+        return ""
+    return record["definition"].get("source", {}).get("holder", {}).get("membership", "undeclared")
+
+
+def _unprotected(record: Mapping[str, Any]) -> str:
+    public = UNPROTECTED.get(record["neighbours"], "None.")
+    apart = _membership(record) in ("fixed", "undeclared")
+    return f"{public} Which holders somebody is with.".removeprefix("None. ") if apart else public
 
 
 def _rows(record: Mapping[str, Any]) -> str:

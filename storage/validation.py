@@ -1,4 +1,7 @@
-"""Great Expectations over the profile, never over rows: what the steward should look at, for the vault only."""
+"""Great Expectations over the profile, never over rows: what the steward should look at, for the vault only.
+
+Two suites: what a table that needs no rule of the study would satisfy, and the steward's own.
+"""
 
 import io
 import logging
@@ -7,18 +10,25 @@ import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.confidential import Confidential
 from storage.profile import Profile
 from storage.source import TableSource
+
+if TYPE_CHECKING:
+    from storage.expectations import OwnExpectation
+
+
+OF_TABLE = ("duplicate_rows", "several_holders")
+"""Counts of the whole table, not of a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
     """In every row group (or once, for the table's own counts) a count stays within limits."""
 
-    count: str  # a count of `ColumnCounts`; without a column: rows, null_units or duplicate_rows
+    count: str  # a count of `ColumnCounts`; without a column: rows, null_units or one of `OF_TABLE`
     column: str | None = None
     at_least: int = 0
     at_most: int | None = None
@@ -30,16 +40,18 @@ class ValidationResult(Confidential):
 
     ran: bool
     met: tuple[tuple[Expectation, bool], ...] = ()
+    own: "tuple[tuple[OwnExpectation, bool | None], ...]" = ()  # None where it could not be computed
 
     @property
     def success(self) -> bool:
         """Validation ran and every expectation is met."""
-        return self.ran and all(met for _, met in self.met)
+        return self.ran and all(met for _, met in self.met) and all(met for _, met in self.own)
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for the vault's JSON."""
         return {
             "expectations": [_expectation_record(expectation) | {"met": met} for expectation, met in self.met],
+            "own": [expectation.to_record() | {"met": met} for expectation, met in self.own],
             "ran": self.ran,
             "success": self.success,
         }
@@ -53,34 +65,78 @@ def expectations_of(source: TableSource) -> tuple[Expectation, ...]:
         derived += [Expectation(count=count, column=rule.name, at_most=0) for count in counts]
     if source.unit is not None:
         derived += [Expectation(count=count, at_most=0) for count in ("null_units", "duplicate_rows")]
+        if source.holders is not None and source.holders.membership == "fixed":
+            derived.append(Expectation(count="several_holders", at_most=0))
     return tuple(derived)
 
 
 def validate(
-    profile: Profile, source: TableSource, expectations: Sequence[Expectation] | None = None
+    profile: Profile,
+    source: TableSource,
+    expectations: Sequence[Expectation] | None = None,
+    own: "Sequence[OwnExpectation]" = (),
 ) -> ValidationResult:
-    """Check the profile against the study's expectations, or the steward's own; a failure to run is a result too."""
+    """Check the profile against the study's expectations and the steward's own; a failure to run is a result too."""
     wanted = expectations_of(source) if expectations is None else tuple(expectations)
+    asked = _of_this_pass(source, own)
     try:
-        with _silence():
-            met = _run(profile, wanted)
+        with quiet_library():
+            met, found = _run(profile, wanted), _run_own(profile, source, asked)
     except Exception:  # whatever it was, its text may speak of counts and it decides nothing
-        return ValidationResult(ran=False)
-    return ValidationResult(ran=True, met=tuple(zip(wanted, met, strict=True)))
+        return ValidationResult(ran=False, own=tuple((one, None) for one in asked))
+    return ValidationResult(
+        ran=True, met=tuple(zip(wanted, met, strict=True)), own=tuple(zip(asked, found, strict=True))
+    )
 
 
-def _run(profile: Profile, wanted: Sequence[Expectation]) -> list[bool]:
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when the library loads
+def _of_this_pass(source: TableSource, own: "Sequence[OwnExpectation]") -> "list[OwnExpectation]":
+    """Without those that speak of columns which this release does not read."""
+    if not own:
+        return []
+    from storage.expectations import profile_columns
+
+    known = set(profile_columns(source))
+    return [one for one in own if one.columns <= known]
+
+
+def _run_own(profile: Profile, source: TableSource, asked: "Sequence[OwnExpectation]") -> list[bool | None]:
+    """One by one, so that none that fails takes another with it."""
+    if not asked:
+        return []
+    from storage.expectations import profile_columns
+
+    batch = _batch({name: _counts(profile, _named(name)) for name in profile_columns(source)})
+    return [_own_met(batch, one) for one in asked]
+
+
+def _own_met(batch: Any, one: "OwnExpectation") -> bool | None:
+    try:
+        return _met(batch.validate(one.built(), result_format="BOOLEAN_ONLY"))
+    except Exception:  # its text may speak of counts
+        return None
+
+
+def _named(name: str) -> Expectation:
+    column, dot, count = name.rpartition(".")
+    return Expectation(count=count, column=column if dot else None)
+
+
+def _batch(counts: dict[str, list[int]]) -> Any:
     import great_expectations as gx
     import pandas as pd
-    from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
 
-    # neutral names: nothing of the study reaches the library
-    frame = pd.DataFrame({f"count_{place}": _counts(profile, one) for place, one in enumerate(wanted)})
     context: Any = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     asset = context.data_sources.add_pandas("profile").add_dataframe_asset("counts")
-    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    return asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": pd.DataFrame(counts)})
+
+
+def _run(profile: Profile, wanted: Sequence[Expectation]) -> list[bool]:
+    # neutral names: nothing of the study reaches the library
+    batch = _batch({f"count_{place}": _counts(profile, one) for place, one in enumerate(wanted)})
+    import great_expectations as gx
+    from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
+
     suite = gx.ExpectationSuite(name="study")
     for place, one in enumerate(wanted):
         limits: dict[str, Any] = {"min_value": one.at_least, "max_value": one.at_most}
@@ -98,10 +154,10 @@ def _met(result: Any) -> bool:
 
 def _counts(profile: Profile, wanted: Expectation) -> list[int]:
     """One number per row group; a table without any row group has one line of zeros, so that it is noticed."""
-    if wanted.count == "duplicate_rows":
-        return [profile.duplicate_rows or 0] * max(len(profile.groups), 1)
-    holders = [group if wanted.column is None else group.columns[wanted.column] for group in profile.groups]
-    return [int(getattr(holder, wanted.count) or 0) for holder in holders] or [0]
+    if wanted.count in OF_TABLE:
+        return [getattr(profile, wanted.count) or 0] * max(len(profile.groups), 1)
+    counted = [group if wanted.column is None else group.columns[wanted.column] for group in profile.groups]
+    return [int(getattr(one, wanted.count) or 0) for one in counted] or [0]
 
 
 def _expectation_record(expectation: Expectation) -> dict[str, Any]:
@@ -114,8 +170,9 @@ def _expectation_record(expectation: Expectation) -> dict[str, Any]:
 
 
 @contextmanager
-def _silence() -> Generator[None]:
+def quiet_library() -> Generator[None]:
     """No warning, log line, progress bar or print of the library reaches the terminal or another log."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when the library loads
     logger = logging.getLogger("great_expectations")
     before = logger.propagate, logger.handlers[:]
     logger.propagate, logger.handlers = False, [logging.NullHandler()]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from dpbayes_core.confidential import Confidential
 from storage.profile import COUNTS, GroupProfile, Profile
 from storage.source import ColumnRule, TableSource
-from storage.validation import Expectation, ValidationResult
+from storage.validation import OF_TABLE, Expectation, ValidationResult
 from storage.vault import Vault
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ TABLE_WORDS = {
     "rows": "rows in a batch",
     "null_units": "rows without a person",
     "duplicate_rows": "rows beyond those that count of a person",
+    "several_holders": "people with several holders",
 }
 WORST = 20  # batches that are listed
 STRIPES = 120  # of the picture of all batches
@@ -76,6 +77,14 @@ class ExpectationLine(Confidential):
     met: bool
 
 
+@dataclass(frozen=True, repr=False)
+class OwnLine(Confidential):
+    """One expectation of the steward's own and what became of it."""
+
+    words: str
+    outcome: str  # "met", "not met" or "not computed"
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Page(Confidential):
     """Everything the page shows; the template only sets it."""
@@ -87,6 +96,7 @@ class Page(Confidential):
     headings: tuple[str, ...]
     columns: tuple[ColumnLine, ...]
     expectations: tuple[ExpectationLine, ...]
+    own: tuple[OwnLine, ...]
     batches: tuple[BatchLine, ...]
     more_batches: str
 
@@ -115,6 +125,7 @@ def page(profile: Profile, source: TableSource, result: ValidationResult, *, tit
         headings=tuple(HEADINGS.values()),
         columns=tuple(_column(profile, rule, result) for rule in source.columns),
         expectations=tuple(_expectation(profile, expected, met) for expected, met in result.met),
+        own=tuple(OwnLine(one.words, _OUTCOMES[met]) for one, met in result.own),
         batches=tuple(_batch(group, findings) for group, findings in worst[:WORST]),
         more_batches=f"{_number(len(worst) - WORST)} more are in profile.json." if len(worst) > WORST else "",
     )
@@ -138,10 +149,14 @@ def _template() -> "Template":
 def _lede(result: ValidationResult) -> str:
     if not result.ran:
         return "The expectations could not be checked. The counts below are of the pass itself and are complete."
-    unmet = sum(not met for _, met in result.met)
+    outcomes = [*(met for _, met in result.met), *(met for _, met in result.own)]
+    unmet = sum(not met for met in outcomes)
     if not unmet:
-        return f"All {len(result.met)} expectations are met."
-    return f"{unmet} of {len(result.met)} expectations {'is' if unmet == 1 else 'are'} not met."
+        return f"All {len(outcomes)} expectations are met."
+    return f"{unmet} of {len(outcomes)} expectations {'is' if unmet == 1 else 'are'} not met."
+
+
+_OUTCOMES = {True: "met", False: "not met", None: "not computed"}
 
 
 def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
@@ -151,6 +166,8 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     if profile.duplicate_rows is not None:
         yield TABLE_WORDS["duplicate_rows"], _number(profile.duplicate_rows)
         yield TABLE_WORDS["null_units"], _number(sum(group.null_units or 0 for group in profile.groups))
+    if profile.several_holders is not None:
+        yield TABLE_WORDS["several_holders"], _number(profile.several_holders)
 
 
 def _column(profile: Profile, rule: ColumnRule, result: ValidationResult) -> ColumnLine:
@@ -231,8 +248,8 @@ def _expectation(profile: Profile, expected: Expectation, met: bool) -> Expectat
 
 
 def _most(profile: Profile, expected: Expectation) -> str:
-    if expected.count == "duplicate_rows":
-        return _number(profile.duplicate_rows or 0)
+    if expected.count in OF_TABLE:
+        return _number(getattr(profile, expected.count) or 0)
     holders = [group if expected.column is None else group.columns.get(expected.column) for group in profile.groups]
     counts = [int(getattr(holder, expected.count, 0) or 0) for holder in holders]
     if not counts:

@@ -8,8 +8,8 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
-from dpbayes_core.statistic import Statistic
 from storage.books import Books
+from storage.expectations import OwnExpectation, read_expectations
 from storage.ledger.request import Request
 from storage.sealed import sealed
 from storage.study.load import load_study
@@ -34,6 +34,14 @@ class ReleaseOrder:
     actor: str = "scheduler"
 
 
+@dataclass(frozen=True)
+class Stewardship:
+    """Who releases, and what they want to know of the table."""
+
+    actor: str
+    expectations: tuple[OwnExpectation, ...] = ()
+
+
 @task(
     name="release-statistics",
     task_run_name="release-statistics",
@@ -55,7 +63,8 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
         due = [request for request, answered in zip(requests, known, strict=True) if not answered]
         if due:
             _refuse(study, due, books)
-            _read_and_charge(study, due, books, noise, order.actor)
+            own = read_expectations(study)
+            _read_and_charge(study, due, books, noise, Stewardship(order.actor, own))
         else:
             _unfinished(requests[0], books).forget()  # the attempt that was committed may have died before it did
     return tuple("already-released" if answered else "released" for answered in known)
@@ -76,14 +85,14 @@ def _refuse(study: Study, due: list[Request], books: Books) -> None:
 
 
 @sealed()
-def _read_and_charge(study: Study, due: list[Request], books: Books, noise: NoiseSource, actor: str) -> None:
+def _read_and_charge(study: Study, due: list[Request], books: Books, noise: NoiseSource, by: Stewardship) -> None:
     """The pass and a transaction for each holder; a failure in here says only of which type it was."""
     design = study.design(due[0].release)
     unfinished = _unfinished(due[0], books)
-    exact = _read(study, due[0], books, study.statistic(due[0].release), unfinished)
+    exact = _read(study, due[0], books, unfinished, by.expectations)
     parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
     for request in due:
-        books.ledger.commit(request, design, parts[request.holder], noise, stamp=stamp_of(actor))
+        books.ledger.commit(request, design, parts[request.holder], noise, stamp=stamp_of(by.actor))
         if request is due[-1]:
             unfinished.forget()
         books.settle()  # anchors the charge, and the account if this charge opened it
@@ -94,18 +103,19 @@ def _unfinished(request: Request, books: Books) -> Unfinished:
     return Unfinished.open(books.home.open_vault(), books.home.keys, replace(request, holder=None).key)
 
 
-def _read(study: Study, request: Request, books: Books, statistic: Statistic, unfinished: Unfinished) -> Any:
+def _read(study: Study, request: Request, books: Books, unfinished: Unfinished, own: tuple[OwnExpectation, ...]) -> Any:
     """One pass over the table; what it saw of the values goes to the vault and nowhere else."""
     table = study.table(request.release, request.period)
     done = read_statistics(
         table,
-        statistic,
+        study.statistic(request.release),
         key=books.home.contribution_key(),
         progress=lambda share: report("reading the table", share),
         unfinished=unfinished,
     )
     report("validating", 0.0)
     place = f"{study.study}/{request.period}/{request.release}-r{request.revision}"
-    keep_validation(books.home.open_vault(), place, done.profile, table, validate(done.profile, table))
+    found = validate(done.profile, table, own=own)
+    keep_validation(books.home.open_vault(), place, done.profile, table, found)
     report("validating", 1.0)
     return done.statistics

@@ -98,6 +98,13 @@ class SourceSpec(Section):
         examples=["{column: office, values: [n, s], membership: fixed}"],
     )
 
+    expectations: Text | None = Field(
+        default=None,
+        description="The steward's own expectations about what a pass counts: a Great Expectations suite as JSON, "
+        "relative to the study file; it decides nothing, and what it finds stays in the vault.",
+        examples=["expectations.json"],
+    )
+
     @property
     def places(self) -> tuple[str, ...]:
         """Every path of the table, or the database's address."""

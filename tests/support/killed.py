@@ -59,6 +59,11 @@ def while_anchoring() -> None:
     storage.stores.create_file = patched
 
 
+def between_holders() -> None:
+    """Die when the first holder is charged and the second is not."""
+    before(storage.ledger.ledger.Ledger, "commit", nth=2)
+
+
 BOUNDARIES: dict[str, Callable[[], None]] = {
     "before-read": lambda: before(storage.sources.layout, "lay_out"),
     "during-pass": lambda: before(storage.sources.parquet.RowGroup, "read", nth=3),
@@ -69,6 +74,7 @@ BOUNDARIES: dict[str, Callable[[], None]] = {
     "while-archiving": lambda: before(storage.stores.LocalStore, "create", nth=4),
     "before-manifest": lambda: before(storage.archive, "manifest", nth=1),
 }
+BETWEEN_HOLDERS = "between-holders"  # of a study that has several
 CHARGED = ("after-commit", "while-anchoring", "after-anchoring", "while-archiving", "before-manifest")
 
 
@@ -86,7 +92,7 @@ def release_alone(study: str, period: str) -> None:
 
 def main(boundary: str, *arguments: str) -> None:
     if boundary != "never":
-        BOUNDARIES[boundary]()
+        (between_holders if boundary == BETWEEN_HOLDERS else BOUNDARIES[boundary])()
     if arguments[0] == "alone":
         release_alone(*arguments[1:])
         return

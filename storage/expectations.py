@@ -1,0 +1,146 @@
+"""The steward's own expectations: a Great Expectations suite about what a pass counted, read before anything is read.
+
+A suite speaks of the profile, never of rows: one line a batch, in columns such as `rows` and `age.nulls`. What is wrong
+with the file stops a release before the pass; what an expectation finds, or that it fails, stops nothing.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import StudyInvalid
+from storage.source import ColumnRule, TableSource
+from storage.study.periods import Period
+from storage.study.study import Study
+
+_ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+LARGEST_SUITE = 1_000_000  # bytes
+OF_NUMBERS, OF_LEVELS = ("nulls", "not_a_number", "out_of_bounds"), ("nulls", "unknown_levels")
+_NAMES = ("column", "column_A", "column_B", "column_list", "column_set")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnExpectation:
+    """One expectation of a suite, as the file says it."""
+
+    type: str
+    kwargs: str  # canonical JSON
+    description: str | None = None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the profile that it speaks of."""
+        return frozenset(_columns(json.loads(self.kwargs)))
+
+    @property
+    def words(self) -> str:
+        """How people read it."""
+        if self.description:
+            return self.description
+        stated = cast("Mapping[str, Any]", json.loads(self.kwargs)).items()
+        return f"{self.type}: " + ", ".join(f"{name} {value}" for name, value in stated)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for the vault's JSON."""
+        return {"description": self.description, "kwargs": json.loads(self.kwargs), "type": self.type}
+
+    def built(self) -> Any:
+        """The library's own object; raises where there is no such expectation, or not with these arguments."""
+        from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+        return ExpectationConfiguration(type=self.type, kwargs=json.loads(self.kwargs)).to_domain_obj()
+
+
+def counts_of(rule: ColumnRule) -> tuple[str, ...]:
+    """What a pass counts of a column."""
+    return OF_NUMBERS if rule.levels is None else OF_LEVELS
+
+
+def profile_columns(source: TableSource) -> tuple[str, ...]:
+    """The columns of a pass's profile, by which expectations speak of it."""
+    persons = () if source.unit is None else ("null_units", "duplicate_rows")
+    apart = source.unit is not None and source.holders is not None and source.holders.apart
+    return (
+        "rows",
+        *persons,
+        *(("several_holders",) if apart else ()),
+        *(f"{rule.name}.{count}" for rule in source.columns for count in counts_of(rule)),
+    )
+
+
+def read_expectations(study: Study) -> tuple[OwnExpectation, ...]:
+    """The suite that the study names, none where it names none; `StudyInvalid` unless every expectation can be asked.
+
+    Columns of any release of the study may be spoken of.
+    """
+    name = study.source.expectations
+    if name is None:
+        return ()
+    found = tuple(_expectations(_parsed(study, name), name))
+    period = Period.containing(_ANY_DAY, study.period.grain)  # every period's table has the same columns
+    known = {column for release in study.releases for column in profile_columns(study.table(release, period))}
+    for place, one in enumerate(found, start=1):
+        if strange := sorted(one.columns - known):
+            raise _invalid(name, f"expectation {place} speaks of {strange[0]}, which no profile has", _REMEDY_COLUMNS)
+        if not _buildable(one):
+            what = f"expectation {place} is none that Great Expectations knows, or lacks an argument"
+            raise _invalid(name, what, "Look up its type and its arguments")
+    return found
+
+
+_REMEDY_COLUMNS = "Write rows, null_units, or a column and a count, such as age.nulls"
+
+
+def _parsed(study: Study, name: str) -> Any:
+    try:
+        with (study.path.parent / name).open("rb") as file:
+            text = file.read(LARGEST_SUITE + 1)
+    except (OSError, ValueError):
+        raise _invalid(name, "there is no such file, or you may not read it", "Put it beside the study") from None
+    if len(text) > LARGEST_SUITE:
+        raise _invalid(name, "it is larger than any suite", "Check what file this is")
+    try:
+        return json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise _invalid(name, "it is not JSON in UTF-8", "Export the suite again") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _expectations(parsed: Any, name: str) -> Iterator[OwnExpectation]:
+    suite = cast("Mapping[str, Any]", parsed) if isinstance(parsed, dict) else {}
+    listed = suite.get("expectations")
+    if not isinstance(listed, list):
+        raise _invalid(name, "it has no list of expectations", "Export a suite of Great Expectations as JSON")
+    for place, one in enumerate(cast("list[Any]", listed), start=1):
+        held = cast("Mapping[str, Any]", one) if isinstance(one, dict) else {}
+        kind, kwargs, description = held.get("type"), held.get("kwargs", {}), held.get("description")
+        if not isinstance(kind, str) or not isinstance(kwargs, dict) or not isinstance(description, str | None):
+            raise _invalid(name, f"expectation {place} is not a type with arguments", "Write type: and kwargs:")
+        yield OwnExpectation(type=kind, kwargs=canonical_json(kwargs).decode(), description=description)
+
+
+def _columns(kwargs: Mapping[str, Any]) -> Iterator[str]:
+    for name in _NAMES:
+        named = kwargs.get(name)
+        yield from map(str, cast("list[Any]", named) if isinstance(named, list) else () if named is None else (named,))
+
+
+def _buildable(one: OwnExpectation) -> bool:
+    from storage.validation import quiet_library
+
+    with quiet_library():
+        try:
+            one.built()
+        except Exception:  # of many kinds, and its text is the library's
+            return False
+    return True
+
+
+def _invalid(name: str, what: str, remedy: str) -> StudyInvalid:
+    return StudyInvalid(f"cannot read the expectations {name}: {what}. {remedy}.")
