@@ -16,7 +16,7 @@ from storage.study.prior import PriorSpec
 
 # the registry in dpbayes_core.samplers needs numba: kept apart
 Regression = Literal["collapsed", "naive"]
-Gibbs = Literal["gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact"]
+Gibbs = Literal["gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact"]
 Distributed = Literal["normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed"]
 Network = Literal["collapsed-tables", "family-tables", "naive-tables"]
 Aggregate = Literal["aggregate-noise-aware", "aggregate-plain"]

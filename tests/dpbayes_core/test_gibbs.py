@@ -23,7 +23,7 @@ from dpbayes_core.samplers.gibbs.repair import diagonalise, repair
 from dpbayes_core.samplers.gibbs.samplers import GIBBS_SAMPLERS
 from dpbayes_core.samplers.gibbs.scale_mixture import draw_variance
 from dpbayes_core.schema import RegressionSchema
-from tests.support.regressions import JOB, SEX, encoded, example, schema_of
+from tests.support.regressions import JOB, SEX, encoded, example, example_with_fourth, schema_of
 
 Floats = NDArray[np.float64]
 BY_NAME = {sampler.name: sampler for sampler in GIBBS_SAMPLERS}
@@ -260,12 +260,14 @@ def test_noisy_moments_are_made_those_of_a_law() -> None:
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_what_they_cannot_take_is_refused_in_one_sentence(name: str) -> None:
-    sampler, one = BY_NAME[name], example(schema_of("x"), 300)
+    sampler, one = BY_NAME[name], example_with_fourth(schema_of("x"), 300)
     assert sampler.refusal(one) is None
     assert sampler.refusal(Pool((one, example(schema_of("x"), 300, seed=2)))) == "it takes one release at a time"
     assert "more than 2 rows" in str(sampler.refusal(example(schema_of("x"), 2)))
-    factors = sampler.refusal(example(schema_of("x", JOB), 300))
-    assert (factors is None) == (name == "gibbs-ss-prior")
+    factors = sampler.refusal(example_with_fourth(schema_of("x", JOB), 300))
+    assert (factors is None) == (name in ("gibbs-ss-prior", "gibbs-ss-noisy"))
+    plain = sampler.refusal(example(schema_of("x"), 300))
+    assert (plain is not None) == (name == "gibbs-ss-noisy")
     assert SAMPLERS[name].calibrated == (name == "gibbs-ss-exact")
     assert "hardly move" in sampler.caveat
 

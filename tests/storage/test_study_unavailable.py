@@ -13,7 +13,7 @@ from storage.study.unavailable import UNAVAILABLE, unavailable_in
 STUDY = Path(__file__).parents[2].joinpath("studies/wages/study.yaml").read_text()
 
 REQUESTS = [
-    ("sampler: auto ", "sampler: gibbs-ss-noisy ", "analyses.wage-posterior.sampler"),
+    ("sampler: auto ", "sampler: mcmc-ind ", "analyses.wage-posterior.sampler"),
 ]
 
 

@@ -1,13 +1,14 @@
 """Made-up regressions: exact statistics of simulated rows, and releases of them with seeded noise of a chosen scale."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.fourth_moments import FourthMoments
 from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
@@ -85,6 +86,20 @@ def example(
     theta = 0.2 * generator.standard_normal(covariates.shape[1])
     moments = moments_of(covariates, theta, 0.25, generator)
     return released(schema, moments, mechanism(name, scale, len(schema.entries)), generator)
+
+
+def example_with_fourth(schema: RegressionSchema, rows: int, *, name: str = "gaussian", scale: float = 10.0) -> Release:
+    """The same with third and fourth moments of the same covariates, their noise of the same scale."""
+    release, generator = example(schema, rows, name=name, scale=scale), np.random.default_rng(1)
+    covariates = encoded(schema, rows, generator)  # those of the example
+    entries = np.array(FourthMoments(schema).entries)
+    beside = mechanism(name, scale, len(entries))
+    told = replace(release, mechanism=replace(release.mechanism, beside=beside), higher=(0.0,) * len(entries)).fourth
+    assert told is not None
+    sums = np.prod(covariates[:, entries], axis=2).sum(axis=0) * told.weights
+    noisy = sums + beside.scales * generator.normal(size=len(sums))
+    both: Mechanism = replace(release.mechanism, beside=beside)
+    return replace(release, mechanism=both, higher=tuple(float(v) for v in noisy))
 
 
 @dataclass(frozen=True)

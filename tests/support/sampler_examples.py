@@ -16,7 +16,7 @@ from dpbayes_core.schema import Factor
 from dpbayes_core.subsample.probability import ProbabilityQuery, ProbabilityTerms, probability_design
 from dpbayes_core.subsample.quantile import QuantileTerms, quantile_design
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded
-from tests.support.regressions import REGION, SEX, example, schema_of
+from tests.support.regressions import JOB, REGION, SEX, example, example_with_fourth, schema_of
 
 OPEN = OpenSchema("y", (Unbounded("x"),))
 ROWS, SUBSETS = 2000, 40
@@ -24,6 +24,10 @@ ROWS, SUBSETS = 2000, 40
 
 def regression(name: str = "laplace") -> tuple[Any, Any]:
     return example(schema_of("x", SEX, REGION), 300, name=name, scale=5.0), Prior()
+
+
+def fourth_moments() -> tuple[Any, Any]:
+    return example_with_fourth(schema_of("x", SEX, JOB), 300, name="laplace", scale=5.0), Prior()
 
 
 def two_level_regression() -> tuple[Any, Any]:
@@ -76,6 +80,7 @@ EXAMPLES: Mapping[str, Callable[[], tuple[Any, Any]]] = {
 
 PARTICULAR: Mapping[str, Callable[[], tuple[Any, Any]]] = {
     **{sampler.name: continuous for sampler in DISTRIBUTED_SAMPLERS},
+    "gibbs-ss-noisy": fourth_moments,
     "gibbs-ss-update": two_level_regression,
     "gibbs-ss-exact": continuous,
 }

@@ -21,6 +21,14 @@ from dpbayes_core.samplers.streams import from_words, stream, to_words
 
 Problem = NormalProblem | MomentProblem
 
+HARDLY_MOVES = (
+    "Where privacy noise dominates the chains hardly move: believe only draws that are said to have converged."
+)
+NO_JOINT_LAW = (
+    "The statistic is drawn from a normal approximation and the parameters from their exact law given it, conditionals "
+    "of no joint law: intervals miss their nominal coverage with few rows."
+)
+
 
 @dataclass(frozen=True)
 class Gibbs(ABC):
