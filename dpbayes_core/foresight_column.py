@@ -1,0 +1,161 @@
+"""One covariate's part in foreseeing a posterior: its coefficient given sigma2, from two noisy moments.
+
+v is the variance of the covariate less what the others tell of it, c its moment with the response, both a row's
+average. Given v and sigma2 the coefficient b is normal: b ~ N(mu sigma, tau^2 sigma2), and what was released of c is
+N(v b, v sigma2 / n + noise). v has its prior and its own noise, and is integrated out by quadrature.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.expectation import EXPLAINED, Expectation
+from dpbayes_core.priors import Prior
+
+Floats = NDArray[np.float64]
+
+NODES = 40
+NEGLIGIBLE = 1e-6  # noise relative to what it is added to
+WIDEST_SPREAD: Mapping[str, float] = {"two-level": 1.0, "indicator": 0.5}
+"""The largest standard deviation that a level's variable can have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Coefficients alike in everything that matters here, told once."""
+
+    members: tuple[int, ...]  # variables
+    kind: str
+    v: float  # expected
+    marginal: float  # the same without regard to the others
+    noise_v: float  # variance
+    noise_c: float  # variance, other coefficients left out
+    others: Floats  # (columns,): what a squared coefficient of each column's adds to it
+    on_mean: float  # variance of the noise on its mean
+    slope: float  # an expected size of the coefficient
+    tau: float
+    mu: float
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Of a column's coefficient given sigma2, and how well sigma2 explains its moments: (made-up releases, sigma2)."""
+
+    log: Floats
+    mean: Floats
+    variance: Floats
+    explained: Floats  # of the response's variance, by one coefficient
+    explained_variance: Floats
+
+    @property
+    def square(self) -> Floats:
+        """Mean square of the coefficient."""
+        return self.variance + self.mean**2
+
+
+@dataclass(frozen=True, eq=False)
+class MadeUp:
+    """What was released of one column, in so many made-up releases: (made-up releases, 1)."""
+
+    v: Floats
+    c: Floats
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], place: int, sampled: float, normals: Floats) -> "MadeUp":
+        """From standard normals (3, made-up releases, 1); the third decides the coefficient's sign alone.
+
+        `sampled` is the variance of the response's residual over the rows.
+        """
+        own = columns[place]
+        variance = own.v * sampled + own.noise_c
+        variance += sum(w * one.slope**2 for w, one in zip(own.others, columns, strict=True))
+        expected = own.v * own.slope * np.sign(normals[2])
+        return cls(own.v + np.sqrt(own.noise_v) * normals[0], expected + np.sqrt(variance) * normals[1])
+
+
+def columns_of(expectation: Expectation, prior: Prior) -> tuple[Column, ...]:
+    """The covariates' variables, those alike together."""
+    named = {name: (mean, sd) for name, mean, sd in prior.named}
+    found: dict[tuple[object, ...], list[int]] = {}
+    laws: list[tuple[float, float]] = []
+    for place, variable in enumerate(expectation.schema.variables[:-1]):
+        laws.append(named.get(variable.label, (0.0, prior.coefficient_sd)))
+        spread = round(float(expectation.covariance[place, place]), 12)
+        key = (variable.kind, round(float(expectation.means[place]), 12), spread, laws[-1])
+        found.setdefault(key, []).append(place)
+    members = [tuple(them) for them in found.values()]
+    return tuple(_column(expectation, members, place, laws[them[0]]) for place, them in enumerate(members))
+
+
+def moments(column: Column, made: MadeUp, *, sigma2: Floats, sampled: Floats, noise: Floats, spread: float) -> Moments:
+    """Integrate over v; `sampled` is sigma2 over the rows, `noise` that on c, (made-up releases, nodes of sigma2)."""
+    v, log_v = (array[:, None, :] for array in _nodes(column, made.v, spread))
+    variance, drawn, added, c = sigma2[..., None], sampled[..., None], noise[..., None], made.c[..., None]
+    around, ahead, loose = v * drawn + added, column.mu * np.sqrt(variance), column.tau**2 * variance
+    precision = v**2 / around + 1 / loose
+    mean = (v * c / around + ahead / loose) / precision
+    total = around + v**2 * loose
+    log = log_v - 0.5 * np.log(total) - 0.5 * (c - v * ahead) ** 2 / total
+    top = log.max(axis=2, keepdims=True)
+    weights = np.exp(log - top)
+    sums = weights.sum(axis=2, keepdims=True)
+    weights /= sums
+    first, second = ((weights * x).sum(axis=2) for x in (mean, mean**2 + 1 / precision))
+    # the exact moment of the rows has noise alone around it; its square over v is what the covariate explains
+    rows_variance = (total - added) * added / total
+    rows_mean = (c * (total - added) + v * ahead * added) / total
+    square = (rows_mean**2 + rows_variance) / v
+    fourth = square**2 + (2 * rows_variance**2 + 4 * rows_mean**2 * rows_variance) / v**2
+    share = column.marginal / column.v
+    explained = (weights * square).sum(axis=2)
+    return Moments(
+        log=(top + np.log(sums))[..., 0],
+        mean=first,
+        variance=np.maximum(second - first**2, 0.0),
+        explained=share * explained,
+        explained_variance=share**2 * np.maximum((weights * fourth).sum(axis=2) - explained**2, 0.0),
+    )
+
+
+def _nodes(column: Column, released: Floats, spread: float) -> tuple[Floats, Floats]:
+    """Nodes of v, (made-up releases, nodes), and the log of their weights: prior of its root times noise."""
+    deviation = np.sqrt(column.noise_v)
+    if deviation <= NEGLIGIBLE * column.v:
+        return np.full_like(released, column.v), np.zeros_like(released)
+    highest = 16 * spread**2 if column.kind == "continuous" else WIDEST_SPREAD[column.kind] ** 2
+    low = np.sqrt(np.clip(released - 6 * deviation, 0, 0.9 * highest))
+    high = np.sqrt(np.clip(released + 6 * deviation, 1e-3 * highest, highest))
+    root = low + (high - low) * (np.arange(NODES) + 0.5) / NODES
+    log = -0.5 * ((released - root**2) / deviation) ** 2
+    if column.kind == "continuous":
+        log -= 0.5 * (root / spread) ** 2
+    return root**2, log
+
+
+def _column(ex: Expectation, members: Sequence[tuple[int, ...]], place: int, law: tuple[float, float]) -> Column:
+    first = members[place][0]
+    own, response, v = ex.partial[first], ex.centred[-1], float(ex.partial_variances[first])
+    on_mean = ex.noise_of(ex.constant, ex.centred[first])
+    others = np.zeros(len(members))
+    for at, them in enumerate(members):
+        rest = [other for other in them if other != first]
+        if rest:
+            noise = ex.noise_of(own, ex.centred[rest[0]]) + on_mean * ex.noise_of(ex.constant, ex.centred[rest[0]])
+            likely = v * ex.covariance[rest[0], rest[0]] / (ex.d + 1)  # correlations have a prior, too
+            others[at] = len(rest) * noise * likely / (noise + likely)
+    marginal = float(ex.covariance[first, first])
+    return Column(
+        members=members[place],
+        kind=ex.schema.variables[first].kind,
+        v=v,
+        marginal=marginal,
+        noise_v=ex.noise_of(own, own) + 2 * on_mean**2,
+        noise_c=ex.noise_of(own, response) + on_mean * ex.noise_of(ex.constant, response),
+        others=others,
+        on_mean=on_mean,
+        slope=float(np.sqrt(EXPLAINED * ex.variance / (ex.d * marginal))),
+        tau=law[1],
+        mu=law[0],
+    )

@@ -1,0 +1,146 @@
+"""Predictions before any row is read: exact in both limits, monotone between them, and near real posteriors (slow)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.expectation import EXPLAINED, Expectation, Expected
+from dpbayes_core.foresight import Prediction, foresee
+from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.priors import Prior
+from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.sensitivity import regression_sensitivity, released_entries
+from tests.support.regressions import JOB, REGION, SEX, UNIT, schema_of
+
+Floats = NDArray[np.float64]
+
+PAY = Continuous("y", Bounds(0, 100))
+SCHEMAS: Mapping[str, RegressionSchema] = {
+    "one": RegressionSchema(PAY, (Continuous("a", Bounds(0, 10)),)),
+    "two": RegressionSchema(PAY, (Continuous("a", Bounds(0, 10)), Continuous("b", Bounds(-3, 3)))),
+    "levels": RegressionSchema(PAY, (Continuous("a", Bounds(0, 10)), SEX, REGION, JOB)),
+    "no intercept": RegressionSchema(PAY, (Continuous("a", Bounds(0, 10)), Continuous("b", Bounds(-3, 3))), False),
+}
+GUESSES = {"y": Expected(45, 14), "a": Expected(6, 1.5), "b": Expected(0.5, 1)}
+PRIOR = Prior()
+
+
+def laplace(schema: RegressionSchema, epsilon: float, *relation: object) -> Mechanism:
+    moved = regression_sensitivity(schema, *relation)
+    return laplace_for(moved, epsilon=epsilon, grid=20, entries=len(moved.weights))
+
+
+def gaussian(schema: RegressionSchema, epsilon: float) -> Mechanism:
+    return gaussian_for(regression_sensitivity(schema), grid=20, epsilon=epsilon, delta=1e-6)
+
+
+def expectation(schema: RegressionSchema, mechanism: Mechanism, rows: int = 5000, holders: int = 1) -> Expectation:
+    return Expectation.of(schema, mechanism, rows=rows, expected=GUESSES, places=schema.entries, holders=holders)
+
+
+def predicted(*args: object, prior: Prior = PRIOR, **more: object) -> Floats:
+    return sds(foresee(expectation(*args, **more), prior))
+
+
+def sds(found: tuple[Prediction, ...]) -> Floats:
+    return np.array([one.sd for one in found])
+
+
+def in_user_units(schema: RegressionSchema, covariance: Floats, seed: int = 1) -> Floats:
+    draws = np.random.default_rng(seed).multivariate_normal(np.zeros(len(covariance)), covariance, 40_000)
+    return schema.to_user_units(draws, np.ones(len(draws)))[0].std(axis=0)
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_without_noise_the_conjugate_posterior_comes_out(name: str) -> None:
+    schema, rows = SCHEMAS[name], 3000
+    known = expectation(schema, laplace(schema, 1e5), rows)
+    variance = (1 - EXPLAINED) * known.variance
+    moments = known.covariance
+    if schema.intercept:
+        mean = np.array([1, *known.means])
+        moments = np.outer(mean, mean)
+        moments[1:, 1:] += known.covariance
+    precision = PRIOR.response_matrix(schema)[:-1, :-1] + rows * moments
+    found, height = predicted(schema, laplace(schema, 1e5), rows), schema.standardised(PAY).width / 2
+    due = in_user_units(schema, variance * np.linalg.inv(precision))
+    assert found[:-1] == pytest.approx(due, rel=0.03)
+    assert found[-1] == pytest.approx(height * np.sqrt(variance / 2 / rows), rel=0.03)
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_where_noise_drowns_everything_the_prior_comes_out(name: str) -> None:
+    schema = SCHEMAS[name]
+    variance = PRIOR.noise_scale / (PRIOR.noise_shape - 1)
+    widths = np.array([*[PRIOR.intercept_sd] * schema.intercept, *[PRIOR.coefficient_sd] * schema.d])
+    found = predicted(schema, laplace(schema, 1e-6))
+    assert found[:-1] == pytest.approx(in_user_units(schema, variance * np.diag(widths**2)), rel=0.06)
+
+
+def test_a_prior_of_one_coefficient_is_heeded() -> None:
+    schema = SCHEMAS["two"]
+    named = replace(PRIOR, named=(("b", 0.0, 1e-6),))
+    plain, told = (predicted(schema, laplace(schema, 0.3), prior=prior) for prior in (PRIOR, named))
+    assert told[2] < 1e-4 * plain[2]
+    assert told[1] == pytest.approx(plain[1], rel=0.25)
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+@pytest.mark.parametrize("noise", [laplace, gaussian])
+def test_less_noise_and_more_rows_never_widen_anything_but_by_a_little(name: str, noise: object) -> None:
+    schema = SCHEMAS[name]
+    by_epsilon = [predicted(schema, noise(schema, epsilon)) for epsilon in (0.01, 0.03, 0.1, 0.3, 1, 3, 10)]
+    by_rows = [predicted(schema, noise(schema, 0.5), rows) for rows in (100, 1000, 10**4, 10**5, 10**8)]
+    for found in (by_epsilon, by_rows):
+        assert np.all(np.diff(np.log(np.stack(found)), axis=0) < 0.1)
+        assert np.all(found[-1] < 0.1 * found[0])
+
+
+def test_holders_add_their_noise() -> None:
+    schema = SCHEMAS["levels"]
+    four = predicted(schema, laplace(schema, 2.0), 10**6, holders=4)
+    assert four == pytest.approx(predicted(schema, laplace(schema, 1.0), 10**6), rel=0.02)
+
+
+def test_a_noisy_count_and_people_of_several_rows_cost_precision() -> None:
+    schema = SCHEMAS["levels"]
+    found = [predicted(schema, laplace(schema, 1.0))]
+    for relation in (("add-remove", 1), ("add-remove", 3)):
+        noise, places = laplace(schema, 1.0, *relation), released_entries(schema, *relation)
+        known = Expectation.of(schema, noise, rows=5000, expected=GUESSES, places=places)
+        found.append(sds(foresee(known, PRIOR)))
+    assert np.all(found[2] > 1.5 * found[1])
+    assert np.all(found[1] > 0)
+
+
+def test_every_form_is_the_noise_that_simulation_finds() -> None:
+    schema, random = schema_of("a", SEX, REGION), np.random.default_rng(3)
+    for places in (schema.entries, schema.entries_with_count):
+        noise = laplace_for(regression_sensitivity(schema), epsilon=1.0, grid=20, entries=len(places))
+        known = Expectation.of(schema, noise, rows=1, expected={}, places=places)
+        draws = noise.scales * random.laplace(size=(4000, len(places)))
+        counts = draws[:, 0] if len(places) > len(schema.entries) else np.zeros(4000)
+        free = draws[:, len(places) - len(schema.entries) :]
+        added = np.stack([schema.complete(one, count) for one, count in zip(free, counts, strict=True)])
+        for _ in range(5):
+            first, second = random.normal(size=(2, schema.m + 1))
+            seen = np.einsum("i,tij,j->t", first, added, second)
+            assert known.noise_of(first, second) == pytest.approx(seen.var(), rel=0.15)
+
+
+def test_shares_beyond_the_bounds_are_those_of_a_normal_law() -> None:
+    drawn = np.random.default_rng(4).normal(1.0, 0.5, 200_000)
+    outside = float(((drawn < 0) | (drawn > 2.2)).mean())
+    assert Expected(1.0, 0.5).clipped(Bounds(0, 2.2)) == pytest.approx(outside, abs=5 * np.sqrt(outside / 200_000))
+    assert Expected(0.0, 0.01).clipped(Bounds(-1, 1)) < 1e-12
+
+
+def test_a_fifty_column_regression_is_foreseen_in_a_moment() -> None:
+    schema = RegressionSchema(Continuous("y", UNIT), tuple(Continuous(f"x{k}", UNIT) for k in range(50)))
+    found = foresee(expectation(schema, gaussian(schema, 1.0), 10**6), PRIOR)
+    assert len(found) == 52
+    assert len({round(one.sd, 12) for one in found[1:-1]}) == 1  # alike in everything that is known of them
