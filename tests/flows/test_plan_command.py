@@ -29,6 +29,15 @@ def test_people_read_the_costs_the_year_and_at_last_the_verdict(shared_desk: Des
         assert word in shown
 
 
+def test_people_read_the_predicted_precision_that_programs_read(shared_desk: Desk) -> None:
+    shown = shared_desk.run("plan", shared_desk.study, "--period", PERIOD).stdout
+    (release,) = shared_desk.document("plan", shared_desk.study, "--period", PERIOD)["releases"]
+    assert release["predicted"][-1]["coefficient"] == "sigma"
+    for one in release["predicted"]:
+        line = next(line for line in shown.splitlines() if line.startswith(one["coefficient"]))
+        assert f"{one['sd']:.3g}" in line.split()
+
+
 def test_a_plan_needs_no_table_no_home_and_no_ledger(desk: Desk) -> None:
     with_ledger = desk.document("plan", desk.study, "--period", PERIOD)
     shutil.rmtree(desk.folder / "data")

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from storage.plan_document import shown_epsilons
 from storage.plan_page import render
 from storage.plan_plot import PLOT, Bar, Runway
+from storage.plan_widths_plot import Curve, pictures
+from storage.report.numbers import short
 from tests.storage.plan_cases import Bureau, regression
 
 MANY_CAPS = "{lifetime: {epsilon: 1.2}, per-period: {epsilon: 1}, programme: {name: labour-statistics, rho: 0.05}}"
@@ -44,6 +47,28 @@ def test_the_page_says_the_verdict_and_every_number_of_the_year(document: dict[s
     assert f"refused by {document['year'][-1]['refused_by']}" in page
     for one in document["year"]:
         assert one["period"] in page
+
+
+def test_the_page_draws_and_tells_the_predicted_precision_of_every_coefficient(document: dict[str, Any]) -> None:
+    page, (release,) = render(document), document["releases"]
+    assert page.count('<svg class="width"') == len(release["predicted"]) == 3
+    for place, one in enumerate(release["predicted"]):
+        assert f'<td class="number">{short(one["sd"], 3)}</td><td class="number">{short(one["interval95"], 3)}' in page
+        for point in release["grid"]:
+            shown = f'<td class="number wide-only">{short(point["sd"][place], 2)}</td>' in page
+            assert shown or point["epsilon"] not in shown_epsilons(release)
+
+
+def test_a_curve_falls_as_its_numbers_do_and_the_dot_is_on_it() -> None:
+    curve = Curve("a", ((0.01, 4.0), (0.1, 2.0), (1.0, 0.1), (10.0, 0.05)), (0.1, 2.0))
+    other = Curve("b", ((0.01, 0.2), (0.1, 0.2), (1.0, 0.2), (10.0, 0.2)), None)
+    (_, first), (_, flat) = pictures([curve, other], number=0)
+    points = [tuple(map(float, pair.split(","))) for pair in re.search(r'points="(.*?)"', first)[1].split()]  # type: ignore[index]
+    assert all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(points))
+    assert f'cx="{points[1][0]:g}" cy="{points[1][1]:g}"' in first
+    heights = {pair.split(",")[1] for pair in re.search(r'points="(.*?)"', flat)[1].split()}  # type: ignore[index]
+    assert len(heights) == 1
+    assert "<circle" not in flat
 
 
 def test_the_same_document_gives_the_same_bytes(document: dict[str, Any]) -> None:
