@@ -1,11 +1,10 @@
 """What a regression's posterior will look like, told from the study file alone: precision, and what clipping does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from dpbayes_core.accounting import largest_rho
 from dpbayes_core.expectation import Expectation, Expected
 from dpbayes_core.foresight import Prediction, foresee
 from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -97,10 +96,9 @@ def _prior(study: Study, name: str, design: RegressionDesign) -> Prior:
 def _at(mechanism: Any, epsilon: Decimal, delta: Decimal | None) -> Any:
     """The same noise at another epsilon; of a Gaussian release the one that a cap of it would just admit."""
     if isinstance(mechanism, LaplaceMechanism):
-        return replace(mechanism, epsilon=float(epsilon))
+        return mechanism.restated(epsilon)
     assert isinstance(mechanism, GaussianMechanism)
-    at = delta or USUAL_DELTA
-    return replace(mechanism, rho=largest_rho(epsilon, at), epsilon=float(epsilon), delta=float(at))
+    return mechanism.restated(epsilon, delta or USUAL_DELTA)
 
 
 def _said(

@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.accounting import Cost
+from dpbayes_core.rounding import meant, printed_down
 
 if TYPE_CHECKING:
     from dpbayes_core.mechanisms import Mechanism
@@ -23,13 +24,10 @@ def cost_with(own: Cost, beside: "Mechanism | None") -> Cost:
     return Cost(pure, own.rho + other.rho)
 
 
-def pure_at(own: Cost, beside: "Mechanism", epsilon: Decimal, delta: Decimal) -> tuple[Decimal, Cost]:
-    """What is left for the first of two of pure epsilon, and the cost of the other, where both keep their shares."""
-    other = beside.cost()
-    if own.epsilon is None or other.epsilon is None:
-        raise ValueError("cannot price noise at another epsilon: a part of it has none. State epsilon for both.")
-    shared = epsilon * other.epsilon / (own.epsilon + other.epsilon)
-    return epsilon - shared, beside.at(shared, delta)
+def shares(whole: float | Decimal, own: float, beside: float) -> tuple[float, float]:
+    """A loss cut in two as these two losses are; together no more than the whole."""
+    part = meant(own) / (meant(own) + meant(beside))
+    return printed_down(meant(whole) * part), printed_down(meant(whole) * (1 - part))
 
 
 def recorded(beside: "Mechanism | None") -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dpbayes_core.accounting import (
     largest_rho,
     limit_units,
 )
-from dpbayes_core.mechanisms.beside import cost_with, read_beside, recorded
+from dpbayes_core.mechanisms.beside import cost_with, read_beside, recorded, shares
 from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
@@ -103,9 +103,15 @@ class GaussianMechanism:
     def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
         """What it would cost at another epsilon and this delta; nothing where no such release exists."""
         rho = largest_rho(epsilon, delta)
-        if self.beside is not None or limit_units(rho) == 0:
-            return Cost(None, limit_units(rho))
-        return replace(self, rho=rho, epsilon=float(epsilon), delta=float(delta)).cost()
+        return Cost(None, limit_units(rho))
+
+    def restated(self, epsilon: Decimal, delta: Decimal) -> "GaussianMechanism":
+        """The one that a cap of this epsilon and delta would just admit; noise beside it keeps its share of rho."""
+        rho, stated = largest_rho(epsilon, delta), {"epsilon": float(epsilon), "delta": float(delta)}
+        if not isinstance(self.beside, GaussianMechanism):
+            return replace(self, rho=rho, **stated)
+        own, other = shares(rho, self.rho, self.beside.rho)
+        return replace(self, rho=own, beside=replace(self.beside, rho=other), **stated)
 
     def protects(self, sensitivity: "Sensitivity") -> bool:
         """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.accounting import UNITS, Cost, chargeable, covers, laplace_cost, limit_units
-from dpbayes_core.mechanisms.beside import cost_with, pure_at, read_beside, recorded
+from dpbayes_core.mechanisms.beside import cost_with, read_beside, recorded, shares
 from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
@@ -62,21 +62,21 @@ class LaplaceMechanism:
 
     def cost(self) -> Cost:
         """The stated epsilon, exactly, and the rho of the worst pair of neighbours; with those of the noise beside."""
-        return cost_with(self._own_cost(), self.beside)
-
-    def _own_cost(self) -> Cost:
         grid = Fraction(2) ** GRID_EXPONENT
         moved = Fraction(self.sensitivity) + self.entries * grid
         moved_l2 = Fraction(self.sensitivity_l2) + root_up(Fraction(self.entries)) * grid
-        return Cost(limit_units(self.epsilon), laplace_cost(moved, moved_l2, self.scale).rho)
+        return cost_with(Cost(limit_units(self.epsilon), laplace_cost(moved, moved_l2, self.scale).rho), self.beside)
 
     def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
-        """What it would cost at another epsilon, everything else as it is, shares of it among parts too."""
-        if self.beside is None:
-            return replace(self, epsilon=float(epsilon)).cost()
-        own, other = pure_at(self._own_cost(), self.beside, epsilon, delta)
-        first = replace(self, epsilon=float(own), beside=None).cost()
-        return Cost(limit_units(epsilon), first.rho + other.rho)
+        """What it would cost at another epsilon, everything else as it is."""
+        return self.restated(epsilon).cost()
+
+    def restated(self, epsilon: Decimal) -> "LaplaceMechanism":
+        """The same at another epsilon, of which noise beside it keeps its share."""
+        if not isinstance(self.beside, LaplaceMechanism):
+            return replace(self, epsilon=float(epsilon))
+        own, other = shares(epsilon, self.epsilon, self.beside.epsilon)
+        return replace(self, epsilon=own, beside=replace(self.beside, epsilon=other))
 
     def protects(self, sensitivity: "Sensitivity") -> bool:
         """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""

@@ -32,14 +32,10 @@ def _is(*words: object) -> Values:
 
 _GIVEN = Values("any", lambda value: value is not None)
 _OTHER_SAMPLERS = _is(
-    *("gibbs-ss-noisy", "mcmc-ind", "ada-ssp"),
+    *("mcmc-ind", "ada-ssp"),
 )
 
-UNAVAILABLE = (
-    Unavailable("releases.*.moments", _GIVEN, "releasing higher moments", "Delete moments"),
-    Unavailable("releases.*.split", _GIVEN, "splitting a release's privacy loss", "Delete split"),
-    Unavailable("analyses.*.sampler", _OTHER_SAMPLERS, "this sampler", "Write auto"),
-)
+UNAVAILABLE = (Unavailable("analyses.*.sampler", _OTHER_SAMPLERS, "this sampler", "Write auto"),)
 
 
 def unavailable_in(data: Any) -> Iterator[Flaw]:

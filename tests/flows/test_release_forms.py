@@ -15,6 +15,8 @@ from tests.support.schemas import flaws_of_record
 FORMS = {
     "through-zero": "intercept: false, mechanism: gaussian",
     "through-zero-laplace": "intercept: false, mechanism: laplace",
+    "fourth": "moments: fourth, split: {second: 0.7, fourth: 0.3}, mechanism: gaussian",
+    "fourth-laplace": "moments: fourth, mechanism: laplace",
     "ball": "norm: {covariates: 0.9, response: 0.7}, mechanism: gaussian",
     "ball-through-zero": "intercept: false, norm: {covariates: 1.1, response: 1}, mechanism: gaussian",
 }
@@ -73,6 +75,25 @@ def test_what_is_released_are_the_sums_of_the_form_with_its_noise(crates: dict[s
     assert np.abs(noise[-1]).max() > 0
 
 
+@pytest.mark.parametrize("name", ["fourth", "fourth-laplace"])
+def test_third_and_fourth_moments_are_released_beside_the_second_with_their_share(
+    crates: dict[str, Path], name: str
+) -> None:
+    release, age, rank = release_in(crates[name]), (np.clip(TABLE["age"], 16, 80) - 48) / 32, TABLE["rank"]
+    assert release.fourth is not None
+    columns = [np.ones(2000), age, np.clip(rank, -2, 2) / 2]
+    exact = [np.prod([columns[place] for place in entry], axis=0).sum() for entry in release.fourth.entries]
+    reach = 9 if release.mechanism.name == "gaussian" else 30
+    assert (np.abs(release.fourth.moments - exact) < reach * release.fourth.scales + 0.1).all()
+    record = json.loads((crates[name] / "release.json").read_text())
+    if name == "fourth-laplace":
+        assert record["cost"]["readable"]["epsilon"] == "0.2"
+        assert release.mechanism.to_record()["epsilon"] == 0.16
+    assert record["definition"]["split"] == (
+        {"second": "0.8", "fourth": "0.2"} if "laplace" in name else {"second": "0.7", "fourth": "0.3"}
+    )
+
+
 def plain_moments(form: str) -> np.ndarray[Any, Any]:
     """The same in plain numpy from the raw table."""
     columns = [np.clip(TABLE[name], *box) for name, box in (("age", (16, 80)), ("rank", (-2, 2)), ("pay", (0, 10)))]
@@ -97,6 +118,10 @@ REFUSED = {
     "covariates: [age, rank], norm: {covariates: 1, response: 1}, mechanism: laplace": "no other",
     "covariates: [age, rank], norm: {covariates: 1, response: 2}, mechanism: gaussian": "at most 1",
     "covariates: [age, rank], norm: {covariates: 1}, mechanism: gaussian": "response",
+    "covariates: [age, rank], moments: fourth, intercept: false, mechanism: gaussian": "go with an intercept",
+    "covariates: [female], moments: fourth, mechanism: gaussian": "tell all that there is",
+    "covariates: [age, rank], split: {second: 0.5, fourth: 0.5}, mechanism: gaussian": "nothing to share",
+    "covariates: [age, rank], moments: fourth, split: {second: 0.5, fourth: 0.4}, mechanism: gaussian": "add up to 1",
 }
 
 

@@ -6,17 +6,15 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from dpbayes_core.ball import Ball
+from storage.ledger.request import decimal_text
 from storage.study.fields import Loss, Section, Spread, refusal
 
 
 class NormSpec(Section):
-    """A bound on the length of every row, on the scale where each column's bounds are -1 and 1; beyond, it is shrunk.
-
-    The bounds of the columns hold as well. Worth it where the largest length is far below the root of their number.
-    """
+    """A bound on the length of every row where each column's bounds are -1 and 1; a longer row is shrunk to it."""
 
     covariates: Spread = Field(
-        description="Longest row of covariates; a longer one keeps its direction. Sensitivity is exact up to 1.",
+        description="Largest length of a row's covariates together; worth it far below the root of their number.",
         examples=["1"],
     )
     response: Spread = Field(description="Largest response, at most 1.", examples=["0.5"])
@@ -51,3 +49,7 @@ class SplitSpec(Section):
         if self.second + self.fourth != Decimal(1):
             raise refusal("the shares do not add up to 1", "Write shares such as 0.8 and 0.2")
         return self
+
+    def to_record(self) -> dict[str, str]:
+        """As the ledger hashes it."""
+        return {"fourth": decimal_text(self.fourth), "second": decimal_text(self.second)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -12,10 +13,10 @@ from storage.study.fields import Covariates, Loss, Text, exactly_one, refusal
 from storage.study.flaw import Flaw, Place, shown
 from storage.study.kinds.automatic import chosen_mechanism
 from storage.study.kinds.base import ReleaseSection, said, undeclared
-from storage.study.kinds.moments import NormSpec
+from storage.study.kinds.moments import NormSpec, SplitSpec
+from storage.study.kinds.regression_noise import has_higher_moments, noise_for
 
 if TYPE_CHECKING:
-    from dpbayes_core.mechanisms import Mechanism
     from dpbayes_core.regression import RegressionDesign
     from storage.study.models import StudyFile
 
@@ -45,15 +46,19 @@ class RegressionSpec(ReleaseSection):
         default=None, description="Privacy loss of a gaussian release, in place of epsilon.", examples=["0.01"]
     )
     moments: Literal["fourth"] | None = Field(
-        default=None, description="Release fourth moments too.", examples=["fourth"]
+        default=None,
+        description="Release third and fourth moments of the covariates too; gibbs-ss-noisy needs them.",
+        examples=["fourth"],
     )
     norm: NormSpec | None = Field(
         default=None,
         description="Bound on the length of rows beside the columns' bounds; gaussian noise only.",
         examples=["{covariates: 1, response: 0.5}"],
     )
-    split: dict[str, Any] | None = Field(
-        default=None, description="Shares of the loss among the statistics.", examples=["{second: 0.8, fourth: 0.2}"]
+    split: SplitSpec = Field(
+        default=SplitSpec(second=Decimal("0.8"), fourth=Decimal("0.2")),
+        description="With moments: shares of the privacy loss.",
+        examples=["{second: 0.8, fourth: 0.2}"],
     )
     intercept: bool = Field(
         default=True,
@@ -66,6 +71,8 @@ class RegressionSpec(ReleaseSection):
         exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
         if self.rho is not None and self.mechanism == "laplace":
             raise refusal("laplace noise is stated by its epsilon", "Write epsilon in place of rho", "rho")
+        if "split" in self.model_fields_set and self.moments is None:
+            raise refusal("there is nothing to share the privacy loss with", "Write moments, or delete split", "split")
         if self.norm is not None and self.mechanism != "gaussian":
             raise refusal("a norm makes gaussian noise smaller, and no other", "Write gaussian, or delete norm", "norm")
         return self
@@ -99,7 +106,8 @@ class RegressionSpec(ReleaseSection):
     @property
     def samplers(self) -> tuple[str, ...]:
         """Those of regressions; the distributed paper's know gaussian noise only."""
-        plain = ("collapsed", "naive", *GIBBS)
+        noisy = () if self.moments is None else ("gibbs-ss-noisy",)
+        plain = ("collapsed", "naive", *noisy, *GIBBS)
         return (*plain, *DISTRIBUTED) if self.mechanism == "gaussian" else plain
 
     def uncalibrated(self, file: "StudyFile") -> str | None:
@@ -128,6 +136,7 @@ class RegressionSpec(ReleaseSection):
             "mechanism": mechanism,
             "response": self.response,
             **({} if self.norm is None else {"norm": self.norm.to_record()}),
+            **({} if self.moments is None else {"moments": self.moments, "split": self.split.to_record()}),
         }
 
     def resolved(self, file: "StudyFile") -> "RegressionSpec":
@@ -150,30 +159,16 @@ class RegressionSpec(ReleaseSection):
         return replace(plain, intercept=self.intercept, ball=ball)
 
     def design(self, file: "StudyFile") -> "RegressionDesign":
-        """Second moments with this noise."""
+        """The moments with this noise."""
         from dpbayes_core.regression import RegressionDesign
 
         schema = self.regression(file)
         return RegressionDesign(
             schema=schema,
-            mechanism=self.resolved(file)._noise(file, schema),
+            mechanism=noise_for(self.resolved(file), file, schema),
             neighbours=file.privacy.neighbours,
             max_rows_per_unit=file.source.max_rows_per_unit,
         )
-
-    def _noise(self, file: "StudyFile", schema: RegressionSchema) -> "Mechanism":
-        from dpbayes_core.mechanisms import gaussian_for, laplace_for
-        from dpbayes_core.sensitivity import regression_sensitivity
-        from dpbayes_core.statistics import grid_for
-
-        grid = grid_for(file.source.rows)
-        sensitivity = regression_sensitivity(schema, file.privacy.neighbours, file.source.max_rows_per_unit)
-        if self.mechanism == "laplace":
-            assert self.epsilon is not None
-            return laplace_for(sensitivity, epsilon=self.epsilon, grid=grid, entries=len(sensitivity.weights))
-        if self.rho is not None:
-            return gaussian_for(sensitivity, grid=grid, rho=self.rho)
-        return gaussian_for(sensitivity, grid=grid, epsilon=self.epsilon, delta=file.privacy.delta)
 
     def _response(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         yield from undeclared(file, place, [self.response])
@@ -201,6 +196,16 @@ class RegressionSpec(ReleaseSection):
             self.regression(file)
         except ValueError as error:
             yield Flaw((*place, "norm" if self.intercept else "intercept"), *said(error))
+            return
+        if self.moments is not None:
+            yield from self._fourth(file, (*place, "moments"))
+
+    def _fourth(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        if not self.intercept or self.norm is not None:
+            what = "third and fourth moments go with an intercept and without a norm"
+            yield Flaw(place, what, "Delete moments")
+        elif not has_higher_moments(self.regression(file)):
+            yield Flaw(place, "the second moments tell all that there is of these covariates", "Delete moments")
 
 
 def regression_of(file: "StudyFile", response: str, covariates: Sequence[str]) -> RegressionSchema:
