@@ -173,6 +173,8 @@ def analyse(document: Document) -> None:
                 "bold red",
             )
         coefficients(one["coefficients"])
+        if one["prior_check"]:
+            line(f"  prior:  {one['prior_check']['words']}", "yellow" if one["prior_check"]["conflict"] else None)
         if one["caveat"]:
             line(f"  caveat: {one['caveat']}")
         line(f"  crate:  {shortened(one['crate'])}")

@@ -174,7 +174,10 @@ def posterior_record(
     request: AnalysisRequest, posterior: "Posterior", naive: "Posterior | None", provenance: Provenance
 ) -> dict[str, Any]:
     """The public record of a posterior, of the present schema version."""
+    from storage.prior_check import prior_check
+
     _refuse_others(request, posterior, provenance)
+    found = prior_check(provenance.evidence, request.prior, posterior.draws)
     return {
         "analysis": request.analysis,
         "coefficients": _summary(posterior.summary()),
@@ -197,6 +200,7 @@ def posterior_record(
         "status": "converged" if posterior.converged else "not-converged",
         "study": request.study,
         "why": posterior.why_not,
+        **({} if found is None else {"prior_check": found}),
     }
 
 

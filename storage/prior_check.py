@@ -27,11 +27,11 @@ def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.floa
 
 def named_words(release: Any, prior: Record) -> str:
     """What the prior says of single coefficients, in the table's units; empty where it names none."""
+    if not prior.get("named"):
+        return ""
     from dpbayes_core.priors import Prior, half_width
 
     stated = Prior.from_record(prior)
-    if not stated.named:
-        return ""
     said = [
         f"{name} around {short(mean)} with standard deviation {short(sd)}"
         for name, (mean, sd) in stated.in_units(release.schema).items()

@@ -5,6 +5,7 @@ from typing import Any
 
 from dpbayes_core.design import AnyRelease
 from storage.crates import posterior_path
+from storage.prior_check import named_words
 from storage.report.estimates import MOST_PICTURED
 from storage.report.numbers import listed
 from storage.report.page import Fact, Pair
@@ -103,9 +104,15 @@ def asked(releases: Sequence[Record], posterior: Record, told: Telling, made: An
         *((Pair("Release", _revision(releases[0])),) if len(releases) == 1 else ()),
         Pair("Analysis", posterior["analysis"]),
         Pair("Sampler", f"{sampler['name']}: {sampler['target']}"),
-        Pair("Prior", told.prior(request["prior"])),
+        Pair("Prior", _prior(told, made, request["prior"])),
         Pair("Asked for", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
     )
+
+
+def _prior(told: Telling, made: AnyRelease, prior: Record) -> str:
+    """What was believed before; what it says of single coefficients, in the table's units."""
+    single = named_words(made, prior)
+    return f"{told.prior(prior)}; {single}" if single else told.prior(prior)
 
 
 def _revision(release: Record) -> str:
@@ -148,6 +155,8 @@ def chains_note(parameters: int, posterior: Record) -> str:
 def caveats(releases: Sequence[Record], posterior: Record, said: Sequence[str]) -> tuple[str, ...]:
     """What to keep in mind; `said` by the kind of release."""
     found = [posterior["sampler"]["caveat"]] if posterior["sampler"]["caveat"] else []
+    if "prior_check" in posterior:
+        found.append(posterior["prior_check"]["words"])
     found += POOLED if len(releases) > 1 else ()
     found += said
     found += OF_CRATES if of_crates(posterior) else ()

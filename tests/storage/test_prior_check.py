@@ -1,11 +1,18 @@
 """What an archive says of prior and release, in a sentence."""
 
+import html
+import json
+from pathlib import Path
+
 import numpy as np
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.priors import Prior
 from dpbayes_core.samplers import sample
+from storage.crate_release import build_release_crate
 from storage.prior_check import conflict_words, named_words, prior_check
+from storage.signatures import Signer
+from tests.storage.crate_examples import STUDY_TEXT, TRUTH, posterior_crate, small_entry
 from tests.support.regressions import example, schema_of
 from tests.support.sampler_examples import network
 
@@ -47,6 +54,14 @@ def test_many_disagreements_are_counted() -> None:
     parameters = [{**one, "name": name} for name in "abcde"]
     words = conflict_words({"conflict": True, "probability": 2e-9, "parameters": parameters})
     assert "disagree on a, b, c and 2 more: " in words
+
+
+def test_the_record_and_the_report_say_it(tmp_path: Path) -> None:
+    signer = Signer.create(tmp_path / "keys")
+    files = posterior_crate(build_release_crate(small_entry(tmp_path), STUDY_TEXT, signer), signer)
+    stated = json.loads(files["posterior.json"])["prior_check"]
+    assert [one["name"] for one in stated["parameters"]] == list(TRUTH)
+    assert stated["words"] in html.unescape(files["report.html"].decode())
 
 
 def test_other_kinds_of_release_have_no_such_measure() -> None:
