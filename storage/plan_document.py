@@ -104,7 +104,8 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
         "status": "already-released" if release.stored else "period-closed" if closed else "planned",
         "kind": kind,
         "mechanism": mechanism.name,
-        "neighbours": study.privacy.neighbours,
+        "neighbours": study.design(release.name).neighbours,  # of a holder's release, where there are holders
+        "holders": [holder for holder in study.holders if holder is not None],
         "norm": mechanism.norm,
         "sensitivity": mechanism.sensitivity,
         "scale": _numbers(mechanism.scales),

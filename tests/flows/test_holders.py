@@ -90,6 +90,8 @@ def test_people_read_which_office_a_line_is_about(tmp_path: Path) -> None:
 def test_what_is_planned_is_what_is_then_spent(tmp_path: Path, membership: str) -> None:
     desk = offices(tmp_path, membership)
     (planned,) = desk.document("plan", desk.study, "--period", PERIOD)["releases"]
+    assert planned["holders"] == list(OFFICES)
+    assert planned["neighbours"] == ("add-remove" if membership == "movable" else "replace-one")
     foretold = {cap["cap"]: cap["after"] for cap in planned["caps"]}
     released = desk.release()["releases"][-1]
     assert foretold == {cap["cap"]: cap["spent"] for cap in released["caps"]}
