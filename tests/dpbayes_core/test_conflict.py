@@ -32,6 +32,20 @@ def prior_parameters(
     return mean + sigma[:, None] * (generator.standard_normal((count, len(mean))) @ root.T), sigma
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [3.0, 30.0])
+def test_noise_makes_it_no_less_cautious(noise: float) -> None:
+    schema, generator, prior = schema_of("x"), np.random.default_rng(20261118), Prior()
+    found: list[float] = []
+    for seed in range(60):
+        (theta,), (sigma,) = prior_parameters(prior, schema, 1, generator)
+        moments = moments_of(encoded(schema, 100, generator), theta, sigma, generator)
+        release = released(schema, moments, mechanism("gaussian", noise, len(schema.entries)), generator)
+        posterior = sample(release, prior, sampler="collapsed", chains=2, draws=500, seed=seed)
+        found.append(prior_conflict(prior, schema, posterior.draws).probability)
+    assert stats.kstest(found, "uniform", alternative="greater").pvalue > 0.001  # not smaller than uniform
+
+
 def conflicts(prior: Prior, rows: int, repeats: int, *, farther: float = 1.0, loud: float = 1.0) -> list[PriorConflict]:
     """Of posteriors whose truths come from the prior, or `farther` from its mean, or with more noise, `loud`."""
     generator = np.random.default_rng(20261118)
