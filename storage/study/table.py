@@ -90,7 +90,9 @@ class SourceSpec(Section):
         examples=["person_id"],
     )
     max_rows_per_unit: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=1, description="How many rows one person may contribute; the pass enforces it.", examples=["1"]
+        default=1,
+        description="How many rows one person may contribute (with each holder, unless people move); it is enforced.",
+        examples=["1"],
     )
     holder: HolderSpec | None = Field(
         default=None,
