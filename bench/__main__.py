@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-BENCHMARKS = ("ledger", "data_plane", "subsample", "networks")
+BENCHMARKS = ("ledger", "data_plane", "subsample", "networks", "gibbs")
 
 
 def main(*wanted: str) -> None:
