@@ -61,8 +61,9 @@ class RegressionTelling(Telling):
 
     def model(self, release: Release) -> str:
         """The regression."""
-        names = " + ".join(column.name for column in release.schema.covariates)
-        return f"{release.schema.response.name} = intercept + {names} + normal residual"
+        names = [column.name for column in release.schema.covariates]
+        terms = " + ".join(["intercept", *names] if release.schema.intercept else names)
+        return f"{release.schema.response.name} = {terms} + normal residual"
 
     def prior(self, prior: Record) -> str:
         """On the standardised scale."""
@@ -76,7 +77,7 @@ class RegressionTelling(Telling):
         """What each coefficient says."""
         schema, response = release.schema, release.schema.response.name
         references = {c.name: c.levels[0] for c in schema.covariates if not isinstance(c, Continuous)}
-        said = {INTERCEPT: f"{response} where every column is 0 or at its reference"}
+        said = {INTERCEPT: f"{response} where every column is 0 or at its reference"} if schema.intercept else {}
         for variable in schema.variables[:-1]:
             reference = references.get(variable.column)
             said[variable.label] = f"per unit of {variable.column}" if reference is None else f"against {reference}"
@@ -91,7 +92,9 @@ class RegressionTelling(Telling):
         return (
             Group("Levels", f"against their reference, in units of {response}; one axis for all", levels, True, True),
             Group("Slopes", f"in units of {response} per unit of the column; {each}", slopes, False, True),
-            Group("Intercept and residual spread", f"in units of {response}; {each}", (INTERCEPT, SIGMA), False, False),
+            Group("Intercept and residual spread", f"in units of {response}; {each}", (INTERCEPT, SIGMA), False, False)
+            if release.schema.intercept
+            else Group("Residual spread", f"in units of {response}", (SIGMA,), False, False),
         )
 
     def reading(self, release: Release) -> str:
@@ -108,7 +111,7 @@ class RegressionTelling(Telling):
             return ("The table held no rows as far as can be told, so what was released is noise alone.",)
         return (
             f"What was released are {len(release.values)} sums over {_about(release)} of columns and their products, "
-            "each column mapped to the interval from −1 to 1 by its declared bounds.",
+            f"{_mapped(release.schema)}.{_besides(release)}",
             f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
             f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = "
             f"{short(math.sqrt(n))} (one standard deviation). But coefficients hang on small differences between "
@@ -131,14 +134,19 @@ class RegressionTelling(Telling):
             ("Mechanism", f"{mechanism.name.capitalize()} noise, drawn independently for each number"),
             ("Sensitivity", moved),
             ("Scale", f"{scales} ({kind})"),
+            *_beside(release),
         )
 
     def caveats(self, release: Release) -> tuple[str, ...]:
-        """Clipping, and where the intercept stands."""
+        """Clipping, rows that were shrunk, and where the intercept stands."""
+        intercept = f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds."
+        without = f"There is no intercept: {release.schema.response.name} is taken to be 0 where every column is 0."
+        shrunk = "Rows longer than the declared norm were shrunk to it, and the coefficients describe the shrunk rows."
         return (
             "Values outside their declared bounds were clipped before anything was computed. If many lie outside, the "
             "coefficients describe the clipped columns. How many do is not published.",
-            f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds.",
+            intercept if release.schema.intercept else without,
+            *(() if release.schema.ball is None else (shrunk,)),
         )
 
 
@@ -163,6 +171,33 @@ def _about(release: Release) -> str:
     if release.rows is not None:
         return f"n = {release.rows:,} rows"
     return f"about n = {round(release.count):,} rows (the count is one of the noisy numbers)"
+
+
+def _mapped(schema: RegressionSchema) -> str:
+    """How columns became what was summed."""
+    if schema.intercept:
+        said = "each column mapped to the interval from −1 to 1 by its declared bounds"
+    else:
+        said = "each column divided by the size of its declared bounds, the larger of the two"
+    if schema.ball is None:
+        return said
+    longest, largest = short(schema.ball.covariates), short(schema.ball.response)
+    return f"{said}, then shrunk to a length of at most {longest} (the response to at most {largest})"
+
+
+def _besides(release: Release) -> str:
+    if release.fourth is None:
+        return ""
+    count = len(release.fourth.values)
+    return f" Besides, {count} sums of products of three and four covariates were released, with noise of their own."
+
+
+def _beside(release: Release) -> tuple[tuple[str, str], ...]:
+    if release.fourth is None:
+        return ()
+    low, high = float(release.fourth.scales.min()), float(release.fourth.scales.max())
+    scales = short(high) if low == high else f"{short(low)} to {short(high)}"
+    return (("Third and fourth moments", f"scale {scales}, paid for by a share of the privacy loss"),)
 
 
 def _deviation(release: Release) -> float:
