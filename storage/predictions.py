@@ -75,19 +75,23 @@ def read_rows(path: Path) -> dict[str, list[Any]]:
     try:
         if path.suffix == ".parquet":
             table = pq.read_table(io.BytesIO(content))
-            return {name: table.column(name).to_pylist() for name in table.column_names}
-        return _csv(content.decode("utf-8-sig"))
+            names, columns = table.column_names, [column.to_pylist() for column in table.columns]
+        else:
+            names, columns = _csv(content.decode("utf-8-sig"))
     except (pa.ArrowException, UnicodeDecodeError, csv.Error):
         raise StudyInvalid(f"cannot read {shown(str(path))}: it is neither CSV nor Parquet. Write one.") from None
+    if len(set(names)) < len(names):
+        raise StudyInvalid(f"cannot read {shown(str(path))}: two columns have one name. Rename one.")
+    return dict(zip(names, columns, strict=True))
 
 
-def _csv(text: str) -> dict[str, list[Any]]:
+def _csv(text: str) -> tuple[list[str], list[list[Any]]]:
     """As text: what is a number is for the schema to say."""
     lines = list(csv.reader(io.StringIO(text)))
     header, body = (lines[0], [line for line in lines[1:] if line]) if lines else ([], [])
     if any(len(line) != len(header) for line in body):
         raise csv.Error
-    return {name: [line[place] for line in body] for place, name in enumerate(header)}
+    return header, [[line[place] for line in body] for place in range(len(header))]
 
 
 def stated_row(texts: Sequence[str], schema: RegressionSchema) -> dict[str, list[Any]]:

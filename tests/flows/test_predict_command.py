@@ -148,6 +148,9 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(StudyInvalid, match="neither CSV nor Parquet"):
             read_rows(path)
+    path.write_bytes(b"age,age\n1,2\n")
+    with pytest.raises(StudyInvalid, match="two columns have one name"):
+        read_rows(path)
     empty = tmp_path / "empty.csv"
     empty.write_bytes(b"")
     assert read_rows(empty) == {}
