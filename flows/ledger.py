@@ -1,6 +1,7 @@
 """What people do to the ledger by hand: each act is one more entry with its actor and reason, anchored at once."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,26 @@ def close_period(study: Path, period: str, reason: str) -> Document:
     return _act(study, lambda books, stamp: books.ledger.close(declared.population, name, reason=reason, stamp=stamp))
 
 
-def withdraw_release(study: Path, release: str, period: str, revision: int, reason: str) -> Document:
+@dataclass(frozen=True)
+class Named:
+    """What a person calls a release of a study."""
+
+    release: str
+    period: str
+    revision: int = 1
+    holder: str | None = None
+
+
+def withdraw_release(study: Path, named: Named, reason: str) -> Document:
     """Mark a release of the study as withdrawn, also one that the study file no longer names."""
     declared = load_study(study)
-    name = declared.parse_period(period).name
-    key = release_key(declared.study, release, name, None, revision)
+    period = declared.parse_period(named.period).name
+    if named.holder is None and declared.source.holder is not None:
+        raise StudyInvalid(
+            f"cannot withdraw {named.release} of {period}: every holder has one of its own. Add --holder and one of "
+            f"{', '.join(declared.source.holder.names)}."
+        )
+    key = release_key(declared.study, named.release, period, named.holder, named.revision)
     return _act(study, lambda books, stamp: books.ledger.withdraw(key, reason=reason, stamp=stamp))
 
 

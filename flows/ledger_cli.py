@@ -93,6 +93,7 @@ def withdraw(
     period: PeriodName,
     reason: Reason,
     revision: Annotated[int, typer.Option(help="Which revision.")] = 1,
+    holder: Annotated[str | None, typer.Option(help="Whose, where the table has several holders.")] = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -100,7 +101,8 @@ def withdraw(
     with guarded(Console(json), debug) as console:
         from flows import ledger
 
-        document = ledger.withdraw_release(study, release, period, revision, reason)
+        named = ledger.Named(release, period, revision, holder)
+        document = ledger.withdraw_release(study, named, reason)
         console.show(document, ledger_table.act)
 
 

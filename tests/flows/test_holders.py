@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dpbayes_core.accounting import cap_rho_units
+from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.releases import release_from_record
 from storage.books import Books
 from storage.entries_of import newest_releases
@@ -279,3 +280,21 @@ def test_a_release_of_another_kind_is_not_made_holder_by_holder(tmp_path: Path) 
     refused = desk.document("check", desk.study, exit_code=2)["error"]["message"]
     assert "a bayes-net release is not made holder by holder" in refused
     assert "in a study of the same population that names no holder" in refused
+
+
+def test_a_release_of_one_office_is_withdrawn_by_its_name(tmp_path: Path) -> None:
+    desk = offices(tmp_path)
+    desk.release()
+    name = ("ledger", "withdraw", desk.study, "pay-regression", "--period", PERIOD, "--reason", "a wrong column")
+    assert "Add --holder and one of n, s" in desk.document(*name, exit_code=2)["error"]["message"]
+    done = desk.document(*name, "--holder", "s")
+    assert done["entry"]["what"] == '["pay","pay-regression","2026-01","s",1] withdrawn'
+    with Books.open(desk.study) as books, pytest.raises(StudyInvalid, match="at s: its newest revision was withdrawn"):
+        newest_releases(load_study(desk.study), "pay-regression", PERIOD, books)
+
+
+def test_an_analysis_of_offices_that_were_not_all_released_is_refused(tmp_path: Path) -> None:
+    desk = offices(tmp_path)
+    study = load_study(desk.study)
+    with Books.open(desk.study) as books, pytest.raises(StudyInvalid, match="pay-regression of 2026-01 at n: nothing"):
+        newest_releases(study, "pay-regression", PERIOD, books)
