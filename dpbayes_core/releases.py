@@ -13,6 +13,7 @@ RELEASES: Mapping[str, str] = {
     "posterior-probability": "subsample.probability.ProbabilityRelease",
     "posterior-quantile": "subsample.quantile.QuantileRelease",
     "map": "draws.release.MapRelease",
+    "ridge": "ridge.release.RidgeRelease",
 }
 """Where each kind lives; loaded when one is read, for some are heavy."""
 

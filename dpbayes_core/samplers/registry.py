@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from dpbayes_core.networks.posterior.collapsed_tables import CollapsedTables, FamilyTables
 from dpbayes_core.networks.posterior.naive_tables import NaiveTables
+from dpbayes_core.ridge.sampler import AdaSSP
 from dpbayes_core.samplers.collapsed import Collapsed
 from dpbayes_core.samplers.distributed.members import DISTRIBUTED_SAMPLERS
 from dpbayes_core.samplers.gibbs.samplers import GIBBS_SAMPLERS
@@ -13,7 +14,7 @@ from dpbayes_core.subsample.samplers import AGGREGATE_SAMPLERS
 
 _REGRESSION = (Collapsed(), Naive(), *GIBBS_SAMPLERS, *DISTRIBUTED_SAMPLERS)
 _NETWORK = (CollapsedTables(), FamilyTables(), NaiveTables())
-_ALL: tuple[Sampler, ...] = (*_REGRESSION, *_NETWORK, *AGGREGATE_SAMPLERS.values())
+_ALL: tuple[Sampler, ...] = (*_REGRESSION, *_NETWORK, *AGGREGATE_SAMPLERS.values(), AdaSSP())
 
 SAMPLERS: Mapping[str, Sampler] = {sampler.name: sampler for sampler in _ALL}
 

@@ -10,6 +10,7 @@ from dpbayes_core.networks.posterior.prior import NetworkPrior
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.noise import SeededNoise
 from dpbayes_core.priors import Prior
+from dpbayes_core.ridge.release import ridge_design
 from dpbayes_core.samplers import Sampler
 from dpbayes_core.samplers.distributed.members import DISTRIBUTED_SAMPLERS
 from dpbayes_core.schema import Factor
@@ -32,6 +33,14 @@ def fourth_moments() -> tuple[Any, Any]:
 
 def two_level_regression() -> tuple[Any, Any]:
     return example(schema_of("x", SEX), 300, name="laplace", scale=5.0), Prior()
+
+
+def ridge() -> tuple[Any, Any]:
+    design, random = ridge_design(schema_of("x", "w"), grid=30, rho=0.5), np.random.default_rng(7)
+    statistic = design.statistic()
+    columns = {name: random.uniform(-1, 1, 300) for name in ("x", "w", "y")}
+    exact = statistic.sum(statistic.encode(columns))
+    return design.release(SeededNoise(8, i_know_this_is_not_private=True), exact), Prior()
 
 
 def network() -> tuple[Any, Any]:
@@ -73,6 +82,7 @@ def continuous() -> tuple[Any, Any]:
 EXAMPLES: Mapping[str, Callable[[], tuple[Any, Any]]] = {
     "regression": regression,
     "bayes-net": network,
+    "ridge": ridge,
     "posterior-probability": probability,
     "posterior-quantile": quantile,
 }
