@@ -16,7 +16,9 @@ from dpbayes_core.priors import Prior
 
 Floats = NDArray[np.float64]
 
-NODES = 40
+NODES = 24
+STEPS = np.linspace(-4, 4, 11)  # of c, in standard deviations
+HEIGHTS = -0.5 * STEPS**2 - np.log(np.exp(-0.5 * STEPS**2).sum())
 NEGLIGIBLE = 1e-6  # noise relative to what it is added to
 WIDEST_SPREAD: Mapping[str, float] = {"two-level": 1.0, "indicator": 0.5}
 """The largest standard deviation that a level's variable can have."""
@@ -44,6 +46,7 @@ class Moments:
     """Of a column's coefficient given sigma2, and how well sigma2 explains its moments: (made-up releases, sigma2)."""
 
     log: Floats
+    tilt: Floats  # log density of the response's variance, given the moments of all
     mean: Floats
     variance: Floats
     explained: Floats  # of the response's variance, by one coefficient
@@ -89,34 +92,63 @@ def columns_of(expectation: Expectation, prior: Prior) -> tuple[Column, ...]:
     return tuple(_column(expectation, members, place, laws[them[0]]) for place, them in enumerate(members))
 
 
-def moments(column: Column, made: MadeUp, *, sigma2: Floats, sampled: Floats, noise: Floats, spread: float) -> Moments:
-    """Integrate over v; `sampled` is sigma2 over the rows, `noise` that on c, (made-up releases, nodes of sigma2)."""
-    v, log_v = (array[:, None, :] for array in _nodes(column, made.v, spread))
-    variance, drawn, added, c = sigma2[..., None], sampled[..., None], noise[..., None], made.c[..., None]
-    around, ahead, loose = v * drawn + added, column.mu * np.sqrt(variance), column.tau**2 * variance
-    precision = v**2 / around + 1 / loose
-    mean = (v * c / around + ahead / loose) / precision
-    total = around + v**2 * loose
-    log = log_v - 0.5 * np.log(total) - 0.5 * (c - v * ahead) ** 2 / total
-    top = log.max(axis=2, keepdims=True)
-    weights = np.exp(log - top)
-    sums = weights.sum(axis=2, keepdims=True)
-    weights /= sums
-    first, second = ((weights * x).sum(axis=2) for x in (mean, mean**2 + 1 / precision))
-    # the exact moment of the rows has noise alone around it; its square over v is what the covariate explains
-    rows_variance = (total - added) * added / total
-    rows_mean = (c * (total - added) + v * ahead * added) / total
-    square = (rows_mean**2 + rows_variance) / v
-    fourth = square**2 + (2 * rows_variance**2 + 4 * rows_mean**2 * rows_variance) / v**2
-    share = column.marginal / column.v
-    explained = (weights * square).sum(axis=2)
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What one column's moments are computed for, all (made-up releases, nodes of sigma2)."""
+
+    sigma2: Floats
+    rows: float
+    noise: Floats  # variance of the noise on c
+    left: Floats | None = None  # the response's released variance, less sigma2 and what the others explain
+    spread: Floats | None = None  # the variance of that
+
+
+def moments(column: Column, made: MadeUp, given: Given, spread: float) -> Moments:
+    """Integrate over v, and over the rows' own c, which differs from the released one by noise alone.
+
+    What c^2 / v explains must leave something of the response's variance: where `left` is given, c is weighed by that.
+    """
+    v, log = (array[:, None, :] for array in _nodes(column, made.v, spread))
+    sigma2, noise, released = given.sigma2[..., None], given.noise[..., None], made.c[..., None]
+    loose, ahead = column.tau**2 * sigma2, column.mu * np.sqrt(sigma2)
+    before = v * sigma2 / given.rows + v**2 * loose  # variance of c around v ahead
+    total = before + noise
+    log = log - 0.5 * np.log(total) - 0.5 * (released - v * ahead) ** 2 / total
+    weights, found = _normalised(log)
+    first, variance = (released * before + v * ahead * noise) / total, before * noise / total
+    share, tilted = column.marginal / column.v, np.zeros_like(found)
+    if given.left is not None and given.spread is not None:
+        c = first[..., None] + np.sqrt(variance)[..., None] * STEPS
+        gap = given.left[..., None, None] - share * c**2 / v[..., None]
+        tilt = HEIGHTS - 0.5 * gap**2 / given.spread[..., None, None]
+        inner, log_tilt = _normalised(tilt)
+        first = (inner * c).sum(axis=3)
+        variance = (inner * c**2).sum(axis=3) - first**2
+        weights, whole = _normalised(log + log_tilt)
+        tilted = whole - found - 0.5 * np.log(given.spread)
+    # given c, the coefficient has the conjugate posterior of the rows
+    precision = v * given.rows / sigma2 + 1 / loose
+    mean = (first * given.rows / sigma2 + ahead / loose) / precision
+    square = mean**2 + 1 / precision + variance * (given.rows / sigma2 / precision) ** 2
+    centre = (weights * mean).sum(axis=2)
+    explained = (weights * (first**2 + variance) / v).sum(axis=2)
+    fourth = (weights * (first**4 + 6 * first**2 * variance + 3 * variance**2) / v**2).sum(axis=2)
     return Moments(
-        log=(top + np.log(sums))[..., 0],
-        mean=first,
-        variance=np.maximum(second - first**2, 0.0),
+        log=found,
+        tilt=tilted,
+        mean=centre,
+        variance=np.maximum((weights * square).sum(axis=2) - centre**2, 0.0),
         explained=share * explained,
-        explained_variance=share**2 * np.maximum((weights * fourth).sum(axis=2) - explained**2, 0.0),
+        explained_variance=share**2 * np.maximum(fourth - explained**2, 0.0),
     )
+
+
+def _normalised(log: Floats) -> tuple[Floats, Floats]:
+    """Weights along the last axis, and the log of their sum."""
+    top = log.max(axis=-1, keepdims=True)
+    weights = np.exp(log - top)
+    sums = weights.sum(axis=-1, keepdims=True)
+    return weights / sums, (top + np.log(sums))[..., 0]
 
 
 def _nodes(column: Column, released: Floats, spread: float) -> tuple[Floats, Floats]:

@@ -14,6 +14,7 @@ from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.sensitivity import released_entries
 from storage.ledger.refusal import USUAL_DELTA
 from storage.priors import prior_for
+from storage.report.numbers import listed
 from storage.study.kinds.automatic import told_choice
 from storage.study.prior import PriorSpec
 from storage.study.study import Study
@@ -111,7 +112,7 @@ def _said(
         said.append(
             (
                 "Expected",
-                f"nothing is declared of {', '.join(guessed)}: taken as around the middle of the bounds with a quarter "
+                f"nothing is declared of {listed(guessed)}: taken as around the middle of the bounds with a quarter "
                 "of their width as standard deviation. Add expect: {mean, sd} for a better prediction",
             )
         )
@@ -119,8 +120,8 @@ def _said(
         said.append(
             (
                 "Rough",
-                f"the noise is about as large as what {', '.join(rough)} could show: the prior speaks, and the "
-                "prediction may be off by a factor of two",
+                f"the noise is so large that the precision of {listed(rough)} hangs on how it falls: releases will "
+                "scatter around the prediction by a quarter and more",
             )
         )
     if advice := clipping_advice(schema.response, expected.get(schema.response.name)):
