@@ -190,7 +190,9 @@ def given(law: Moments, schema: RegressionSchema, theta: Floats, sigma: float) -
     problem: Any = BY_NAME["gibbs-ss-prior"].prepare(example(schema, 1), Prior())
     work, pairs, places = work_for(problem.noisy, dense=True), len(law.mean), len(law.second)
     work.draw[:] = [*theta, sigma]
-    space = Space(*(np.zeros(size) for size in (pairs, pairs, places, (places + 1, pairs), places + 1)))
+    space = Space(
+        *(np.zeros(size) for size in (pairs, pairs, places, (places + 1, pairs), (places + 1, places + 1), places + 1))
+    )
     return MomentChain(problem.noisy, law, work, space, problem.noisy.values.copy())
 
 
@@ -252,7 +254,7 @@ def test_noisy_moments_are_made_those_of_a_law() -> None:
     places = [(0, *p) for p in combinations_with_replacement((1, 2), 3)] + [*combinations_with_replacement((1, 2), 4)]
     law = noisy_moments(schema, second, {p: float(random.normal(0, 0.3)) for p in places})
     assert np.linalg.eigvalsh(law.covariance)[0] > -1e-12
-    assert np.allclose(law.root @ law.root.T, law.covariance, atol=1e-12)
+    assert np.allclose(law.across.T @ law.across, law.covariance, atol=1e-12)
     assert np.linalg.eigvalsh(law.second)[0] > -1e-12
     assert np.allclose(law.second_root @ law.second_root.T, law.second, atol=1e-12)
     assert np.allclose(law.second[0], second[0])

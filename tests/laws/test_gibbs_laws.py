@@ -93,11 +93,12 @@ def test_draws_have_the_law_of_textbook_code(name: str, noise: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-@pytest.mark.parametrize("name", laws())
+@pytest.mark.parametrize(
+    ("name", "noise"), [("gibbs-ss-update", "gaussian"), ("gibbs-ss-prior", "laplace"), ("gibbs-ss-noisy", "gaussian")]
+)
 def test_draws_have_the_law_of_textbook_code_with_two_covariates(name: str, noise: str) -> None:
     release = example_with_fourth(schema_of("x", "z"), 400, name=noise, scale=2.0)
-    plain = [Textbook(release, Prior(), seed=seed).run(4000, laws()[name](release)) for seed in (3, 4)]
+    plain = [Textbook(release, Prior(), seed=seed).run(3000, laws()[name](release)) for seed in (3, 4)]
     assert apart(chains(name, release, draws=40_000), np.stack(plain)) < FAR
 
 
@@ -172,7 +173,8 @@ def test_where_noise_dominates_chains_hardly_move_and_the_gate_says_so(name: str
         release = example(schema_of("x"), 1000, name="laplace", scale=PRINTED / 0.1, seed=seed)
         found = sample(release, Prior(), sampler=name, chains=4, draws=1000, seed=seed)
         kept = next(iter(found.draws.values())).shape[1]
-        short = replace(found, draws={name: each[:, :1000] for name, each in found.draws.items()})
+        firsts = ({name: each[:, :1000] for name, each in held.items()} for held in (found.draws, found.latent))
+        short = replace(found, **dict(zip(("draws", "latent"), firsts, strict=True)))
         assert short.summary()[0].ess_bulk < 50, "of 4,000 draws"
         assert kept >= 4000, "it was given time"
         assert not found.converged
@@ -210,4 +212,4 @@ def test_given_moments_with_honest_noise_slopes_are_miscalibrated_as_documented(
 
 @pytest.mark.slow
 def test_with_moments_that_are_nearly_exact_they_are_not() -> None:
-    assert ks_uniform(ranks_given_noisy_moments(100, 300, noise=0.01)) < 0.15
+    assert ks_uniform(ranks_given_noisy_moments(100, 150, noise=0.01)) < 0.15

@@ -23,6 +23,42 @@ def residual_to_explain(generator: np.random.Generator, noisy: Noisy, work: Work
 
 
 @compiled
+def scale_row(matrix: Floats, k: int, size: int) -> None:
+    """Divide a row by the root of its pivot; by something huge where others determine it."""
+    row = matrix[k]
+    pivot = sqrt(row[k]) if k == 0 or row[k] > SINGULAR * row[0] else OUT_OF_REACH
+    row[k] = pivot
+    scale = 1.0 / pivot
+    for j in range(k + 1, size + 1):
+        row[j] *= scale
+
+
+@compiled
+def eliminate(matrix: Floats, size: int) -> None:
+    """The upper Cholesky factor in place, and the last column solved with its transpose; four rows at a time."""
+    whole = size - size % 4
+    for k in range(0, whole, 4):
+        for own in range(k, k + 4):
+            scale_row(matrix, own, size)
+            for i in range(own + 1, k + 4):
+                below, row, factor = matrix[i], matrix[own], matrix[own, i]
+                for j in range(i, size + 1):
+                    below[j] -= factor * row[j]
+        r0, r1, r2, r3 = matrix[k], matrix[k + 1], matrix[k + 2], matrix[k + 3]
+        for i in range(k + 4, size):
+            below, f0, f1, f2, f3 = matrix[i], r0[i], r1[i], r2[i], r3[i]
+            for j in range(i, size + 1):
+                below[j] -= (f0 * r0[j] + f1 * r1[j]) + (f2 * r2[j] + f3 * r3[j])
+    for k in range(whole, size):
+        scale_row(matrix, k, size)
+        row = matrix[k]
+        for i in range(k + 1, size):
+            below, factor = matrix[i], row[i]
+            for j in range(i, size + 1):
+                below[j] -= factor * row[j]
+
+
+@compiled
 def solve_dense(noisy: Noisy, work: Work, statistic: Floats) -> None:
     """statistic = start + C (C + Omega)^-1 residual, C in the upper triangle of work.covariance, which is lost."""
     matrix, size = work.covariance, noisy.values.size
@@ -39,19 +75,3 @@ def solve_dense(noisy: Noisy, work: Work, statistic: Floats) -> None:
         statistic[k] = total / row[k]
     for k in range(size):
         statistic[k] = work.start[k] + work.residual[k] - work.variances[k] * statistic[k]
-
-
-@compiled
-def eliminate(matrix: Floats, size: int) -> None:
-    """The upper Cholesky factor in place, row by row, and the last column solved with its transpose."""
-    for k in range(size):
-        row = matrix[k]
-        pivot = sqrt(row[k]) if k == 0 or row[k] > SINGULAR * row[0] else OUT_OF_REACH
-        row[k] = pivot
-        scale = 1.0 / pivot
-        for j in range(k + 1, size + 1):
-            row[j] *= scale
-        for i in range(k + 1, size):
-            below, factor = matrix[i], row[i]
-            for j in range(i, size + 1):
-                below[j] -= factor * row[j]

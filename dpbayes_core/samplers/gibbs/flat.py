@@ -69,7 +69,7 @@ class Moments(NamedTuple):
     pair: Integers  # (d+1, d+1): a number for each unordered pair
     mean: Floats  # (pairs,)
     covariance: Floats  # (pairs, pairs), positive semidefinite
-    root: Floats  # (pairs, pairs): root root' is the covariance
+    across: Floats  # (pairs, pairs): across' across is the covariance
     second: Floats  # (d+1, d+1)
     second_root: Floats
 

@@ -77,7 +77,7 @@ def moments_of(schema: RegressionSchema, of: Callable[[Places], float]) -> Momen
     second = mean[number]
     scatter, vectors, factor = np.zeros((3, size - 1, size - 1))
     repair(second, scatter, vectors, factor, 0.0)
-    return Moments(number, second[np.triu_indices(size)], covariance, root, *_semidefinite(second))
+    return Moments(number, second[np.triu_indices(size)], covariance, root.T.copy(), *_semidefinite(second))
 
 
 def shortened(schema: RegressionSchema, places: Places) -> Places | None:

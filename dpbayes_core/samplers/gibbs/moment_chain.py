@@ -25,7 +25,8 @@ class Space(NamedTuple):
     chances: Floats  # (pairs,)
     pairs: Floats  # a draw of u
     noise: Floats  # (d+1,): a draw of h
-    cross: Floats  # (d+2, pairs): covariances of n^-1/2 sum x_i y and of sum y^2 with u
+    cross: Floats  # (d+2, pairs): covariances of sum x_i y and of sum y^2 with u, of one row
+    within: Floats  # (d+2, d+2): the same with sum x_i y and sum y^2
     responses: Floats  # (d+2,)
 
 
@@ -48,10 +49,11 @@ def draw_start(generator: np.random.Generator, chain: MomentChain) -> None:
     for k in range(space.pairs.size):
         space.chances[k] = generator.standard_normal()
     for k in range(space.pairs.size):
-        total, line = 0.0, law.root[k]
-        for other in range(space.chances.size):
-            total += line[other] * space.chances[other]
-        space.pairs[k] = rows * law.mean[k] + step * total
+        space.pairs[k] = rows * law.mean[k]
+    for other in range(space.pairs.size):
+        line, chance = law.across[other], step * space.chances[other]
+        for k in range(space.pairs.size):
+            space.pairs[k] += chance * line[k]
     for i in range(size):
         space.chances[i] = generator.standard_normal()
     for i in range(size):
@@ -71,54 +73,54 @@ def draw_start(generator: np.random.Generator, chain: MomentChain) -> None:
 
 
 @compiled
-def write_covariance(chain: MomentChain) -> None:
-    """The upper triangle of n Sigma_t (equations 2 and 3 of the paper, for unique entries)."""
-    noisy, law, work, cross = chain.noisy, chain.law, chain.work, chain.space.cross
-    rows, size, theta, variance = noisy.numbers[ROWS], law.second.shape[0], work.draw, work.draw[-1] ** 2
+def write_blocks(law: Moments, space: Space, draw: Floats) -> None:
+    """Covariances of y times each place with the pairs, then with y times each other; place d+1 is y itself."""
+    size, variance, cross, within = law.second.shape[0], draw[-1] ** 2, space.cross, space.within
     cross[:] = 0.0
     for i in range(size):
+        own, last = cross[i], cross[size]
         for j in range(size):
-            line, weight = law.covariance[law.pair[i, j]], theta[j]
+            line, weight = law.covariance[law.pair[i, j]], draw[j]
             for k in range(line.size):
-                cross[i, k] += weight * line[k]
-        for k in range(cross.shape[1]):
-            cross[size, k] += theta[i] * cross[i, k]
-    for first in range(noisy.values.size):
-        i, j = noisy.entries[first, 0], noisy.entries[first, 1]
-        for other in range(first, noisy.values.size):
-            k, l = noisy.entries[other, 0], noisy.entries[other, 1]  # noqa: E741
-            if l < size and j < size:
-                value = law.covariance[law.pair[i, j], law.pair[k, l]]
-            elif l < size:
-                value = cross[i, law.pair[k, l]]
-            elif j < size:
-                value = cross[k, law.pair[i, j]]
-            else:
-                value = between_responses(chain, min(i, k), max(i, k), variance)
-            work.covariance[first, other] = rows * value
+                own[k] += weight * line[k]
+        for k in range(own.size):
+            last[k] += draw[i] * own[k]
+    within[size, size] = 2.0 * variance**2
+    for i in range(size):
+        total, residual = 0.0, 0.0
+        for j in range(size):
+            total += draw[j] * cross[size, law.pair[i, j]]
+            residual += draw[j] * variance * law.second[i, j]
+        within[i, size] = total + 2.0 * residual
+        within[size, i] = within[i, size]
+        within[size, size] += draw[i] * (total + 4.0 * residual)
+        for k in range(i, size):
+            total = variance * law.second[i, k]
+            for j in range(size):
+                total += draw[j] * cross[i, law.pair[k, j]]
+            within[i, k] = total
+            within[k, i] = total
 
 
 @compiled
-def between_responses(chain: MomentChain, i: int, k: int, variance: float) -> float:
-    """Covariance of y times place i and y times place k of a row; place d+1 is y itself."""
-    law, theta, cross = chain.law, chain.work.draw, chain.space.cross
+def write_covariance(chain: MomentChain) -> None:
+    """The upper triangle of n Sigma_t (equations 2 and 3 of the paper, for unique entries)."""
+    law, cross, within = chain.law, chain.space.cross, chain.space.within
+    rows, entries, lines = chain.noisy.numbers[ROWS], chain.noisy.entries, chain.work.covariance
+    write_blocks(law, chain.space, chain.work.draw)
     size = law.second.shape[0]
-    if k < size:
-        total = variance * law.second[i, k]
-        for j in range(size):
-            total += theta[j] * cross[i, law.pair[k, j]]
-        return total
-    if i < size:
-        total = 0.0
-        for j in range(size):
-            total += theta[j] * (cross[size, law.pair[i, j]] + 2.0 * variance * law.second[i, j])
-        return total
-    total = 2.0 * variance**2
-    for j in range(size):
-        for other in range(size):
-            weight = theta[j] * theta[other]
-            total += weight * (cross[size, law.pair[j, other]] + 4.0 * variance * law.second[j, other])
-    return total
+    for first in range(entries.shape[0]):
+        i, j, line = entries[first, 0], entries[first, 1], lines[first]
+        if j < size:
+            place = law.pair[i, j]
+            between = law.covariance[place]
+            for other in range(first, entries.shape[0]):
+                k, l = entries[other, 0], entries[other, 1]  # noqa: E741
+                line[other] = rows * (between[law.pair[k, l]] if l < size else cross[k, place])
+        else:
+            for other in range(first, entries.shape[0]):
+                k, l = entries[other, 0], entries[other, 1]  # noqa: E741
+                line[other] = rows * (cross[i, law.pair[k, l]] if l < size else within[i, k])
 
 
 @compiled

@@ -87,6 +87,7 @@ def advance_moments(
 
     noisy, law = problem.noisy, problem.law
     places, pairs = len(law.second), len(law.mean)
-    sizes = (max(pairs, places), pairs, places, (places + 1, pairs), places + 1)
+    last = places + 1
+    sizes = (max(pairs, places), pairs, places, (last, pairs), (last, last), last)
     space = Space(*(np.zeros(size) for size in sizes))
     advance(generator, MomentChain(noisy, law, work_for(noisy, dense=True), space, statistic), warmup, *draws)

@@ -60,26 +60,6 @@ def write_covariance(row: NormalRow, noisy: Noisy, work: Work) -> None:
 
 
 @compiled
-def apply_covariance(row: NormalRow, noisy: Noisy, space: Conjugate, vector: Floats, image: Floats) -> None:
-    """image = n Sigma vector, as n (2 M W M - 2 (m'Wm) m m') with W the vector as a matrix, off-diagonals halved."""
-    spread, product, second, mean = space.spread, space.product, row.second, row.mean
-    rows, size = noisy.numbers[ROWS], mean.size
-    for entry in range(vector.size):
-        i, j = noisy.entries[entry, 0], noisy.entries[entry, 1]
-        value = vector[entry] if i == j else 0.5 * vector[entry]
-        spread[i, j] = value
-        spread[j, i] = value
-    multiply(second, spread, product)
-    inner = 0.0
-    for j in range(size):  # the first row of M is the mean
-        inner += product[0, j] * mean[j]
-    multiply(product, second, spread)
-    for entry in range(vector.size):
-        i, j = noisy.entries[entry, 0], noisy.entries[entry, 1]
-        image[entry] = 2.0 * rows * (spread[i, j] - inner * mean[i] * mean[j])
-
-
-@compiled
 def multiply(first: Floats, second: Floats, product: Floats) -> None:
     """product = first @ second, four rows of `second` at a time."""
     size = first.shape[0]
@@ -97,6 +77,26 @@ def multiply(first: Floats, second: Floats, product: Floats) -> None:
             weight, other = weights[k], second[k]
             for j in range(size):
                 line[j] += weight * other[j]
+
+
+@compiled
+def apply_covariance(row: NormalRow, noisy: Noisy, space: Conjugate, vector: Floats, image: Floats) -> None:
+    """image = n Sigma vector, as n (2 M W M - 2 (m'Wm) m m') with W the vector as a matrix, off-diagonals halved."""
+    spread, product, second, mean = space.spread, space.product, row.second, row.mean
+    rows, size = noisy.numbers[ROWS], mean.size
+    for entry in range(vector.size):
+        i, j = noisy.entries[entry, 0], noisy.entries[entry, 1]
+        value = vector[entry] if i == j else 0.5 * vector[entry]
+        spread[i, j] = value
+        spread[j, i] = value
+    multiply(second, spread, product)
+    inner = 0.0
+    for j in range(size):  # the first row of M is the mean
+        inner += product[0, j] * mean[j]
+    multiply(product, second, spread)
+    for entry in range(vector.size):
+        i, j = noisy.entries[entry, 0], noisy.entries[entry, 1]
+        image[entry] = 2.0 * rows * (spread[i, j] - inner * mean[i] * mean[j])
 
 
 @compiled

@@ -14,6 +14,28 @@ MOST_SWEEPS = 60
 
 
 @compiled
+def rotate(matrix: Floats, vectors: Floats, p: int, q: int) -> None:
+    """One rotation that makes entry (p, q) zero."""
+    ratio = (matrix[q, q] - matrix[p, p]) / (2.0 * matrix[p, q])
+    tangent = 1.0 / (abs(ratio) + sqrt(1.0 + ratio * ratio))
+    if ratio < 0.0:
+        tangent = -tangent
+    cosine = 1.0 / sqrt(1.0 + tangent * tangent)
+    sine = tangent * cosine
+    for k in range(matrix.shape[0]):
+        first, second = matrix[p, k], matrix[q, k]
+        matrix[p, k] = cosine * first - sine * second
+        matrix[q, k] = sine * first + cosine * second
+        first, second = vectors[p, k], vectors[q, k]
+        vectors[p, k] = cosine * first - sine * second
+        vectors[q, k] = sine * first + cosine * second
+    for k in range(matrix.shape[0]):
+        first, second = matrix[k, p], matrix[k, q]
+        matrix[k, p] = cosine * first - sine * second
+        matrix[k, q] = sine * first + cosine * second
+
+
+@compiled
 def diagonalise(matrix: Floats, vectors: Floats) -> None:
     """Rotate a symmetric matrix to its eigenvalues, on its diagonal; the eigenvectors are the rows of `vectors`."""
     size = matrix.shape[0]
@@ -34,28 +56,6 @@ def diagonalise(matrix: Floats, vectors: Floats) -> None:
             for q in range(p + 1, size):
                 if matrix[p, q] != 0.0:
                     rotate(matrix, vectors, p, q)
-
-
-@compiled
-def rotate(matrix: Floats, vectors: Floats, p: int, q: int) -> None:
-    """One rotation that makes entry (p, q) zero."""
-    ratio = (matrix[q, q] - matrix[p, p]) / (2.0 * matrix[p, q])
-    tangent = 1.0 / (abs(ratio) + sqrt(1.0 + ratio * ratio))
-    if ratio < 0.0:
-        tangent = -tangent
-    cosine = 1.0 / sqrt(1.0 + tangent * tangent)
-    sine = tangent * cosine
-    for k in range(matrix.shape[0]):
-        first, second = matrix[p, k], matrix[q, k]
-        matrix[p, k] = cosine * first - sine * second
-        matrix[q, k] = sine * first + cosine * second
-        first, second = vectors[p, k], vectors[q, k]
-        vectors[p, k] = cosine * first - sine * second
-        vectors[q, k] = sine * first + cosine * second
-    for k in range(matrix.shape[0]):
-        first, second = matrix[k, p], matrix[k, q]
-        matrix[k, p] = cosine * first - sine * second
-        matrix[k, q] = sine * first + cosine * second
 
 
 @compiled
