@@ -97,7 +97,7 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
     mechanism, kind = release.mechanism, study.release(release.name).kind
     told = TELLINGS[kind].foresight(study.design(release.name), study.source.rows)
     ahead = foreseen(study, release.name)
-    stated = mechanism.to_record()
+    stated, cost = mechanism.to_record(), mechanism.cost()
     closed = plan.year[0].status == "closed"
     return {
         "name": release.name,
@@ -111,8 +111,8 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
         "scale": _numbers(mechanism.scales),
         "entries": len(mechanism.scales),
         "cost": {
-            "epsilon": stated.get("epsilon"),
-            "rho": float(from_units(mechanism.cost().rho)),
+            "epsilon": stated.get("epsilon") if cost.epsilon is None else float(from_units(cost.epsilon)),
+            "rho": float(from_units(cost.rho)),
             "delta": stated.get("delta"),
         },
         "analytic": _analytic(stated),

@@ -7,7 +7,6 @@ from typing import Any
 
 from dpbayes_core.expectation import Expectation, Expected
 from dpbayes_core.foresight import Prediction, foresee
-from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpbayes_core.priors import Prior
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.schema import Continuous, RegressionSchema
@@ -15,6 +14,7 @@ from dpbayes_core.sensitivity import released_entries
 from storage.ledger.refusal import USUAL_DELTA
 from storage.priors import prior_for
 from storage.report.numbers import listed
+from storage.study.compile import priced
 from storage.study.kinds.automatic import told_choice
 from storage.study.prior import PriorSpec
 from storage.study.study import Study
@@ -60,8 +60,7 @@ def foreseen(study: Study, name: str) -> Foreseen:
     prior, mechanism = _prior(study, name, design), design.mechanism
     predicted = foresee(_expectation(study, design, mechanism, expected), prior)
     grid = [
-        (epsilon, foresee(_expectation(study, design, _at(mechanism, epsilon, study.privacy.delta), expected), prior))
-        for epsilon in GRID
+        (epsilon, foresee(_expectation(study, design, _at(study, name, epsilon), expected), prior)) for epsilon in GRID
     ]
     chosen = told_choice(study, name)
     said = _said(study, design.schema, predicted, expected)
@@ -94,12 +93,14 @@ def _prior(study: Study, name: str, design: RegressionDesign) -> Prior:
     return prior
 
 
-def _at(mechanism: Any, epsilon: Decimal, delta: Decimal | None) -> Any:
-    """The same noise at another epsilon; of a Gaussian release the one that a cap of it would just admit."""
-    if isinstance(mechanism, LaplaceMechanism):
-        return mechanism.restated(epsilon)
-    assert isinstance(mechanism, GaussianMechanism)
-    return mechanism.restated(epsilon, delta or USUAL_DELTA)
+def _at(study: Study, name: str, epsilon: Decimal) -> Any:
+    """The release's noise at another epsilon; of a Gaussian one that which a cap of it would just admit."""
+    spec, file = study.release(name), priced(study.file)
+    if file.privacy.delta is None:
+        file = file.model_copy(update={"privacy": file.privacy.model_copy(update={"delta": USUAL_DELTA})})
+    mechanism = study.design(name).mechanism.name  # what auto stands for is not chosen anew
+    update = {"epsilon": epsilon, "rho": None, "mechanism": mechanism}
+    return spec.model_copy(update=update).design(file).mechanism
 
 
 def _said(

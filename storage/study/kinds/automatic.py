@@ -3,6 +3,7 @@
 The request's hash covers what was chosen, exactly as if it had been written, and not that it was chosen.
 """
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -48,7 +49,11 @@ def chosen_mechanism(spec: "RegressionSpec", file: "StudyFile") -> Chosen:
     if holder is not None:
         neighbours = priced_under(neighbours, holder.membership, holder.names[0])
     rows = file.source.max_rows_per_unit
-    return _by_width(spec.regression(file), neighbours, rows, spec.epsilon, file.privacy.delta)
+    ratio = _ratio(spec.regression(file), neighbours, rows, spec.epsilon, file.privacy.delta)
+    if spec.moments is not None:  # a share of epsilon is worth less than the same share of rho
+        ratio /= math.sqrt(spec.split.second)
+    told = f"where noise decides, laplace would make intervals {ratio:.2g} times as wide at the same epsilon"
+    return Chosen("laplace" if ratio <= CLEARLY else "gaussian", told)
 
 
 def told_choice(study: "Study", release: str) -> str | None:
@@ -61,9 +66,10 @@ def told_choice(study: "Study", release: str) -> str | None:
 
 
 @lru_cache(maxsize=64)  # asked for with every request
-def _by_width(
+def _ratio(
     schema: RegressionSchema, neighbours: str, max_rows_per_unit: int, epsilon: Decimal, delta: Decimal
-) -> Chosen:
+) -> float:
+    """How many times wider Laplace noise makes intervals."""
     from dpbayes_core.mechanism_choice import width_ratio
     from dpbayes_core.mechanisms import gaussian_for, laplace_for
     from dpbayes_core.sensitivity import regression_sensitivity, released_entries
@@ -72,6 +78,4 @@ def _by_width(
     places = released_entries(schema, neighbours, max_rows_per_unit)
     laplace = laplace_for(moved, epsilon=epsilon, grid=GRID_BITS, entries=len(places))
     gaussian = gaussian_for(moved, grid=GRID_BITS, epsilon=epsilon, delta=delta)
-    ratio = width_ratio(schema, laplace, gaussian, places)
-    told = f"where noise decides, laplace would make intervals {ratio:.2g} times as wide at the same epsilon"
-    return Chosen("laplace" if ratio <= CLEARLY else "gaussian", told)
+    return width_ratio(schema, laplace, gaussian, places)
