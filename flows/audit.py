@@ -1,6 +1,5 @@
 """Audit: nothing is run and nothing is trusted but the keys; everything stored is recomputed."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from storage.audit import AuditReport, audit, audit_crate, posteriors
 from storage.books import open_ledger
 from storage.crate_posterior import RECORD
 from storage.crates import load
-from storage.evidence import spelled
+from storage.evidence import refuse_unspelled, spelled
 from storage.export import read_anchors, read_export
 from storage.home import Home
 from storage.replay import replayed
@@ -58,9 +57,7 @@ def _counted(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, 
 
 
 def _audit_alone(crate: Path, keys: Sequence[str], near: Path, replay: bool) -> AuditReport:
-    for key in keys:
-        if not re.fullmatch(r"(SHA256:)?[0-9a-fA-F]{64}", key.strip()):
-            raise StudyInvalid("cannot audit with this key: it is no fingerprint. Write SHA256: and 64 hex digits.")
+    refuse_unspelled(keys)
     try:
         files = load(crate)
         found = audit_crate(files, keys or Home.find(near).trusted())

@@ -1,10 +1,12 @@
 """A ledger away from its database: entries, and the signatures that tie them to a key that somebody trusts."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import StudyInvalid
 from storage.anchors import ANCHOR_TYPE, retirements
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
@@ -57,6 +59,13 @@ NAMING = ("genesis", "key")
 def spelled(fingerprint: str) -> str:
     """A fingerprint in its one spelling, however the auditor wrote it."""
     return f"SHA256:{fingerprint.strip().removeprefix('SHA256:').lower()}"
+
+
+def refuse_unspelled(fingerprints: Iterable[str]) -> None:
+    """Refuse what no fingerprint can be, before it is taken for one that nobody trusts."""
+    for fingerprint in fingerprints:
+        if not re.fullmatch(r"(SHA256:)?[0-9a-fA-F]{64}", fingerprint.strip()):
+            raise StudyInvalid("cannot audit with this key: it is no fingerprint. Write SHA256: and 64 hex digits.")
 
 
 def signers_of_entry(entry: Entry, signatures: Sequence[Any], keys: Mapping[str, bytes]) -> frozenset[str]:

@@ -16,6 +16,7 @@ from storage.crate_posterior import RECORD, AnalysisRequest, Provenance
 from storage.crate_sources import Source, evidence_of, order_of, sources_of
 from storage.crates import PUBLIC_KEY, load, pack
 from storage.disk import create_file, make_folder
+from storage.evidence import refuse_unspelled
 from storage.home import dask_address
 from storage.ledger.check import Check
 from storage.people import refuse_same_people
@@ -43,6 +44,8 @@ class CrateBench:
         place = Path(order["to"]).expanduser().absolute()
         self._zip = place if place.suffix == ".zip" else None
         self._folder = place.parent if self._zip else place
+        if self._folder.exists() and not self._folder.is_dir():
+            raise StudyInvalid(f"cannot write to {shown(order['to'])}: it is a file. Name a folder, or a .zip.")
         self._name = f"{NAME}-{analysis.key[:16]}"
         self.signer = None if order["sign"] is None else Signer.create(Path(order["sign"]).expanduser().absolute())
 
@@ -142,6 +145,7 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
 
 def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ...]:
     """The releases of every crate, in the order of pools, once the crates are whole and their people differ."""
+    refuse_unspelled(keys)
     found: list[Source] = []
     for place in crates:
         if "://" not in place and not Path(place).exists():

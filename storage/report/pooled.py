@@ -33,10 +33,7 @@ def pooled(releases: Sequence[Record], parts: Sequence[Any], posterior: Record) 
     return {
         "facts": (words.status(posterior), _price_fact(releases), *_rows(parts), noise),
         "sources": tuple(_line(*each) for each in zip(releases, parts, strict=True)),
-        "sources_words": (
-            f"These {len(releases)} releases are of different people, so their sums add up to those of one table. "
-            "Each carries noise of its own, and the analysis takes each with its own noise."
-        ),
+        "sources_words": _together(len(releases), posterior),
         "spent": price_words(releases[0], subject=f"Each of these {len(releases)} releases")
         if same
         else f"What each release cost stands in the table of releases. {ANALYSED}",
@@ -47,6 +44,14 @@ def pooled(releases: Sequence[Record], parts: Sequence[Any], posterior: Record) 
         "noise_words": noise_words(_noise(parts, deviation, rows), posterior),
         "noise": _pairs(releases, parts),
     }
+
+
+def _together(count: int, posterior: Record) -> str:
+    aware = ", and the analysis takes each with its own noise" * posterior["sampler"]["calibrated"]
+    return (
+        f"These {count} releases are taken to be of different people, so their sums add up to those of one table. Each "
+        f"carries noise of its own{aware}."
+    )
 
 
 def _line(release: Record, part: Any) -> SourceLine:

@@ -147,6 +147,8 @@ def test_a_crate_that_was_altered_is_refused_before_anything_is_drawn(analyst: A
         (("--from", "nowhere"), "there is no such crate"),
         (("--from", "crate", "--from", "crate"), "its people would count twice"),
         (("--from", "crate", "--chains", "1"), "--chains: 1 is too small"),
+        (("--from", "crate", "--key", "SHA256:12"), "it is no fingerprint"),
+        (("--from", "crate", "--to", "crate/study.yaml"), "it is a file. Name a folder, or a .zip."),
         (("--from", "crate", "--sampler", "best"), "--sampler: "),
         (("--from", "crate", "--period", PERIOD), "--from needs no study and no period"),
         (("study.yaml", "--period", PERIOD, "--draws", "10"), "the study file states it"),
