@@ -84,14 +84,17 @@ def release(
     period: PeriodName,
     revision: Revision = 1,
     reason: Reason = None,
+    holder: Annotated[
+        str | None, typer.Option(help="This holder alone, where the others are released elsewhere.")
+    ] = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """One pass over the table, charge, release; again: the same stored answer at no cost."""
     with guarded(Console(json), debug) as console:
-        from flows.launch import run_release
+        from flows.launch import Asked, run_release
 
-        console.show_release(run_release(study, period, revision, reason, console))
+        console.show_release(run_release(study, period, Asked(revision, reason, holder), console))
 
 
 @app.command()

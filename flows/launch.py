@@ -3,6 +3,7 @@
 import getpass
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,22 @@ from storage.study.periods import Period
 from storage.study.study import Study
 
 
-def run_release(study: Path, period: str, revision: int, reason: str | None, console: Console) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a release beside its study and period."""
+
+    revision: int = 1
+    reason: str | None = None
+    holder: str | None = None
+
+
+def run_release(study: Path, period: str, asked: Asked, console: Console) -> dict[str, Any]:
     """The release flow, for one period."""
-    _ready(study, [period])
+    _ready(study, [period]).only(asked.holder)
     from flows.release import release_study
 
     with console.progress():
-        return release_study(str(study), period, revision=revision, reason=reason, actor=actor())
+        return release_study(str(study), period, asked.revision, asked.reason, holder=asked.holder, actor=actor())
 
 
 def run_analyse(study: Path, period: str, console: Console) -> dict[str, Any]:

@@ -11,7 +11,13 @@ from tasks.release_statistics import release_statistics
 
 @flow(name="release", flow_run_name="release", persist_result=False)
 def release_study(
-    study: str, period: str, revision: int = 1, reason: str | None = None, actor: str = "scheduler"
+    study: str,
+    period: str,
+    revision: int = 1,
+    reason: str | None = None,
+    *,
+    holder: str | None = None,
+    actor: str = "scheduler",
 ) -> dict[str, Any]:
     """Release every statistic of the study for one period, each exactly once."""
     declared = load_study(study)
@@ -23,6 +29,7 @@ def release_study(
             "period": period,
             "revision": revision,
             "reason": reason,
+            "holder": holder,
             "actor": actor,
         }
         released += publish_release(order, release_statistics(order))

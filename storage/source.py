@@ -27,12 +27,17 @@ class Holders:
     column: str
     names: tuple[str, ...]
     membership: Literal["fixed", "movable", "undeclared"]
-    paths: tuple[tuple[str, ...], ...] = ()  # of each holder; then the column is made up
+    paths: tuple[tuple[str, ...], ...] = ()  # of each holder, none where they are elsewhere; the column is made up then
 
     @property
     def apart(self) -> bool:
         """Whether a person may have her rows with each holder, not over all of them: there counts are public."""
         return self.membership != "movable"
+
+    @property
+    def all_here(self) -> bool:
+        """Whether the pass reads the rows of all of them."""
+        return not self.paths or all(self.paths)
 
     @property
     def rule(self) -> ColumnRule:

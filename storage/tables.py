@@ -75,7 +75,8 @@ def read_statistics(
     profile = Profile(types=layout.types, groups=tuple(part.profile for part in parts))
     if keys is not None:
         held = profile.rows if source.holders is None else profile.rows - profile.broken(source.holders.column)
-        profile = replace(profile, duplicate_rows=held - done.rows, several_holders=done.several if apart else None)
+        several = done.several if apart and source.holders is not None and source.holders.all_here else None
+        profile = replace(profile, duplicate_rows=held - done.rows, several_holders=several)
     return SecurePass(done.statistics, profile)
 
 

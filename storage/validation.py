@@ -65,7 +65,7 @@ def expectations_of(source: TableSource) -> tuple[Expectation, ...]:
         derived += [Expectation(count=count, column=rule.name, at_most=0) for count in counts]
     if source.unit is not None:
         derived += [Expectation(count=count, at_most=0) for count in ("null_units", "duplicate_rows")]
-        if source.holders is not None and source.holders.membership == "fixed":
+        if source.holders is not None and source.holders.membership == "fixed" and source.holders.all_here:
             derived.append(Expectation(count="several_holders", at_most=0))
     return tuple(derived)
 

@@ -9,6 +9,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
 from storage.books import Books
+from storage.crates import plain
 from storage.expectations import OwnExpectation, read_expectations
 from storage.ledger.request import Request
 from storage.sealed import sealed
@@ -31,14 +32,16 @@ class ReleaseOrder:
     period: str
     revision: int = 1
     reason: str | None = None
+    holder: str | None = None  # the only one, where others are released elsewhere
     actor: str = "scheduler"
 
 
 @dataclass(frozen=True)
 class Stewardship:
-    """Who releases, and what they want to know of the table."""
+    """Who releases, whose rows are here, and what they want to know of the table."""
 
     actor: str
+    holder: str | None = None  # whose table is here, where others' are not
     expectations: tuple[OwnExpectation, ...] = ()
 
 
@@ -64,7 +67,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
         if due:
             _refuse(study, due, books)
             own = read_expectations(study)
-            _read_and_charge(study, due, books, noise, Stewardship(order.actor, own))
+            _read_and_charge(study, due, books, noise, Stewardship(order.actor, order.holder, own))
         else:
             _unfinished(requests[0], books).forget()  # the attempt that was committed may have died before it did
     return tuple("already-released" if answered else "released" for answered in known)
@@ -73,7 +76,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
 def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
     """What the ledger is asked for: once for every holder, in the declared order."""
     asked = (order.release, order.period, order.revision, order.reason)
-    return [study.request(*asked, holder=holder) for holder in study.holders]
+    return [study.request(*asked, holder=holder) for holder in study.only(order.holder)]
 
 
 def _refuse(study: Study, due: list[Request], books: Books) -> None:
@@ -89,7 +92,7 @@ def _read_and_charge(study: Study, due: list[Request], books: Books, noise: Nois
     """The pass and a transaction for each holder; a failure in here says only of which type it was."""
     design = study.design(due[0].release)
     unfinished = _unfinished(due[0], books)
-    exact = _read(study, due[0], books, unfinished, by.expectations)
+    exact = _read(study, due[0], books, unfinished, by)
     parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
     for request in due:
         books.ledger.commit(request, design, parts[request.holder], noise, stamp=stamp_of(by.actor))
@@ -103,9 +106,9 @@ def _unfinished(request: Request, books: Books) -> Unfinished:
     return Unfinished.open(books.home.open_vault(), books.home.keys, replace(request, holder=None).key)
 
 
-def _read(study: Study, request: Request, books: Books, unfinished: Unfinished, own: tuple[OwnExpectation, ...]) -> Any:
+def _read(study: Study, request: Request, books: Books, unfinished: Unfinished, by: Stewardship) -> Any:
     """One pass over the table; what it saw of the values goes to the vault and nowhere else."""
-    table = study.table(request.release, request.period)
+    table = study.table(request.release, request.period, holder=by.holder)
     done = read_statistics(
         table,
         study.statistic(request.release),
@@ -114,8 +117,9 @@ def _read(study: Study, request: Request, books: Books, unfinished: Unfinished, 
         unfinished=unfinished,
     )
     report("validating", 0.0)
-    place = f"{study.study}/{request.period}/{request.release}-r{request.revision}"
-    found = validate(done.profile, table, own=own)
+    held = "" if by.holder is None else f"-at-{plain(by.holder)}"
+    place = f"{study.study}/{request.period}/{request.release}{held}-r{request.revision}"
+    found = validate(done.profile, table, own=by.expectations)
     keep_validation(books.home.open_vault(), place, done.profile, table, found)
     report("validating", 1.0)
     return done.statistics

@@ -64,9 +64,10 @@ class HeldBatch(Confidential):
 
 
 def lay_out_holders(source: TableSource, holders: Holders) -> Layout:
-    """Every holder's files as a table of its own, one after the other."""
+    """Every holder's files as a table of its own, one after the other; without those that are not here."""
     columns = tuple(rule for rule in source.columns if not rule.names_holders)
-    tables = [replace(source, path=paths, columns=columns, holders=None) for paths in holders.paths]
+    here = {name: paths for name, paths in zip(holders.names, holders.paths, strict=True) if paths}
+    tables = [replace(source, path=paths, columns=columns, holders=None) for paths in here.values()]
     found = [file.place for table in tables for file in files_of(table)]
     if len(set(found)) < len(found):
         raise ShapeMismatch(
@@ -75,7 +76,7 @@ def lay_out_holders(source: TableSource, holders: Holders) -> Layout:
     layouts = [lay_out(table) for table in tables]
 
     def batches() -> Iterator[Batch]:
-        for name, layout in zip(holders.names, layouts, strict=True):
+        for name, layout in zip(here, layouts, strict=True):
             for batch in layout.batches():
                 yield HeldBatch(batch, holders.column, name)
 

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.errors import StudyInvalid
 from storage.ledger.request import AccountSpec, priced_under
 from storage.ledger.request import HolderSpec as HolderSplit
 from storage.source import ColumnRule, Holders, Query
 from storage.study.dates import DateBounds
+from storage.study.flaw import nearest, shown
 from storage.study.models import StudyFile
 from storage.study.table import ColumnSpec, HolderSpec, SourceSpec
 from storage.study.work import ReleaseSpec
@@ -36,12 +38,26 @@ def priced(file: StudyFile) -> StudyFile:
     return file.model_copy(update={"privacy": file.privacy.model_copy(update={"neighbours": neighbours})})
 
 
-def holders_of(file: StudyFile, folder: Path, period: str) -> Holders | None:
-    """What a pass must know of the holders."""
+def one_holder(file: StudyFile, holder: str) -> str:
+    """That holder, if it can be released without the others; StudyInvalid otherwise."""
+    spec = file.source.holder
+    what, remedy = "it has no such holder", "Leave --holder out"
+    if spec is not None and holder not in spec.names:
+        remedy = nearest(holder, spec.names, "Name one of")
+    elif spec is not None and spec.membership != "movable":
+        return holder
+    elif spec is not None:
+        what = "where people move, their rows are bounded over all holders, so all are released together"
+    raise StudyInvalid(f"cannot release {file.study} at {shown(holder)}: {what}. {remedy}.")
+
+
+def holders_of(file: StudyFile, folder: Path, period: str, only: str | None = None) -> Holders | None:
+    """What a pass must know of the holders; files of others than `only` may be elsewhere."""
     spec = file.source.holder
     if spec is None:
         return None
-    paths = tuple(_filled(paths, folder, period) for paths in (spec.paths or {}).values())
+    kept = {name: paths if only in (None, name) else () for name, paths in (spec.paths or {}).items()}
+    paths = tuple(_filled(paths, folder, period) for paths in kept.values())
     column = MADE_UP if spec.column is None else spec.column
     return Holders(column=column, names=spec.names, membership=spec.membership, paths=paths)
 

@@ -107,12 +107,16 @@ class Study:
         """The account that every release of this study is charged to."""
         return compiled.account(self.file)
 
-    def table(self, release: str, period: Period | str) -> TableSource:
-        """One period's table with the columns that a release uses."""
+    def only(self, holder: str | None) -> tuple[str | None, ...]:
+        """That holder, or all; StudyInvalid unless it can be released without the others."""
+        return self.holders if holder is None else (compiled.one_holder(self.file, holder),)
+
+    def table(self, release: str, period: Period | str, *, holder: str | None = None) -> TableSource:
+        """One period's table with the columns that a release uses; with a holder, without the files of others."""
         spec = self.release(release)
         folder, name = self.path.parent, self._period(period).name
         path, query = compiled.place(self.file, folder, name)
-        holders = compiled.holders_of(self.file, folder, name)
+        holders = compiled.holders_of(self.file, folder, name, holder)
         return TableSource(
             path=path,
             query=query,

@@ -298,3 +298,28 @@ def test_an_analysis_of_offices_that_were_not_all_released_is_refused(tmp_path: 
     study = load_study(desk.study)
     with Books.open(desk.study) as books, pytest.raises(StudyInvalid, match="pay-regression of 2026-01 at n: nothing"):
         newest_releases(study, "pay-regression", PERIOD, books)
+
+
+@pytest.mark.parametrize("paths", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_an_office_alone_is_released_where_the_others_are_elsewhere(tmp_path: Path, paths: bool) -> None:
+    desk = offices(tmp_path, paths=paths)
+    if paths:
+        (desk.folder / "data" / f"n-{PERIOD}.parquet").unlink()
+    (alone,) = desk.release("--holder", "s")["releases"]
+    assert (alone["holder"], alone["status"], alone["rows"]) == ("s", "released", counts()[1])
+    assert spent(alone) == pytest.approx(alone["cost"]["rho"], rel=1e-12)
+    assert desk.document("audit", desk.home)["ok"]
+    if paths:
+        assert desk.release(exit_code=4)["error"]["kind"] == "shape-mismatch"
+        write_staff(desk, staff(), paths=True)
+    released = desk.release()["releases"]
+    assert [one["status"] for one in released] == ["released", "already-released"]
+    assert released[1]["digest"] == alone["digest"]
+
+
+def test_an_office_is_not_released_alone_where_people_move_nor_one_that_is_none(tmp_path: Path) -> None:
+    desk = offices(tmp_path, "movable")
+    refused = desk.release("--holder", "s", exit_code=2)["error"]["message"]
+    assert "so all are released together. Leave --holder out." in refused
+    desk.edit_study("membership: movable", "membership: fixed")
+    assert "Name one of n, s" in desk.release("--holder", "west", exit_code=2)["error"]["message"]
