@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from dpbayes_core.statistic import Statistic
     from storage.contribution import Keys
     from storage.profile import Profile
-    from storage.row_groups import Part
+    from storage.row_groups import Counted, Part
     from storage.sources.batch import Batch, Layout
     from storage.unfinished import Unfinished
     from storage.waiting import Waiting
@@ -74,10 +74,18 @@ def read_statistics(
         progress(1.0)  # an empty table is read, too
     profile = Profile(types=layout.types, groups=tuple(part.profile for part in parts))
     if keys is not None:
-        held = profile.rows if source.holders is None else profile.rows - profile.broken(source.holders.column)
-        several = done.several if apart and source.holders is not None and source.holders.all_here else None
-        profile = replace(profile, duplicate_rows=held - done.rows, several_holders=several)
+        profile = _with_people(profile, done, source)
     return SecurePass(done.statistics, profile)
+
+
+def _with_people(profile: "Profile", done: "Counted", source: TableSource) -> "Profile":
+    """The profile with what can be said of people once all rows are read."""
+    holders = source.holders
+    if holders is None:
+        return replace(profile, duplicate_rows=profile.rows - done.rows)
+    several = done.several if holders.apart and holders.all_here else None
+    extra = profile.rows - profile.broken(holders.column) - done.rows
+    return replace(profile, duplicate_rows=extra, several_holders=several)
 
 
 def _check_unchanged(layout: "Layout", source: TableSource) -> None:
