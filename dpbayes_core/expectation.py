@@ -1,6 +1,6 @@
 """What is expected of a release before any row is read: moments of the columns, and what the noise does to them.
 
-Everything is on the standardised scale and a row's average; columns are taken as unrelated, levels as equally common.
+Everything is on the standardised scale and a row's average. Levels are taken as equally common.
 """
 
 import math
@@ -19,6 +19,9 @@ Floats = NDArray[np.float64]
 
 EXPLAINED = 0.25
 """The share of the response's variance that the covariates are taken to explain: slopes hardly depend on it."""
+
+CORRELATION = 0.2
+"""How columns of numbers are taken to be related to each other: nobody declares it, and few are not."""
 
 SPREAD_OF: Mapping[str, float] = {"laplace": math.sqrt(2)}
 """Standard deviation of the noise in units of its scale, where that is not 1."""
@@ -142,10 +145,12 @@ def _standardised(schema: RegressionSchema, column: Continuous, expected: Mappin
 
 def _covariates(schema: RegressionSchema, expected: Mapping[str, Expected]) -> tuple[Floats, Floats]:
     means, covariance, place = np.zeros(schema.d), np.zeros((schema.d, schema.d)), 0
+    numbers: list[int] = []
     for column in schema.covariates:
         if isinstance(column, Continuous):
             guess = _standardised(schema, column, expected)
             means[place], covariance[place, place] = guess.mean, guess.sd**2
+            numbers.append(place)
         elif len(column.levels) == 2:
             covariance[place, place] = 1.0  # -1 and 1 alike
         else:
@@ -153,4 +158,6 @@ def _covariates(schema: RegressionSchema, expected: Mapping[str, Expected]) -> t
             means[own] = share
             covariance[own, own] = share * np.eye(len(column.levels) - 1) - share**2
         place += len(column.variables())
+    deviations = np.sqrt(np.diag(covariance)[numbers])
+    covariance[np.ix_(numbers, numbers)] += CORRELATION * (np.outer(deviations, deviations) - np.diag(deviations**2))
     return means, covariance

@@ -79,7 +79,8 @@ class _Foresight:
         normals = generator.standard_normal((len(self.columns), 3, MADE_UP, 1))
         sampled = self.residual / self.expectation.rows
         columns = [MadeUp.of(self.columns, place, sampled, own) for place, own in enumerate(normals)]
-        return columns, self.expectation.variance + np.sqrt(self.noise_of_square) * response
+        explained = sum(len(one.members) * one.v * one.slope**2 for one in self.columns)
+        return columns, self.residual + explained + np.sqrt(self.noise_of_square) * response
 
     def deviations(self) -> Floats:
         """(coefficients and sigma, made-up releases), in the user's units."""

@@ -31,7 +31,6 @@ class Column:
     members: tuple[int, ...]  # variables
     kind: str
     v: float  # expected
-    marginal: float  # the same without regard to the others
     noise_v: float  # variance
     noise_c: float  # variance, other coefficients left out
     others: Floats  # (columns,): what a squared coefficient of each column's adds to it
@@ -116,10 +115,10 @@ def moments(column: Column, made: MadeUp, given: Given, spread: float) -> Moment
     log = log - 0.5 * np.log(total) - 0.5 * (released - v * ahead) ** 2 / total
     weights, found = _normalised(log)
     first, variance = (released * before + v * ahead * noise) / total, before * noise / total
-    share, tilted = column.marginal / column.v, np.zeros_like(found)
+    tilted = np.zeros_like(found)
     if given.left is not None and given.spread is not None:
         c = first[..., None] + np.sqrt(variance)[..., None] * STEPS
-        gap = given.left[..., None, None] - share * c**2 / v[..., None]
+        gap = given.left[..., None, None] - c**2 / v[..., None]
         tilt = HEIGHTS - 0.5 * gap**2 / given.spread[..., None, None]
         inner, log_tilt = _normalised(tilt)
         first = (inner * c).sum(axis=3)
@@ -138,8 +137,8 @@ def moments(column: Column, made: MadeUp, given: Given, spread: float) -> Moment
         tilt=tilted,
         mean=centre,
         variance=np.maximum((weights * square).sum(axis=2) - centre**2, 0.0),
-        explained=share * explained,
-        explained_variance=share**2 * np.maximum(fourth - explained**2, 0.0),
+        explained=explained,
+        explained_variance=np.maximum(fourth - explained**2, 0.0),
     )
 
 
@@ -177,17 +176,15 @@ def _column(ex: Expectation, members: Sequence[tuple[int, ...]], place: int, law
             noise = ex.noise_of(own, ex.centred[rest[0]]) + on_mean * ex.noise_of(ex.constant, ex.centred[rest[0]])
             likely = v * ex.covariance[rest[0], rest[0]] / (ex.d + 1)  # correlations have a prior, too
             others[at] = len(rest) * noise * likely / (noise + likely)
-    marginal = float(ex.covariance[first, first])
     return Column(
         members=members[place],
         kind=ex.schema.variables[first].kind,
         v=v,
-        marginal=marginal,
         noise_v=ex.noise_of(own, own) + 2 * on_mean**2,
         noise_c=ex.noise_of(own, response) + on_mean * ex.noise_of(ex.constant, response),
         others=others,
         on_mean=on_mean,
-        slope=float(np.sqrt(EXPLAINED * ex.variance / (ex.d * marginal))),
+        slope=float(np.sqrt(EXPLAINED * ex.variance / (ex.d * ex.covariance[first, first]))),
         tau=law[1],
         mu=law[0],
     )
