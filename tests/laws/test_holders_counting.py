@@ -108,6 +108,26 @@ def test_where_nothing_is_declared_a_person_may_be_everywhere(charges: Charges) 
     assert of(tallied("undeclared", charges), "lifetime").exposures == (summed(cost for _, _, cost in charges),)
 
 
+@given(
+    membership=st.sampled_from(("fixed", "movable", "undeclared")),
+    charges=CHARGES,
+    ahead=st.permutations(HOLDERS),
+    cost=st.builds(Cost, st.one_of(st.integers(0, 100), st.none()), st.integers(0, 100)),
+    period=st.sampled_from((*PERIODS, "2026-Q1")),
+)
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_looking_ahead_over_holders_is_charging_one_after_the_other(
+    membership: Any, charges: Charges, ahead: list[str], cost: Cost, period: str
+) -> None:
+    kept = tallied(membership, charges)
+    spec = account(cap("1"), holders=split(membership, *HOLDERS))
+    first, *also = ahead
+    look = debits(spec, period, cost, lambda s: kept.get(s, NOTHING), holder=first, also=tuple(also))
+    for holder in ahead:
+        kept |= charged(kept, spec, period, cost, holder=holder)
+    assert {debit.scope: debit.after for debit in look} == {debit.scope: kept[debit.scope] for debit in look}
+
+
 def test_the_sum_of_lifetimes_would_not_cover_somebody_who_moves_between_periods() -> None:
     """Why movable periods add up: twice the largest lifetime of a holder misses who is at the dear place each time."""
     charges: Charges = [("north", PERIODS[0], Cost(10, 10)), ("south", PERIODS[1], Cost(10, 10))]
