@@ -1,14 +1,20 @@
 """How far one row moves the second moments of a regression without intercept (docs/sensitivity.md, theorem 5)."""
 
 from fractions import Fraction
+from math import prod
+
+import numpy as np
 
 from dpbayes_core.fixed_point import BITS, UNIT
 from dpbayes_core.moved import Moved
 from dpbayes_core.schema import Continuous, RegressionSchema
 
+MOST_CORNERS = 2**15
+ROUNDING = Fraction(1, 10**9)  # far above the error of sums of doubles
+
 
 def moved_without_intercept(schema: RegressionSchema, *, weighted: bool = True) -> Moved:
-    """L1 is exact for all boxes; L2 for those that are symmetric and those that do not reach across zero."""
+    """L1 is exact for all boxes, L2 for most; else it exceeds the supremum by a few percent at most."""
     lows = lowest_of(schema)
     bits = ((len(lows) + 1).bit_length() - 2) // 2 if weighted and set(lows) == {-1} else 0
     ones = Fraction(len(lows) * (len(lows) + 1), 2) + 1
@@ -42,14 +48,36 @@ def _least(lows: tuple[Fraction, ...]) -> Fraction:
 
 
 def _largest_square(lows: tuple[Fraction, ...], bits: int) -> Fraction:
-    """Squared L2: of the symmetric box, or of all entries' ranges together, whichever is less."""
+    """Squared L2: of the symmetric box, of all entries' ranges together, or of corners, whichever is least."""
     m = len(lows)
     symmetric = m**2 - (m % 2 if 2 * 4**bits < m + 1 else 0)
     if set(lows) == {-1}:
         return Fraction(symmetric)
     apart = sum((_span(low, low, square=True) ** 2 for low in lows), Fraction(0))
     apart += sum((_span(lows[i], lows[j]) ** 2 for i in range(m) for j in range(i)), Fraction(0))
-    return min(Fraction(symmetric), apart)
+    if min(lows) >= 0:
+        return apart
+    return min(Fraction(symmetric), apart, max(_at_corners(lows), Fraction(m * (m + 1), 2) + 1))
+
+
+def _at_corners(lows: tuple[Fraction, ...]) -> Fraction:
+    """The most of all y whose coordinates are lower ends or 1; no less where so many differ that some are merged."""
+    low, count = (np.array(part) for part in zip(*_merged(lows), strict=True))
+    down = np.stack(np.meshgrid(*(np.arange(n + 1.0) for n in count), indexing="ij"), axis=-1).reshape(-1, len(low))
+    up = len(lows) - down.sum(axis=1)
+    apart = (1 - np.outer(low, low)) ** 2
+    pairs = ((down @ apart) * down).sum(axis=1) / 2 + down @ np.diag(apart) / 2  # among those down, squares included
+    reached = float((pairs + up * (down @ (1 - low) ** 2)).max())
+    return Fraction(reached) * (1 + ROUNDING)
+
+
+def _merged(lows: tuple[Fraction, ...]) -> list[tuple[float, int]]:
+    """Lower ends and how many have each, the nearest put together at the lower one until corners can be counted."""
+    groups = [(float(low), lows.count(low)) for low in sorted(set(lows))]
+    while prod(count + 1 for _, count in groups) > MOST_CORNERS:
+        at = min(range(len(groups) - 1), key=lambda place: groups[place + 1][0] - groups[place][0])
+        groups[at : at + 2] = [(groups[at][0], groups[at][1] + groups[at + 1][1])]
+    return groups
 
 
 def _span(low: Fraction, other: Fraction, *, square: bool = False) -> Fraction:

@@ -18,8 +18,12 @@ from dpbayes_core.standardisation import Standardisation
 from dpbayes_core.statistics import ExactStatistics, regression_statistics
 
 S, P, N = Bounds(-2, 2), Bounds(0, 9), Bounds(-6, -5)  # across zero alike, from zero up, far below zero
-EXACT = [(S, S), (S,) * 3, (S,) * 4, (S,) * 7, (P, P), (P, N), (N,) * 5, (Bounds(1, 5), P, N, Bounds(16, 80))]
-BOUNDED = [(S, P), (S, P, P, N), (Bounds(-1, 2),) * 3, (Bounds(-1, 2), S, P, N), (S, P, P, P, P, P)]
+U = Bounds(-1, 2)
+EXACT = [
+    (S, S), (S,) * 3, (S,) * 4, (S,) * 7, (P, P), (P, N), (N,) * 5, (Bounds(1, 5), P, N, Bounds(16, 80)), (S, P),
+    (S, P, P, N), (U, S, P, N), (S, P, P, P, P, P), (U,) * 7, (U, U, U, N, N, S, P),
+]  # fmt: skip
+BOUNDED = [(U, U), (U, U, U), (U, U, U, U), (U, P, P, P, N, N)]
 BALLS = [
     (2, Ball(1, 1)), (2, Ball(0.5, 0.3)), (2, Ball(0.4, 1)), (3, Ball(0.9, 0.2)), (3, Ball(0.25, 0.9)),
     (5, Ball(1, 0.7)),
@@ -115,7 +119,7 @@ def test_boxes_that_reach_across_zero_unevenly_are_exact_in_l1_and_bounded_in_l2
     with capsys.disabled():
         print(f" reached {shares['l1']:.3f} of L1, {shares['l2'] ** 0.5:.3f} of L2", end="")
     assert 0.99 <= shares["l1"] <= 1
-    assert 0.79**2 <= shares["l2"] <= 1
+    assert 0.85**2 <= shares["l2"] <= 1
 
 
 @pytest.mark.parametrize("boxes", EXACT + BOUNDED)
