@@ -28,6 +28,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an u
 Revision = Annotated[
     int, typer.Option(help="A number above 1 is a new, fully charged release that supersedes the one before.")
 ]
+ALONE = "With a published crate alone: no study, no data, no home"
 Reason = Annotated[str | None, typer.Option(help="Why a revision is needed; recorded for ever.")]
 
 
@@ -106,23 +107,27 @@ def analyse(
     ] = None,
     crates: Annotated[
         list[str] | None,
-        typer.Option("--from", help="A published crate, folder, zip or URL; repeat it to pool. No home is needed."),
+        typer.Option("--from", help="A published crate: folder, zip or URL; repeat it to pool.", rich_help_panel=ALONE),
     ] = None,
     prior: Annotated[
-        Path | None, typer.Option(help="With --from: a YAML file with what a study says under prior.")
+        Path | None, typer.Option(help="A YAML file with what a study says under prior.", rich_help_panel=ALONE)
     ] = None,
-    sampler: Annotated[str | None, typer.Option(help="With --from: how to draw; auto by default.")] = None,
-    chains: Annotated[int | None, typer.Option(help="With --from: independent chains; 4 by default.")] = None,
-    draws: Annotated[int | None, typer.Option(help="With --from: draws of each; 1000 by default.")] = None,
-    seed: Annotated[int | None, typer.Option(help="With --from: by default derived from what is asked.")] = None,
+    sampler: Annotated[str | None, typer.Option(help="How to draw; auto by default.", rich_help_panel=ALONE)] = None,
+    chains: Annotated[int | None, typer.Option(help="Independent chains; 4 by default.", rich_help_panel=ALONE)] = None,
+    draws: Annotated[int | None, typer.Option(help="Draws of each; 1000 by default.", rich_help_panel=ALONE)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="By default derived from what is asked.", rich_help_panel=ALONE)
+    ] = None,
     to: Annotated[
-        Path | None, typer.Option(help="With --from: a folder for the crate, or a .zip; ./posteriors by default.")
+        Path | None,
+        typer.Option(help="A folder for the crate, or a .zip; ./posteriors by default.", rich_help_panel=ALONE),
     ] = None,
     key: Annotated[
-        list[str] | None, typer.Option(help="With --from: the fingerprint of the agency you trust; may be repeated.")
+        list[str] | None,
+        typer.Option(help="The fingerprint of the agency you trust; may be repeated.", rich_help_panel=ALONE),
     ] = None,
     sign: Annotated[
-        Path | None, typer.Option(help="With --from: a folder with a key of your own; made if there is none.")
+        Path | None, typer.Option(help="A folder with a key of your own; made if there is none.", rich_help_panel=ALONE)
     ] = None,
     json: AsJson = False,
     debug: Debug = False,
