@@ -1,12 +1,20 @@
-"""What clipping the response does to a regression, told from public facts: its bounds and what is expected of it."""
+"""What clipping the response does to a regression, told from public facts: its bounds, guesses and noisy sums."""
+
+import math
+
+import numpy as np
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import Expected
+from dpbayes_core.expectation import SPREAD_OF, Expected
+from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.schema import Continuous
 from storage.report.numbers import short
 
 WORTH_SAYING = 0.005
 """The expected share of clipped responses from which wider bounds are advised."""
+
+TELLING = 0.25
+"""How large the noise may be beside the response's variance for that to be told."""
 
 REACH = 3.0
 """Advised bounds are so many expected standard deviations from the expected mean: 0.3% of a normal law is beyond."""
@@ -27,19 +35,47 @@ def clipping_advice(response: Continuous, expected: Expected | None) -> str:
     )
 
 
-def clipping_caveat(response: Continuous, expected: Expected | None) -> str:
-    """What a report says of clipping; without any public guess only that the share is not published."""
+def clipping_caveat(evidence: Evidence) -> str:
+    """What the released numbers themselves say of clipping; how many were clipped is not among them."""
+    response = evidence.schema.response
     general = (
         "Values outside their declared bounds were clipped before anything was computed, and the coefficients describe "
         "the clipped columns. How many were clipped is not published."
     )
-    if expected is None:
+    found = response_of(evidence)
+    if found is None:
         return general
-    share = expected.clipped(response.bounds)
+    share = found.clipped(response.bounds)
+    if share <= WORTH_SAYING:
+        return (
+            f"{general} By the released sums {response.name} stays well within its bounds: were it normal, about "
+            f"{told_share(share)} of it would lie beyond them."
+        )
     return (
-        f"{general} If {response.name} is about normal around {short(expected.mean)} with standard deviation "
-        f"{short(expected.sd)}, as the study expects, about {told_share(share)} of it was clipped."
+        f"{general} By the released sums, about {told_share(share)} of {response.name} would lie beyond its bounds "
+        "were it normal, and as much may have been clipped: the regression is then bent, without privacy just as here, "
+        "and intervals do not know. Wider bounds in the next release would mend it."
     )
+
+
+def response_of(evidence: Evidence) -> Expected | None:
+    """Mean and standard deviation of the clipped response, as far as noise lets them be told from the release."""
+    schema, parts = evidence.schema, parts_of(evidence)
+    count = evidence.count
+    if not schema.intercept or count < 1:
+        return None
+    moments, place = np.sum([part.matrix() for part in parts], axis=0) / count, schema.m
+    mean, square = float(moments[0, place]), float(moments[place, place])
+    noise = 0.0
+    for part in parts:
+        scales = dict(zip(part.entries, part.mechanism.scales.tolist(), strict=False))
+        deviations = SPREAD_OF.get(part.mechanism.name, 1.0) * np.array([scales[0, place], scales[place, place]])
+        noise += float((deviations[0] * 2 * mean) ** 2 + deviations[1] ** 2) / count**2
+    variance = square - mean**2
+    if variance <= 0 or math.sqrt(noise) > TELLING * variance or abs(mean) > 1:
+        return None
+    scale = schema.standardised(schema.response)
+    return Expected((mean - scale.shift) / scale.slope, math.sqrt(variance) / abs(scale.slope))
 
 
 def advised(bounds: Bounds, expected: Expected) -> Bounds:

@@ -9,6 +9,7 @@ from dpbayes_core.release import Release
 from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, RegressionSchema
 from storage.report.numbers import listed, short
 from storage.tellings.base import Declared, Group, Record, Telling
+from storage.tellings.clipping import clipping_caveat
 
 CONSTANT = "(constant)"  # how the leading 1 of every row is called in files
 MOST_NAMED = 6  # covariates in a title
@@ -143,8 +144,7 @@ class RegressionTelling(Telling):
         without = f"There is no intercept: {release.schema.response.name} is taken to be 0 where every column is 0."
         shrunk = "Rows longer than the declared norm were shrunk to it, and the coefficients describe the shrunk rows."
         return (
-            "Values outside their declared bounds were clipped before anything was computed. If many lie outside, the "
-            "coefficients describe the clipped columns. How many do is not published.",
+            clipping_caveat(release),
             intercept if release.schema.intercept else without,
             *(() if release.schema.ball is None else (shrunk,)),
         )

@@ -1,14 +1,27 @@
 """What is told of clipping: from bounds and guesses alone, with advice exactly where much would be clipped."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.expectation import Expected
+from dpbayes_core.pool import Pool
+from dpbayes_core.release import Release
 from dpbayes_core.schema import Continuous
-from storage.tellings.clipping import WORTH_SAYING, advised, clipping_advice, clipping_caveat, told_share
+from storage.tellings.clipping import (
+    WORTH_SAYING,
+    advised,
+    clipping_advice,
+    clipping_caveat,
+    response_of,
+    told_share,
+)
 from tests.storage.plan_cases import Bureau, regression
+from tests.support.regressions import mechanism, schema_of
+from tests.support.regressions import released as draw
 
 PAY = Continuous("pay", Bounds(0, 10))
 
@@ -30,12 +43,37 @@ def test_advised_bounds_hold_the_old_ones_and_clip_little() -> None:
 
 def test_nothing_is_advised_where_nothing_was_declared() -> None:
     assert clipping_advice(PAY, None) == ""
-    assert "not published" in clipping_caveat(PAY, None)
-
-
-def test_a_caveat_tells_the_expected_share() -> None:
-    assert "about 32% of it was clipped" in clipping_caveat(PAY, Expected(5, 5))
     assert told_share(1e-7) == "less than 0.01%"
+
+
+def released(sd: float, *, scale: float, seed: int = 1) -> Release:
+    """A response of this deviation around 0, clipped to [-1, 1]."""
+    random = np.random.default_rng(seed)
+    x, y = random.normal(0, 0.3, 20_000), np.clip(random.normal(0.1, sd, 20_000), -1, 1)
+    rows = np.stack([np.ones(20_000), x, y], axis=1)
+    schema = schema_of("x")
+    return draw(schema, rows.T @ rows, mechanism("gaussian", scale, len(schema.entries)), random)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 30.0])
+def test_the_released_sums_tell_the_responses_mean_and_spread(scale: float) -> None:
+    found = response_of(released(0.3, scale=scale))
+    assert found is not None
+    assert (found.mean, found.sd) == (pytest.approx(0.1, abs=0.02), pytest.approx(0.3, abs=0.02))
+    pool = Pool((released(0.3, scale=scale), released(0.3, scale=scale, seed=2)))
+    both = response_of(pool)
+    assert both is not None
+    assert both.sd == pytest.approx(0.3, abs=0.02)
+
+
+def test_a_report_says_when_much_may_have_been_clipped_and_when_noise_lets_nothing_be_told() -> None:
+    assert "stays well within its bounds" in clipping_caveat(released(0.2, scale=1.0))
+    much = clipping_caveat(released(0.5, scale=1.0))
+    assert "may have been clipped" in much
+    share = float(re.search(r"about ([\d.]+)% of y", much)[1])  # type: ignore[index]
+    assert 3 < share < 7  # 5.1% was; the clipped column's own spread is a little smaller
+    drowned = clipping_caveat(released(0.5, scale=1e5))
+    assert drowned.endswith("is not published.")
 
 
 def test_a_plan_advises_wider_bounds_of_the_response(tmp_path: Path) -> None:
