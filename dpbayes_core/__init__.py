@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpbayes_core import accounting, evaluation, sensitivity, subsample
+    from dpbayes_core.ball import Ball
     from dpbayes_core.bounds import Bounds
     from dpbayes_core.conflict import prior_conflict
     from dpbayes_core.draws.design import network_draws as posterior_draw
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MECHANISMS",
     "SAMPLERS",
+    "Ball",
     "Bounds",
     "Continuous",
     "Factor",
@@ -54,6 +56,7 @@ __all__ = [
 _HOMES = {
     "MECHANISMS": "mechanisms",
     "SAMPLERS": "samplers.registry",
+    "Ball": "ball",
     "Bounds": "bounds",
     "Continuous": "schema",
     "Factor": "schema",
