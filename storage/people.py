@@ -9,6 +9,7 @@ from dpbayes_core.errors import StudyInvalid
 from storage.crate_release import STUDY
 from storage.crate_sources import Source
 from storage.study.flaw import Flaw
+from storage.study.load import LARGEST_FILE
 from storage.study.periods import Period
 from storage.study.yaml12 import parse
 
@@ -59,7 +60,8 @@ class _Law:
     @classmethod
     def of(cls, source: Source) -> "_Law":
         try:
-            study: Any = parse(source.files[STUDY].decode()).value
+            text = source.files[STUDY]
+            study: Any = parse(text.decode()).value if len(text) <= LARGEST_FILE else None
         except (Flaw, KeyError, UnicodeDecodeError):
             return cls()
         people = _section(_section(study).get("period")).get("people")

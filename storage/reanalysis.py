@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpbayes_core.errors import IntegrityFailure, StudyInvalid
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.analysis import Analysis, chosen, ordered, seeded
 from storage.archive import MANIFEST, Archive
 from storage.crate_audit import TRUSTED, check_lone_crate
@@ -19,6 +19,7 @@ from storage.disk import create_file, make_folder
 from storage.evidence import refuse_unspelled
 from storage.home import dask_address
 from storage.ledger.check import Check
+from storage.ledger.history import MALFORMED
 from storage.people import refuse_same_people
 from storage.priors import PRIORS, prior_for
 from storage.signatures import Signer, read_public_key
@@ -150,12 +151,23 @@ def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ..
     for place in crates:
         if "://" not in place and not Path(place).exists():
             raise StudyInvalid(f"cannot analyse {shown(place)}: there is no such crate. Check the path.")
-        files = load(place)
-        sources = sources_of(files)
-        _refuse_flaws(place, check_lone_crate(files, keys or _fingerprints(files)))
-        found += sources
+        found += _verified(place, load(place), keys)
     refuse_same_people(found)
     return tuple(sorted(found, key=lambda source: order_of(source.entry)))
+
+
+def _verified(place: str, files: Mapping[str, bytes], keys: Sequence[str]) -> tuple[Source, ...]:
+    """The releases of a crate that passes its audit; without keys, by those that it brings along."""
+    try:
+        sources, brought = sources_of(files), _fingerprints(files)
+    except DpbayesError:
+        raise
+    except (*MALFORMED, RecursionError):
+        raise IntegrityFailure(
+            f"cannot use {shown(place)}: it holds no release that can be read. Fetch it again."
+        ) from None
+    _refuse_flaws(place, check_lone_crate(files, keys or brought))
+    return sources
 
 
 def _fingerprints(files: Mapping[str, bytes]) -> set[str]:

@@ -142,6 +142,25 @@ def test_a_crate_that_was_altered_is_refused_before_anything_is_drawn(analyst: A
 
 
 @pytest.mark.parametrize(
+    "files",
+    [
+        {"entry.json": b"[]"},
+        {"entry.json": b"{}"},
+        {"entry.json": b"\xff"},
+        {"entry.json": b"[" * 9999},
+        {"posterior.json": b"{}"},
+        {"releases/x/entry.json": b"{}", "unsigned-statement.json": b"{}"},
+    ],
+)
+def test_rubbish_is_refused_in_a_sentence(analyst: Analyst, tmp_path: Path, files: dict[str, bytes]) -> None:
+    place = tmp_path / "rubbish.zip"
+    place.write_bytes(pack({"ro-crate-metadata.json": b"{}", **files}))
+    for more in ((), ("--key", analyst.key)):
+        error = analyst.analyse(*more, crate=place, exit_code=5)["error"]
+        assert error["message"].startswith("cannot ")
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--from", "nowhere"), "there is no such crate"),
@@ -172,6 +191,7 @@ def test_the_new_crate_passes_its_audit_and_its_replay(analyst: Analyst, made: P
     assert not strangers["checks"][0]["ok"]
 
 
+@pytest.mark.slow
 def test_any_file_that_was_altered_fails_the_audit(analyst: Analyst, made: Path, tmp_path: Path) -> None:
     whole = load(made)
     assert any(name.startswith("releases/") for name in whole)
@@ -217,6 +237,7 @@ def test_a_forged_list_does_not_save_a_forged_release_or_forged_draws(analyst: A
     assert "standard errors away from what is drawn today" in analyst.failed(place, "--replay")
 
 
+@pytest.mark.slow
 def test_a_key_of_ones_own_signs_and_vouches_for_no_more(analyst: Analyst) -> None:
     keys, place = analyst.folder / "keys", analyst.folder / "signed.zip"
     document = analyst.desk.document(
@@ -231,6 +252,7 @@ def test_a_key_of_ones_own_signs_and_vouches_for_no_more(analyst: Analyst) -> No
     assert not analyst.desk.document("audit", "--crate", place, "--key", own, exit_code=5)["ok"]
 
 
+@pytest.mark.slow
 def test_a_posteriors_crate_serves_as_its_release_does(analyst: Analyst, made: Path, agency: Desk) -> None:
     agency.edit_study("draws: 500", "draws: 300\n    sampler: naive")
     theirs = crate_of(agency.document("analyse", agency.study, "--period", PERIOD))
