@@ -120,6 +120,7 @@ REFUSED = {
     "covariates: [age, rank], norm: {covariates: 1}, mechanism: gaussian": "response",
     "covariates: [age, rank], moments: fourth, intercept: false, mechanism: gaussian": "go with an intercept",
     "covariates: [female], moments: fourth, mechanism: gaussian": "tell all that there is",
+    "covariates: [age, city], moments: fourth, mechanism: gaussian": "more than 30 covariates",
     "covariates: [age, rank], split: {second: 0.5, fourth: 0.5}, mechanism: gaussian": "nothing to share",
     "covariates: [age, rank], moments: fourth, split: {second: 0.5, fourth: 0.4}, mechanism: gaussian": "add up to 1",
 }
@@ -128,6 +129,8 @@ REFUSED = {
 @pytest.mark.parametrize("asked", REFUSED)
 def test_a_form_that_makes_no_sense_is_refused_in_one_sentence(tmp_path: Path, desk: Desk, asked: str) -> None:
     text = desk.study.read_text()
+    many = ", ".join(f"c{number}" for number in range(40))
+    text = text.replace("columns:\n", f"columns:\n  city: {{levels: [{many}]}}\n")
     start, end = text.index("releases:\n"), text.index("schedule:")
     section = f"releases:\n  r: {{kind: regression, response: pay, {asked}, epsilon: 0.2}}\n"
     study = tmp_path / "study.yaml"

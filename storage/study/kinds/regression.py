@@ -14,7 +14,7 @@ from storage.study.flaw import Flaw, Place, shown
 from storage.study.kinds.automatic import chosen_mechanism
 from storage.study.kinds.base import ReleaseSection, said, undeclared
 from storage.study.kinds.moments import NormSpec, SplitSpec
-from storage.study.kinds.regression_noise import has_higher_moments, noise_for
+from storage.study.kinds.regression_noise import MOST_FOR_FOURTH, has_higher_moments, noise_for
 
 if TYPE_CHECKING:
     from dpbayes_core.regression import RegressionDesign
@@ -204,6 +204,9 @@ class RegressionSpec(ReleaseSection):
         if not self.intercept or self.norm is not None:
             what = "third and fourth moments go with an intercept and without a norm"
             yield Flaw(place, what, "Delete moments")
+        elif self.regression(file).d > MOST_FOR_FOURTH:
+            what = f"there are more than {MOST_FOR_FOURTH} covariates, each level but the first counted as one"
+            yield Flaw(place, what, "Delete moments, or name fewer covariates")
         elif not has_higher_moments(self.regression(file)):
             yield Flaw(place, "the second moments tell all that there is of these covariates", "Delete moments")
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from storage.study.kinds.regression import RegressionSpec
     from storage.study.models import StudyFile
 
+MOST_FOR_FOURTH = 30  # variables have 45,880 third and fourth moments; their number grows with the fourth power
+
 
 def noise_for(spec: "RegressionSpec", file: "StudyFile", schema: "RegressionSchema") -> "Mechanism":
     """Calibrated to the study's relation and rows a person; `spec` names its mechanism."""
