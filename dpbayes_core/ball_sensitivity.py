@@ -8,10 +8,10 @@ from dpbayes_core.moved import Moved
 
 def moved_in_ball(ball: Ball, *, intercept: bool, box: Moved) -> Moved:
     """Squared L2 of rows in the ball; L1 is that of the columns' box, and so is all where the box is the smaller."""
-    squares = _replaced(ball, intercept=intercept), _added(ball, intercept=intercept)
-    if squares[0] >= box.replaced_square:
+    replaced, added = _replaced(ball, intercept=intercept), _added(ball, intercept=intercept)
+    if box.weight_bits and replaced >= box.replaced_square:
         return box
-    return Moved(box.replaced, squares[0], box.added, min(squares[1], box.added_square))
+    return Moved(box.replaced, min(replaced, box.replaced_square), box.added, min(added, box.added_square))
 
 
 def _replaced(ball: Ball, *, intercept: bool) -> Fraction:
