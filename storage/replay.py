@@ -101,4 +101,5 @@ _PRIORS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     "bayes-net": _network,
     "posterior-probability": _of_the_release,
     "posterior-quantile": _of_the_release,
+    "ridge": _regression,
 }

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
@@ -124,9 +125,9 @@ def ridge_design(
     schema: RegressionSchema,
     *,
     grid: int,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
+    epsilon: float | Decimal | None = None,
+    delta: float | Decimal | None = None,
+    rho: float | Decimal | None = None,
 ) -> RidgeDesign:
     """Noise of a stated rho, or the one that fills a cap of (epsilon, delta) alone."""
     noise = gaussian_for(ridge_sensitivity(schema), grid=grid, epsilon=epsilon, delta=delta, rho=rho)

@@ -31,9 +31,7 @@ def _is(*words: object) -> Values:
 
 
 _GIVEN = Values("any", lambda value: value is not None)
-_OTHER_SAMPLERS = _is(
-    *("mcmc-ind", "ada-ssp"),
-)
+_OTHER_SAMPLERS = _is("mcmc-ind")
 
 UNAVAILABLE = (Unavailable("analyses.*.sampler", _OTHER_SAMPLERS, "this sampler", "Write auto"),)
 

@@ -11,6 +11,7 @@ from storage.study.flaw import shown
 from storage.study.kinds.draws import MapSpec, PosteriorDrawSpec
 from storage.study.kinds.network import NetworkSpec
 from storage.study.kinds.regression import RegressionSpec
+from storage.study.kinds.ridge import RidgeSpec
 from storage.study.kinds.subsample import ProbabilitySpec, QuantileSpec
 from storage.study.prior import PriorSpec
 
@@ -18,9 +19,10 @@ from storage.study.prior import PriorSpec
 Regression = Literal["collapsed", "naive"]
 Gibbs = Literal["gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact"]
 Distributed = Literal["normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed"]
+Ridge = Literal["ada-ssp"]
 Network = Literal["collapsed-tables", "family-tables", "naive-tables"]
 Aggregate = Literal["aggregate-noise-aware", "aggregate-plain"]
-SamplerName = Literal["auto", Regression, Gibbs, Distributed, Network, Aggregate]
+SamplerName = Literal["auto", Regression, Gibbs, Distributed, Ridge, Network, Aggregate]
 
 
 def _timezone(name: str) -> str:
@@ -38,7 +40,7 @@ def _cron(expression: str) -> str:
 
 
 ReleaseSpec = Annotated[
-    RegressionSpec | ProbabilitySpec | QuantileSpec | NetworkSpec | PosteriorDrawSpec | MapSpec,
+    RegressionSpec | ProbabilitySpec | QuantileSpec | NetworkSpec | PosteriorDrawSpec | MapSpec | RidgeSpec,
     Field(discriminator="kind"),
 ]
 

@@ -7,6 +7,7 @@ from storage.tellings.base import Telling
 from storage.tellings.draws import MODE, POSTERIOR_DRAW
 from storage.tellings.networks import NetworkTelling
 from storage.tellings.regression import RegressionTelling
+from storage.tellings.ridge import RidgeTelling
 from storage.tellings.subsample import ProbabilityTelling, QuantileTelling
 
 TELLINGS: Mapping[str, Telling] = {
@@ -16,6 +17,7 @@ TELLINGS: Mapping[str, Telling] = {
     "map": MODE,
     "posterior-probability": ProbabilityTelling(),
     "posterior-quantile": QuantileTelling(),
+    "ridge": RidgeTelling(),
 }
 
 
