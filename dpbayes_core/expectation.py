@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 EXPLAINED = 0.25
 """The share of the response's variance that the covariates are taken to explain: slopes hardly depend on it."""
 
-CORRELATION = 0.2
+CORRELATION = 0.25
 """How columns of numbers are taken to be related to each other: nobody declares it, and few are not."""
 
 SPREAD_OF: Mapping[str, float] = {"laplace": math.sqrt(2)}

@@ -98,7 +98,8 @@ class _Foresight:
     def _grid(self) -> Floats:
         """Nodes of log sigma2 where its posterior has its mass, for each made-up release."""
         low = np.full((MADE_UP, 1), np.log(self.residual) - 14)
-        high = np.full((MADE_UP, 1), np.log(max(self.residual, self.prior.noise_scale)) + 5)
+        most = self.expectation.variance + self.prior.noise_scale + 8 * np.sqrt(self.noise_of_square)
+        high = np.full((MADE_UP, 1), np.log(most))
         rows, steps = np.arange(MADE_UP), np.linspace(0, 1, NODES)
         for _ in range(REFINEMENTS):
             grid = low + (high - low) * steps
@@ -144,7 +145,7 @@ class _Foresight:
                 left=None if left is None or own is None else left + own.explained,
                 spread=None if spread is None or own is None else spread - own.explained_variance,
             )
-            found.append(moments(column, made, given, self.prior.spread))
+            found.append(moments(column, made, given, getattr(self.prior, "variance", 0.2)))
         return found
 
     def _level(self, sigma2: Floats, found: Sequence[Moments]) -> Floats:

@@ -26,7 +26,7 @@ SCHEMAS: Mapping[str, RegressionSchema] = {
     "no intercept": RegressionSchema(PAY, (Continuous("a", Bounds(0, 10)), Continuous("b", Bounds(-3, 3))), False),
 }
 GUESSES = {"y": Expected(45, 14), "a": Expected(6, 1.5), "b": Expected(0.5, 1)}
-PRIOR = Prior()
+PRIOR = Prior(noise_shape=3.0, noise_scale=0.1)  # under which a coefficient has a standard deviation
 
 
 def laplace(schema: RegressionSchema, epsilon: float, *relation: object) -> Mechanism:
