@@ -1,5 +1,7 @@
 """Holders with files of their own: the same sums as by a column, whatever the format, the cut or an interruption."""
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from dpbayes_core.errors import ShapeMismatch
 from dpbayes_core.holders import HolderStatistics, HolderSums
-from storage.source import Holders, TableSource
+from storage.source import Holders, Query, TableSource
 from storage.sources.parquet import RowGroup
 from storage.tables import check_shape, read_statistics
 from storage.unfinished import Unfinished
@@ -122,3 +124,18 @@ def test_whose_a_row_is_may_be_a_dictionary_a_number_or_nothing(tmp_path: Path) 
     pq.write_table(columns.append_column("office", pa.nulls(len(ROWS))), tmp_path / "t.parquet")
     nobody = read_statistics(source, HolderSums(STATISTIC, "office", numbered.names), key=KEY)
     assert [part.rows for part in nobody.statistics.parts] == [0, 0]
+
+
+@pytest.mark.parametrize("keeps", ["csv", "sqlite"])
+def test_a_column_of_text_or_of_a_query_tells_holders_apart_as_well(tmp_path: Path, keeps: str) -> None:
+    parquet = by_column(tmp_path)
+    if keeps == "csv":
+        other = replace(parquet, path=written(tmp_path, ROWS, "all.csv"))
+    else:
+        with closing(sqlite3.connect(tmp_path / "t.db")) as database, database:
+            database.execute("CREATE TABLE t (person TEXT, wage REAL, age REAL, female TEXT, region TEXT, office TEXT)")
+            database.executemany("INSERT INTO t VALUES (:person, :wage, :age, :female, :region, :office)", ROWS)
+        text = "SELECT * FROM t WHERE :period = '2026-01'"
+        query = Query(url=f"sqlite:///{tmp_path / 't.db'}", text=text, period="2026-01")
+        other = replace(parquet, path=(), query=query)
+    assert summed(other) == summed(parquet)
