@@ -24,6 +24,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         "file": str(path),
         "study": study.study,
         "population": study.population,
+        "holders": [holder for holder in study.holders if holder is not None],
         "releases": [_release(study, name) for name in study.releases],
         "analyses": [_analysis(study, name) for name in study.analyses],
         "source": source,

@@ -30,6 +30,8 @@ def _release(release: Document) -> None:
     line("")
     line(f"{release['name']}: {_made(release)}.{_status(release)}", "bold")
     line(f"  cost:        {cost(release['cost'])}")
+    if release["holders"]:
+        line(f"  holders:     {', '.join(release['holders'])}: a charge of that cost for each; below, all of them")
     if release["analytic"] is not None:
         line(f"  analytic:    {_analytic(release)}")
     line(f"  sensitivity: {number(release['sensitivity'])} in {release['norm']}, {release['neighbours']}")

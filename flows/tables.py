@@ -75,6 +75,8 @@ def init(document: Document) -> None:
 def check(document: Document) -> None:
     """What a valid study would do."""
     line(f"{document['file']} is a valid study: {document['study']}, population {document['population']}.")
+    if document["holders"]:
+        line(f"  every release is made for each of its holders: {', '.join(document['holders'])}")
     for release in document["releases"]:
         count = release["entries"]
         noisy = f", {count} noisy number{'s' * (count > 1)}" if count else ""

@@ -69,6 +69,8 @@ def release_part(release: Document, number: int) -> ReleasePart:
     facts = [Pair("Cost", _cost(release["cost"]))]
     if release["analytic"] is not None:
         facts.append(Pair("Analytic Gaussian", _analytic(release)))
+    if release["holders"]:
+        facts.append(Pair("Holders", f"{', '.join(release['holders'])}: a charge of that cost for each"))
     facts += [
         Pair("Neighbour relation", release["neighbours"]),
         *_noise(release),

@@ -77,6 +77,10 @@ def test_every_office_has_its_charge_its_crate_and_its_line(tmp_path: Path, memb
 
 def test_people_read_which_office_a_line_is_about(tmp_path: Path) -> None:
     desk = offices(tmp_path)
+    assert "for each of its holders: n, s" in desk.run("check", desk.study, "--source", "--period", PERIOD).output
+    page = tmp_path / "plan.html"
+    assert "n, s: a charge of that cost for each" in desk.run("plan", desk.study, "--html", page).output
+    assert "n, s: a charge of that cost for each" in page.read_text()
     said = desk.run("release", desk.study, "--period", PERIOD).output
     assert "Released pay-regression at n for 2026-01" in said
     assert "Released pay-regression at s for 2026-01" in said

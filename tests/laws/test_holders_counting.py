@@ -120,7 +120,7 @@ def test_looking_ahead_over_holders_is_charging_one_after_the_other(
     membership: Any, charges: Charges, ahead: list[str], cost: Cost, period: str
 ) -> None:
     kept = tallied(membership, charges)
-    spec = account(cap("1"), holders=split(membership, *HOLDERS))
+    spec = account(cap("1"), cap("5", "programme", programme="labour"), holders=split(membership, *HOLDERS))
     first, *also = ahead
     look = debits(spec, period, cost, lambda s: kept.get(s, NOTHING), holder=first, also=tuple(also))
     for holder in ahead:
