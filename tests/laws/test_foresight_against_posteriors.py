@@ -1,7 +1,7 @@
 """What `plan` predicts against real posteriors: the demo study and made-up ones, from nearly exact to noise-heavy."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from dpbayes_core.expectation import Expectation, Expected
 from dpbayes_core.foresight import foresee
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.noise import SeededNoise
+from dpbayes_core.pool import pooled
 from dpbayes_core.priors import Prior
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.sensitivity import regression_sensitivity, released_entries
 from dpbayes_core.statistics import grid_for
 from storage.plan_foresight import foreseen
 from storage.study.load import load_study
@@ -43,15 +44,23 @@ class Made:
     noise: str
     epsilon: float
 
+    relation: tuple[str, int] = ("replace-one", 1)  # and rows a person
+    holders: int = 1
+
     def mechanism(self) -> Mechanism:
-        moved, grid = regression_sensitivity(self.schema), grid_for(self.count)
+        moved, grid = regression_sensitivity(self.schema, *self.relation), grid_for(self.count)
         if self.noise == "laplace":
             return laplace_for(moved, epsilon=self.epsilon, grid=grid, entries=len(moved.weights))
         return gaussian_for(moved, grid=grid, epsilon=self.epsilon, delta=1e-6)
 
     def predicted(self) -> dict[str, float]:
         known = Expectation.of(
-            self.schema, self.mechanism(), rows=self.count, expected=self.expected, places=self.schema.entries
+            self.schema,
+            self.mechanism(),
+            rows=self.count,
+            expected=self.expected,
+            places=released_entries(self.schema, *self.relation),
+            holders=self.holders,
         )
         return {one.coefficient: one.sd for one in foresee(known, Prior())}
 
@@ -112,13 +121,23 @@ MADE: Mapping[str, Made] = {
 }
 
 
-def _median_posterior(design: RegressionDesign, columns: Columns) -> dict[str, float]:
+MADE = {
+    **MADE,
+    "a noisy count": replace(MADE["shop"], epsilon=2.0, relation=("add-remove", 1)),
+    "several rows a person": replace(MADE["survey"], epsilon=2.0, relation=("replace-one", 2)),
+    "holders": replace(MADE["shop"], noise="gaussian", epsilon=3.0, holders=4),
+}
+
+
+def _median_posterior(design: RegressionDesign, columns: Columns, holders: int = 1) -> dict[str, float]:
     """The posterior sd of every coefficient: the median over noise draws."""
     statistic = design.statistic()
-    exact = statistic.sum(statistic.encode(columns))
+    split = [{name: values[one::holders] for name, values in columns.items()} for one in range(holders)]
+    exact = [statistic.sum(statistic.encode(own)) for own in split]
     found: dict[str, list[float]] = {}
     for seed in range(RELEASES):
-        release = design.release(SeededNoise(100 + seed, i_know_this_is_not_private=True), exact)
+        noises = [SeededNoise(100 * (seed + 1) + one, i_know_this_is_not_private=True) for one in range(holders)]
+        release = pooled([design.release(noise, own) for noise, own in zip(noises, exact, strict=True)])
         posterior = sample(release, Prior(), chains=2, draws=500, seed=seed)
         for name, draws in posterior.draws.items():
             found.setdefault(name, []).append(float(draws.std()))
@@ -136,8 +155,12 @@ def _compare(label: str, predicted: Mapping[str, float], real: Mapping[str, floa
 @pytest.mark.parametrize("name", sorted(MADE))
 def test_made_up_studies_have_posteriors_as_wide_as_predicted(name: str) -> None:
     made = MADE[name]
-    design = RegressionDesign(schema=made.schema, mechanism=made.mechanism())
-    _compare(name, made.predicted(), _median_posterior(design, made.rows(np.random.default_rng(5))))
+    neighbours, rows = made.relation
+    design = RegressionDesign(
+        schema=made.schema, mechanism=made.mechanism(), neighbours=neighbours, max_rows_per_unit=rows
+    )
+    real = _median_posterior(design, made.rows(np.random.default_rng(5)), made.holders)
+    _compare(name, made.predicted(), real)
 
 
 @pytest.mark.slow
