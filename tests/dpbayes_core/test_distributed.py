@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.random_walk_wishart import run_all
 from dpbayes_core.pool import Evidence, Pool
 from dpbayes_core.priors import Prior
-from dpbayes_core.samplers import SAMPLERS, SamplerUnsuitable, choose, sample
+from dpbayes_core.samplers import SAMPLERS, ChainDraws, Round, SamplerUnsuitable, choose, run_chain, sample
 from dpbayes_core.samplers.distributed.members import DISTRIBUTED_SAMPLERS
 from tests.support.regressions import SEX, example, mechanism, moments_of, released, schema_of
 from tests.support.textbook_distributed import gibbs_of_whole_moments, plugged_in, possible
@@ -101,6 +101,19 @@ def test_a_pool_is_not_analysed_as_its_sum() -> None:
         both = sample(Pool(tuple(parts)), PRIOR, sampler=name, draws=1000, seed=1).draws["x"]
         first = sample(parts[0], PRIOR, sampler=name, draws=1000, seed=1).draws["x"]
         assert 0.85 < both.std() / first.std() < 1.1, "the noisier holder adds next to nothing, and takes nothing away"
+
+
+@pytest.mark.parametrize("name", [sampler.name for sampler in DISTRIBUTED_SAMPLERS])
+def test_a_pool_is_sampled_to_the_same_bytes_however_it_is_cut(name: str) -> None:
+    evidence, sampler = holders(200, 300), SAMPLERS[name]
+    problem, current = sampler.prepare(evidence, PRIOR), Round(attempt=0, draws=50)
+    start = ChainDraws(state=sampler.start(problem, 3, 1))
+    whole = run_chain(sampler, problem, start, current, block=5000).to_bytes()
+    assert run_chain(sampler, problem, start, current, block=333).to_bytes() == whole
+    latent = ChainDraws.from_bytes(whole).made
+    assert latent is not None
+    names = sampler.monitors(evidence, latent.latent[None])
+    assert len(names) == latent.latent.shape[1], "every holder's moments have names of their own"
 
 
 def test_repair_makes_impossible_moments_possible_and_leaves_others_alone() -> None:

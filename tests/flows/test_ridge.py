@@ -83,6 +83,15 @@ def test_everything_passes_the_audit_and_its_schemas(desk: Desk, ran: dict[str, 
         assert flaws_of_record(Path(one["crate"])) == []
 
 
+def test_the_posteriors_are_drawn_again_and_the_plan_knows_the_kind(desk: Desk, ran: dict[str, Any]) -> None:
+    assert desk.document("audit", desk.home, "--replay")["ok"]
+    planned = desk.document("plan", desk.study, "--period", PERIOD)
+    assert {one["kind"]: one["status"] for one in planned["releases"]} == {
+        "ridge": "already-released",
+        "regression": "already-released",
+    }
+
+
 def test_what_would_fail_after_it_was_paid_for_is_refused_before(tmp_path: Path) -> None:
     cases = (
         ("sampler: ada-ssp", "sampler: auto", "no calibrated sampler takes a ridge release"),
@@ -93,6 +102,13 @@ def test_what_would_fail_after_it_was_paid_for_is_refused_before(tmp_path: Path)
         ),
         ("neighbours: replace-one", "neighbours: add-remove", "people who have one row"),
         ("sampler: normal-x", "sampler: ada-ssp", "ada-ssp does not take a regression release"),
+        (
+            "[age]\n    mechanism: gaussian",
+            "[age, region]\n    mechanism: gaussian",
+            "normal-x takes columns with bounds",
+        ),
+        ("mechanism: gaussian", "mechanism: laplace", "normal-x does not take a regression release"),
+        ("mechanism: gaussian", "mechanism: gaussian\n    intercept: false", "with an intercept only"),
     )
     for place, (old, new, said) in enumerate(cases):
         desk = ridge_desk(tmp_path / str(place), (old, new), created=2)

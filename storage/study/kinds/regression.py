@@ -15,13 +15,13 @@ from storage.study.kinds.automatic import chosen_mechanism
 from storage.study.kinds.base import ReleaseSection, said, undeclared
 from storage.study.kinds.moments import NormSpec, SplitSpec
 from storage.study.kinds.regression_noise import MOST_FOR_FOURTH, has_higher_moments, noise_for
+from storage.study.kinds.regression_samplers import DISTRIBUTED, sampler_flaws
 
 if TYPE_CHECKING:
     from dpbayes_core.regression import RegressionDesign
     from storage.study.models import StudyFile
 
 GIBBS = ("gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact")
-DISTRIBUTED = ("normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed")
 
 
 class RegressionSpec(ReleaseSection):
@@ -122,6 +122,7 @@ class RegressionSpec(ReleaseSection):
         yield from found
         if not found:
             yield from self._schema(file, place)
+            yield from sampler_flaws(self, file, place)
 
     def definition(self, file: "StudyFile") -> dict[str, Any]:
         """The regression and its noise."""
