@@ -18,7 +18,7 @@ def sampler_flaws(spec: "RegressionSpec", file: "StudyFile", place: Place) -> It
     levels = [name for name in spec.covariates if name in file.columns and file.columns[name].levels is not None]
     for name, analysis in file.analyses.items():
         where = ("analyses", name, "sampler")
-        if analysis.release != place[-1] or analysis.sampler not in DISTRIBUTED:
+        if place[-1:] != (analysis.release,) or analysis.sampler not in DISTRIBUTED:
             continue
         if not spec.intercept:
             yield Flaw(where, f"{analysis.sampler} takes regressions with an intercept only", "Choose another sampler")

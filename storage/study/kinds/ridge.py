@@ -78,7 +78,7 @@ class RidgeSpec(ReleaseSection):
             what = f"{INTERCEPT} is the name of another number in the results"
             yield Flaw((*place, "covariates"), what, "Rename the column in the table")
         for name, analysis in file.analyses.items():
-            if analysis.release == place[-1] and analysis.sampler == "auto":
+            if place[-1:] == (analysis.release,) and analysis.sampler == "auto":
                 what = "no calibrated sampler takes a ridge release"
                 yield Flaw(("analyses", name, "sampler"), what, "Write ada-ssp for its estimate")
 
