@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from flows import options
 from flows.console import Console, guarded
 from flows.ledger_cli import ledger_app
 
@@ -28,7 +29,6 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an u
 Revision = Annotated[
     int, typer.Option(help="A number above 1 is a new, fully charged release that supersedes the one before.")
 ]
-ALONE = "With a published crate alone: no study, no data, no home"
 Reason = Annotated[str | None, typer.Option(help="Why a revision is needed; recorded for ever.")]
 
 
@@ -105,30 +105,15 @@ def analyse(
         str | None,
         typer.Option(help="A period such as 2026-01; the last one where an analysis pools all.", show_default=False),
     ] = None,
-    crates: Annotated[
-        list[str] | None,
-        typer.Option("--from", help="A published crate: folder, zip or URL; repeat it to pool.", rich_help_panel=ALONE),
-    ] = None,
-    prior: Annotated[
-        Path | None, typer.Option(help="A YAML file with what a study says under prior.", rich_help_panel=ALONE)
-    ] = None,
-    sampler: Annotated[str | None, typer.Option(help="How to draw; auto by default.", rich_help_panel=ALONE)] = None,
-    chains: Annotated[int | None, typer.Option(help="Independent chains; 4 by default.", rich_help_panel=ALONE)] = None,
-    draws: Annotated[int | None, typer.Option(help="Draws of each; 1000 by default.", rich_help_panel=ALONE)] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="By default derived from what is asked.", rich_help_panel=ALONE)
-    ] = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(help="A folder for the crate, or a .zip; ./posteriors by default.", rich_help_panel=ALONE),
-    ] = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(help="The fingerprint of the agency you trust; may be repeated.", rich_help_panel=ALONE),
-    ] = None,
-    sign: Annotated[
-        Path | None, typer.Option(help="A folder with a key of your own; made if there is none.", rich_help_panel=ALONE)
-    ] = None,
+    crates: options.Crates = None,
+    prior: options.Prior = None,
+    sampler: options.Sampler = None,
+    chains: options.Chains = None,
+    draws: options.Draws = None,
+    seed: options.Seed = None,
+    to: options.To = None,
+    key: options.Keys = None,
+    sign: options.Sign = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
