@@ -45,7 +45,7 @@ def ridge_desk(folder: Path, *edits: tuple[str, str], created: int = 0) -> Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def desk(tmp_path_factory: pytest.TempPathFactory, prefect_home: Path) -> Desk:
     return ridge_desk(tmp_path_factory.mktemp("ridge") / "desk")
 
 
@@ -55,6 +55,7 @@ def ran(desk: Desk) -> dict[str, Any]:
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 def test_an_estimate_is_released_reported_and_never_called_calibrated(ran: dict[str, Any]) -> None:
     assert [one["status"] for one in ran["releases"]] == ["released"] * 2
     found = {one["analysis"]: one for one in ran["analyses"]}
@@ -68,6 +69,7 @@ def test_an_estimate_is_released_reported_and_never_called_calibrated(ran: dict[
     assert "least eigenvalue" in page
 
 
+@pytest.mark.slow
 def test_the_release_is_protected_and_costs_what_was_stated(ran: dict[str, Any]) -> None:
     (made,) = [one for one in ran["releases"] if one["release"] == "pay-ridge"]
     record = json.loads((Path(made["crate"]) / "release.json").read_text())["statistics"]
@@ -76,6 +78,7 @@ def test_the_release_is_protected_and_costs_what_was_stated(ran: dict[str, Any])
     assert release.mechanism.epsilon == 0.5
 
 
+@pytest.mark.slow
 def test_everything_passes_the_audit_and_its_schemas(desk: Desk, ran: dict[str, Any]) -> None:
     report = desk.document("audit", desk.home)
     assert report["ok"], [check for check in report["checks"] if not check["ok"]]
@@ -83,6 +86,7 @@ def test_everything_passes_the_audit_and_its_schemas(desk: Desk, ran: dict[str, 
         assert flaws_of_record(Path(one["crate"])) == []
 
 
+@pytest.mark.slow
 def test_the_posteriors_are_drawn_again_and_the_plan_knows_the_kind(desk: Desk, ran: dict[str, Any]) -> None:
     assert desk.document("audit", desk.home, "--replay")["ok"]
     planned = desk.document("plan", desk.study, "--period", PERIOD)

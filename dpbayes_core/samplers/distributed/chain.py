@@ -11,13 +11,12 @@ from dpbayes_core.samplers.distributed.covariates import draw_covariates
 from dpbayes_core.samplers.distributed.repair import repair
 from dpbayes_core.samplers.distributed.response import MOVE_ACCEPTED, coefficient_law, move_coefficients, move_variance
 from dpbayes_core.samplers.distributed.solve import perturb_and_solve, solve_moments
-from dpbayes_core.samplers.distributed.told import Holder, Law, Place, Record, Span, Step, Told
+from dpbayes_core.samplers.distributed.told import FIXED, WALK, Holder, Law, Place, Record, Span, Step, Told
 from dpbayes_core.samplers.distributed.walk import walk_moments
 from dpbayes_core.samplers.linear_algebra import cholesky, solve_upper
 
 Floats = NDArray[np.float64]
 
-FIXED, WALK, SOLVE = 0, 1, 2  # what is done to the holders' moments
 WALK_ACCEPTED = 0.25  # aimed at
 
 

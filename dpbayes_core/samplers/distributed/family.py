@@ -15,7 +15,7 @@ from dpbayes_core.samplers.distributed.holders import (
     refusal_of,
     scattered_starts,
 )
-from dpbayes_core.samplers.distributed.told import Place, Record, Span, Told
+from dpbayes_core.samplers.distributed.told import FIXED, Place, Record, Span, Told
 from dpbayes_core.samplers.interface import Block, ChainState
 from dpbayes_core.samplers.labels import regression_draws
 from dpbayes_core.samplers.streams import from_words, stream, to_words
@@ -74,7 +74,7 @@ class MomentsSampler(_Distributed):
     def start(self, problem: Told, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
         """Over-dispersed moments, coefficients and variance; or the plugged-in moments."""
         generator, size = stream(seed, chain, attempt), problem.prior.shape[0] - 1
-        fixed = self.proposal == 0
+        fixed = self.proposal == FIXED
         moments = plugged_in(problem, size) if fixed else scattered_starts(problem, size, generator)
         level, step, reach = FIRST_TUNING
         numbers = np.concatenate(
@@ -96,7 +96,7 @@ class MomentsSampler(_Distributed):
         holders, size = len(problem.noisy), problem.prior.shape[0] - 1
         held = holders * size * size
         kept, entries = self._kept(state, iterations), holders * (size * (size + 1) // 2 - 1)
-        record = Record(np.zeros((kept, size + 1)), np.zeros((kept, 0 if self.proposal == 0 else entries)))
+        record = Record(np.zeros((kept, size + 1)), np.zeros((kept, 0 if self.proposal == FIXED else entries)))
         moments, rest = numbers[:held].reshape(holders, size, size), numbers[held:]
         span = Span(self.proposal, state.iteration, self.warmup(state.attempt), iterations)
         advance(generator, problem, Place(moments, rest[:size], rest[size:]), span, record)
@@ -130,7 +130,7 @@ class WholeSampler(_Distributed):
         holders, size = problem.noisy.shape[:2]
         kept = self._kept(state, iterations)
         record = Record(np.zeros((kept, size)), np.zeros((kept, holders * (size * (size + 1) // 2 - 1))))
-        span = Span(0, state.iteration, self.warmup(state.attempt), iterations)
+        span = Span(FIXED, state.iteration, self.warmup(state.attempt), iterations)
         advance_whole(generator, problem, numbers.reshape(problem.noisy.shape), span, record)
         after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
         return after, Block(parameters=record.parameters, latent=record.latent, divergences=0, gradients=0)

@@ -1,13 +1,14 @@
 """Every sampler of the folder, with what a reader of its result must know."""
 
 from dpbayes_core.samplers.distributed.family import MomentsSampler, PlugInSampler, WholeSampler
+from dpbayes_core.samplers.distributed.told import FIXED, SOLVE, WALK
 
 _EXACT = "posterior given the noisy statistics for normal covariates, y'y normal given their moments"
 _UNCERTIFIED = "Its intervals are not calibrated. "
 
 NORMAL_X = MomentsSampler(
     name="normal-x",
-    proposal=1,
+    proposal=WALK,
     target=_EXACT,
     cost="O(J d^3) an iteration",
     caveat=_UNCERTIFIED + "A random walk over the moments rarely converges from five covariates on, and the "
@@ -15,7 +16,7 @@ NORMAL_X = MomentsSampler(
 )
 NORMAL_X_SOLVE = MomentsSampler(
     name="normal-x-solve",
-    proposal=2,
+    proposal=SOLVE,
     target=_EXACT,
     cost="O(J d^6) an iteration",
     caveat=_UNCERTIFIED + "Moments are drawn given the covariates' law and that law given them: where noise dominates "
@@ -23,7 +24,7 @@ NORMAL_X_SOLVE = MomentsSampler(
 )
 FIXED_S = MomentsSampler(
     name="fixed-s",
-    proposal=0,
+    proposal=FIXED,
     levels=True,
     target="posterior of the parameters as if the noisy moments of the covariates, repaired, were exact",
     cost="O(J d^3) an iteration",

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+FIXED, WALK, SOLVE = 0, 1, 2  # what is done to the holders' moments: nothing, a random walk, perturb and solve
+
 
 class Told(NamedTuple):
     """Every holder's noisy moments of (1, x, y) and the variances of their noise, and the prior's moments and shape."""
