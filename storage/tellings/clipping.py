@@ -16,7 +16,7 @@ WORTH_SAYING = 0.005
 MEASURED = (
     "On simulated tables of 100,000 rows (dpbayes evaluate coverage) with 2% of the responses clipped, 95% intervals "
     "of slopes held the truth in about 84% of cases and sigma's in none, against 52% and none without privacy; with "
-    "0.5%, in 94% and 88%, against 92% and 52%."
+    "0.5%, in 94% and 88%, against 92% and 52%"
 )
 """What clipping did where it was tried: docs/coverage.md."""
 
@@ -38,7 +38,8 @@ def clipping_advice(response: Continuous, expected: Expected | None) -> str:
     return (
         f"{told_share(share)} of {response.name} would be clipped, if it is about normal around {short(expected.mean)} "
         f"with standard deviation {short(expected.sd)}. The regression would be that of the clipped column. Bounds of "
-        f"[{short(wider.low)}, {short(wider.high)}] would clip about {told_share(expected.clipped(wider))}. {MEASURED}"
+        f"[{short(wider.low)}, {short(wider.high)}] would clip about {told_share(expected.clipped(wider))}. "
+        f"{MEASURED}"
     )
 
 
@@ -61,7 +62,7 @@ def clipping_caveat(evidence: Evidence) -> str:
     return (
         f"{general} By the released sums, about {told_share(share)} of {response.name} would lie beyond its bounds "
         "were it normal, and as much may have been clipped: the regression is then bent, without privacy just as here, "
-        f"and intervals do not know. {MEASURED} Wider bounds in the next release would mend it."
+        f"and intervals do not know. {MEASURED}. Wider bounds in the next release would mend it."
     )
 
 
