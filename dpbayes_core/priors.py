@@ -23,16 +23,13 @@ class Prior:
     """theta | sigma2 ~ N(mu0, sigma2 Lam0^-1), sigma2 ~ InvGamma; covariates' sample moments have laws of their own."""
 
     intercept_sd: float = 10.0  # in units of the residual sd, as the next one
-    coefficient_sd: float = 2.5
-    noise_shape: float = 2.0
-    noise_scale: float = 0.1
+    coefficient_sd: float = 1.5
+    noise_shape: float = 1.0
+    noise_scale: float = 0.04
     mean_sd: float = 0.5  # the sample mean of each continuous covariate ~ N(0, mean_sd^2)
-    spread: float = 0.5  # its sample sd ~ half-normal(spread)
+    variance: float = 0.2  # its sample variance ~ exponential with this mean
     correlation: float = 1.0  # LKJ shape of the sample correlations; 1: every correlation matrix alike
     named: tuple[tuple[str, float, float], ...] = ()  # (coefficient, mean, sd in residual sds), instead of the above
-    mean_weight: float = 0.01  # k0: the covariates' mean ~ N(0, Sigma / k0)
-    scatter: float = 0.01  # Sigma ~ InvWishart(d + extra_degrees, scatter I)
-    extra_degrees: float = 2.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "named", tuple((str(name), float(at), float(sd)) for name, at, sd in self.named))
@@ -92,21 +89,12 @@ class Prior:
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
-        record = {name: value for name, value in asdict(self).items() if name not in _OLD_COVARIATES}
-        return record | {"named": [list(entry) for entry in self.named]}
+        return asdict(self) | {"named": [list(entry) for entry in self.named]}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Prior":
         """The inverse of `to_record`; of an old record, the normal-inverse-Wishart law of the covariates is dropped."""
         return cls(**{name: value for name, value in record.items() if name not in _OLD_COVARIATES})
-
-    def degrees(self, d: int) -> float:
-        """nu0 for d covariates."""
-        return d + self.extra_degrees
-
-    def normal_matrix(self, d: int) -> Floats:
-        """K0: what the prior adds to the second moments of (1, x) in the marginal law of the covariates."""
-        return np.diag([self.mean_weight, *[self.scatter] * d])
 
     def response_matrix(self, schema: RegressionSchema) -> Floats:
         """M0: what the prior adds to the second moments of (1, x, y) in the regression; its leading block is Lam0."""

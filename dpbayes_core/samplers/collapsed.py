@@ -10,30 +10,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
 from dpbayes_core.samplers.interface import Block, ChainState, Floats
-from dpbayes_core.samplers.labels import latent_draws, regression_draws
+from dpbayes_core.samplers.labels import latent_draws, regression_draws, regression_moments, unit_matrix
 from dpbayes_core.samplers.streams import from_words, stream, to_words
 
 if TYPE_CHECKING:
     from dpbayes_core.samplers.collapsed_chain import Chain
+
+Integers = NDArray[np.int64]
 
 NOISES = ("gaussian", "laplace")
 
 
 @dataclass(frozen=True)
 class CollapsedProblem:
-    """Target and whitening as arrays; see samplers/flat.py for the places in the first four."""
+    """Target and whitening as arrays; see samplers/flat.py for the places in the first six."""
 
     numbers: Floats
+    response: Floats
+    parts: Floats
     matrices: Floats
     weights: Floats
     blocks: Floats
     centre: Floats
+    starts: Integers
     stretch: Floats
-    places: NDArray[np.int64]  # position of each released entry in the coordinates' order
-    order: NDArray[np.int64]  # variable of the schema at each position
+    places: Integers  # part, row and column in the coordinates' order of each released entry
+    order: Integers  # coefficient at each position of the coordinates that has one
+    units: Floats  # the user's coefficients from theta in that order
 
 
 @dataclass(frozen=True)
@@ -49,28 +55,46 @@ class Collapsed:
         "Coverage is exact for normal covariates and was within a few points of nominal for others. "
         "Values clipped at their bounds are taken as they were clipped: choose wide bounds for the response."
     )
+    cost: str = "a gradient takes O(J d^3) for J releases of d covariates, whatever the number of rows"
     acceptance: tuple[float, float] = (0.9, 0.95)  # aimed at, by attempt
     warmups: tuple[int, int] = (400, 800)
 
-    def refusal(self, release: Release) -> str | None:
-        """It needs replace-one releases with known noise and more rows than variables."""
-        if release.rows is None:
-            return "it takes releases whose number of rows is public only: replace-one, one row of each person"
-        if release.mechanism.name not in NOISES:
+    def refusal(self, evidence: Evidence) -> str | None:
+        """It needs known noise and more rows than variables, in every part where columns have levels."""
+        releases, m = parts_of(evidence), evidence.schema.m
+        if any(release.mechanism.name not in NOISES for release in releases):
             return f"it knows the noise of these mechanisms only: {', '.join(NOISES)}"
-        if release.rows <= release.schema.m:
-            return f"it needs more than {release.schema.m} rows, the number of encoded variables"
+        rows = [release.rows for release in releases if release.rows is not None]
+        if len(rows) == len(releases) and sum(rows) <= m:
+            return f"it needs more than {m} rows, the number of encoded variables"
+        levels = any(variable.kind != "continuous" for variable in evidence.schema.variables)
+        if levels and any(n <= m for n in rows):
+            return f"it needs more than {m} rows of every part, the number of encoded variables"
         return None
 
-    def prepare(self, release: Release, prior: Prior) -> CollapsedProblem:
+    def prepare(self, evidence: Evidence, prior: Prior) -> CollapsedProblem:
         """Find the mode and curvature that the chains are whitened with."""
-        from dpbayes_core.samplers.target import Layout, build_target  # numba
+        from dpbayes_core.samplers.layout import Layout
+        from dpbayes_core.samplers.reference import referred
+        from dpbayes_core.samplers.target import build_target  # numba
         from dpbayes_core.samplers.whitening import whiten
 
-        layout = Layout.of(release.schema)
-        target, whitening = whiten(build_target(release, prior, layout), layout)
-        places = np.stack(layout.places(release.schema), axis=1)
-        return CollapsedProblem(*target, whitening.centre, whitening.stretch, places, layout.order)
+        layout, schema, releases = Layout.of(evidence.schema), evidence.schema, parts_of(evidence)
+        target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
+        alone = [
+            referred(build_target(release, prior, layout), layout, prior, schema)[0]
+            if self.refusal(release) is None
+            else None
+            for release in releases
+        ]
+        whitening = whiten(target, alone, start)
+        places = [
+            np.column_stack([np.full(len(release.entries), part), *layout.places(release)])
+            for part, release in enumerate(releases)
+        ]
+        order = layout.order[:-1].copy() if schema.intercept else layout.order[1:-1] - 1
+        units = unit_matrix(schema)[:, order].copy()
+        return CollapsedProblem(*target, *whitening, np.concatenate(places), order, units)
 
     def warmup(self, attempt: int) -> int:
         """Iterations that adapt step size and metric."""
@@ -92,21 +116,28 @@ class Collapsed:
         generator, numbers = from_words(state.generator), state.numbers.copy()
         chain = self._chain(problem, numbers, state.attempt)
         kept = iterations - min(iterations, max(0, self.warmup(state.attempt) - state.iteration))
-        draws = np.zeros((kept, len(problem.places))), np.zeros((kept, len(problem.order)))
-        record = Record(*draws, problem.places, problem.order)
+        entries, size = len(problem.places), len(problem.order)
+        latent, parameters, expected = (np.zeros((kept, width)) for width in (entries, size + 1, 2 * size))
+        record = Record(latent, parameters, expected, problem.places, problem.order, problem.units)
         divergences, gradients = advance(generator, chain, record, state.iteration, iterations)
         numbers[: problem.centre.size] = chain.tree.chosen.position
         after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
-        block = Block(parameters=draws[1], latent=draws[0], divergences=divergences, gradients=gradients)
+        block = Block(
+            parameters=parameters, latent=latent, expected=expected, divergences=divergences, gradients=gradients
+        )
         return after, block
 
-    def draws(self, release: Release, parameters: Floats) -> Mapping[str, Floats]:
+    def draws(self, evidence: Evidence, parameters: Floats) -> Mapping[str, Floats]:
         """Coefficients and sigma."""
-        return regression_draws(release, parameters)
+        return regression_draws(evidence, parameters)
 
-    def monitors(self, release: Release, latent: Floats) -> Mapping[str, Floats]:
-        """The latent statistic."""
-        return latent_draws(release, latent)
+    def monitors(self, evidence: Evidence, latent: Floats) -> Mapping[str, Floats]:
+        """The latent statistics."""
+        return latent_draws(evidence, latent)
+
+    def expected(self, evidence: Evidence, expected: Floats) -> Mapping[str, tuple[Floats, Floats]]:
+        """Mean and variance of every coefficient given each draw of the statistics."""
+        return regression_moments(evidence, expected)
 
     def _chain(self, problem: CollapsedProblem, numbers: Floats, attempt: int) -> "Chain":
         """The chain's arrays; its adaptation is a view of `numbers`."""
@@ -116,13 +147,12 @@ class Collapsed:
         from dpbayes_core.samplers.nuts import Space, new_tree
 
         size = problem.centre.size
-        target = Target(problem.numbers, problem.matrices, problem.weights, problem.blocks)
+        own = problem.parts.copy()  # the number of rows moves with the chain where it is latent
+        target = Target(problem.numbers, problem.response, own, problem.matrices, problem.weights, problem.blocks)
         adaptation = view(numbers[size:])
-        transposed = np.ascontiguousarray(problem.stretch.T)
-        scratch = np.zeros((2, size))
-        space = Space(
-            target, work_for(target), problem.centre, problem.stretch, transposed, adaptation.metric, *scratch
-        )
+        transposed = problem.stretch.transpose(0, 2, 1).copy()
+        whitening = problem.centre, problem.starts, problem.stretch, transposed
+        space = Space(target, work_for(target), *whitening, adaptation.metric, *np.zeros((2, size)))
         tree = new_tree(size)
         tree.chosen.position[:] = numbers[:size]
         return Chain(space, tree, adaptation, schedule_for(self.warmup(attempt)), self.acceptance[attempt])

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.adaptation import STEP, Adaptation, adapt
-from dpbayes_core.samplers.collapsed_density import moments, posterior_root, statistic
+from dpbayes_core.samplers.collapsed_density import pool, root_of, statistic
 from dpbayes_core.samplers.compiled import compiled, inlined
-from dpbayes_core.samplers.conjugate import draw_parameters
-from dpbayes_core.samplers.flat import MOMENTS, OF_RESPONSE, RESPONSE_PRIOR, ROOT, ROWS
+from dpbayes_core.samplers.conjugate import describe, draw_parameters
+from dpbayes_core.samplers.flat import INTERCEPT, MOMENTS, ROOT, ROWS, SHAPE, SLOPES, UNIT_ROWS
 from dpbayes_core.samplers.nuts import DIVERGED, Space, Tree, evaluate, to_coordinates, transition
 
 Floats = NDArray[np.float64]
@@ -27,30 +27,35 @@ class Chain(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Where draws go: `places` and `order` lead from the coordinates' order back to the release's."""
+    """Where draws go: `places` and `order` lead from the coordinates' order back to the releases'."""
 
-    statistic: Floats  # (draws, entries)
-    parameters: Floats  # (draws, d + 2): theta, sigma
-    places: Integers  # (entries, 2)
-    order: Integers
+    statistic: Floats  # (draws, entries of every part)
+    parameters: Floats  # (draws, coefficients + 1): theta, sigma
+    expected: Floats  # (draws, 2 coefficients): means and variances in the user's units given the statistics
+    places: Integers  # (entries of every part, 3): part, row, column
+    order: Integers  # coefficient of the schema at each position that has one
+    units: Floats  # what theta in the coordinates' order is multiplied by to give the user's coefficients
 
 
 @inlined
 def record_draw(generator: np.random.Generator, space: Space, position: Floats, record: Record, draw: int) -> None:
-    """The statistic at a position, and one exact draw of the parameters given it."""
+    """The statistics at a position, and one exact draw of the parameters given them."""
     target, work = space.target, space.work
     to_coordinates(space, position)
     statistic(space.coordinates, target, work)
-    moments(work)
-    rows, size = target.numbers[ROWS], record.order.size
     for entry in range(record.places.shape[0]):
-        record.statistic[draw, entry] = rows * work[MOMENTS, record.places[entry, 0], record.places[entry, 1]]
-    posterior_root(target, RESPONSE_PRIOR, size, work)
-    shape = target.weights[OF_RESPONSE, size - 1] / 2.0
-    draw_parameters(generator, work[ROOT], rows, shape, space.slopes)
-    for k in range(size - 1):
-        record.parameters[draw, record.order[k]] = space.slopes[k]
-    record.parameters[draw, size - 1] = space.slopes[size - 1]
+        part, row, column = record.places[entry]
+        record.statistic[draw, entry] = target.parts[part, ROWS] * work[part, MOMENTS, row, column]
+    rows, whole, first = pool(target, work), work[len(target.parts)], 1 - int(target.numbers[INTERCEPT])
+    root_of(target.response, first, target.response.shape[0], whole)
+    shape, size = target.numbers[SHAPE] + 0.5 * rows, record.order.size
+    root = whole[ROOT, first:, first:]
+    expected, drawn = record.expected[draw], whole[SLOPES, 0]
+    describe(root, shape, record.units, expected[:size], expected[size:])
+    draw_parameters(generator, root, target.numbers[UNIT_ROWS], shape, drawn)
+    for k in range(size):
+        record.parameters[draw, record.order[k]] = drawn[k]
+    record.parameters[draw, size] = drawn[size]
 
 
 @inlined

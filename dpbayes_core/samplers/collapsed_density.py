@@ -1,36 +1,47 @@
-"""log p(statistic) + log p(release | statistic), every parameter integrated out, with its gradient by hand.
+"""log p(statistics) + log p(releases | statistics), every parameter integrated out, with its gradient by hand.
 
-With R = n C C', x the covariates, and 2 b the Schur complement of y in M0 + R:
-(n-m-2)/2 log|A| - nu_n/2 log|K0 + R_x| - 1/2 log|Lam0 + R_x| - a_n log 2b + Jacobian + sum_e log p_noise(z_e - R_e).
-What this says of the factors alone, as if they were normal too, is taken out: their own moments have a flat prior.
+With R_j = n_j C_j C_j' of each part, R their sum over N rows, x the covariates and A the centred scatters:
+sum_j (n_j-m-2)/2 log|A_j| - (N-d-2)/2 log|A_x| + log p(mean, A_x / N) - 1/2 log|Lam0 + R_x| - a_N log 2b + Jacobian
++ sum_e log p_noise(z_e - R_e), 2b the Schur complement of y in M0 + R. The first two are exact for any law of x that
+the parts share; their own moments have a flat prior where they are factors'.
 """
 
-from math import copysign, log, sqrt
+from math import copysign, exp, lgamma, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.coordinates import place, pull
+from dpbayes_core.samplers.counting import digamma, rows_constant
 from dpbayes_core.samplers.flat import (
+    ALONE,
     BAR,
+    BENT,
     CONSTANT,
+    COUNTED,
+    EACH,
     FACTOR,
     GAUSSIAN,
+    INSIDE,
+    INTERCEPT,
     INVERSE,
     LAPLACE,
+    LATENT,
+    MEAN_PRECISION,
     MOMENTS,
     NOISE,
     NOISY,
-    NORMAL_PRIOR,
-    OF_FACTOR,
-    OF_NORMAL,
-    OF_RESPONSE,
-    PRODUCT,
-    RESPONSE_PRIOR,
+    OFFSET,
+    POWER,
+    PULL,
     ROOT,
     ROWS,
     SCALES,
+    SHAPE,
+    UNIT_ROWS,
+    VARIANCE_RATE,
+    Part,
     Target,
 )
 from dpbayes_core.samplers.kinks import bend, unbend
@@ -50,13 +61,13 @@ def moments(work: Floats) -> None:
 
 
 @compiled
-def posterior_root(target: Target, prior: int, size: int, work: Floats) -> bool:
-    """ROOT = Cholesky factor of (prior + R) / n, leading rows; False where rounding leaves none."""
-    for i in range(size):
+def root_of(prior: Floats, start: int, end: int, work: Floats) -> bool:
+    """ROOT = Cholesky factor of prior + MOMENTS, rows and columns start to end; False where rounding leaves none."""
+    for i in range(start, end):
         total = 0.0
-        for j in range(i + 1):
-            total = work[MOMENTS, i, j] + target.matrices[prior, i, j]
-            for k in range(j):
+        for j in range(start, i + 1):
+            total = work[MOMENTS, i, j] + prior[i, j]
+            for k in range(start, j):
                 total -= work[ROOT, i, k] * work[ROOT, j, k]
             if j < i:
                 work[ROOT, i, j] = total / work[ROOT, j, j]
@@ -67,62 +78,130 @@ def posterior_root(target: Target, prior: int, size: int, work: Floats) -> bool:
 
 
 @compiled
-def subtract_determinant(target: Target, weights: int, size: int, work: Floats) -> float:
-    """Minus the weighted logs of ROOT's diagonal, and their derivatives in C added to BAR."""
+def subtract_roots(weights: Floats, start: int, end: int, work: Floats) -> float:
+    """Minus the weighted logs of ROOT's diagonal, and their derivatives added to PULL."""
     value = 0.0
-    for i in range(size):
+    for i in range(start, end):
         pivot = 1.0 / work[ROOT, i, i]
-        for j in range(i):
-            work[INVERSE, i, j] = 0.0
-            work[PRODUCT, i, j] = 0.0
-        for k in range(i):
+        work[INVERSE, i, :i] = 0.0
+        for k in range(start, i):
             step = work[ROOT, i, k] * pivot
-            for j in range(k + 1):
+            for j in range(start, k + 1):
                 work[INVERSE, i, j] -= step * work[INVERSE, k, j]
         work[INVERSE, i, i] = pivot
-        work[PRODUCT, i, i] = 0.0
-        for k in range(i + 1):
-            step = work[INVERSE, i, k]
-            for j in range(k + 1):
-                work[PRODUCT, i, j] += step * work[FACTOR, k, j]
-        own = target.weights[weights, i]
+        own = weights[i]
         value -= own * log(work[ROOT, i, i])
-        for k in range(i + 1):
-            step = own * work[INVERSE, i, k]
-            for j in range(k + 1):
-                work[BAR, k, j] -= step * work[PRODUCT, i, j]
+        if own != 0.0:
+            for k in range(start, i + 1):
+                step = own * work[INVERSE, i, k]
+                for j in range(start, k + 1):
+                    work[PULL, k, j] -= step * work[INVERSE, i, j]
     return value
 
 
 @compiled
-def normal_terms(target: Target, work: Floats) -> float:
-    """Log density of the statistic under the conjugate prior, and its derivatives in C set in BAR."""
-    size, value = work.shape[1], 0.0
-    moments(work)
-    for i in range(size):
-        for j in range(i):
-            work[BAR, i, j] = 0.0
-        weight = target.weights[OF_FACTOR, i]
-        value += weight * log(work[FACTOR, i, i])
-        work[BAR, i, i] = weight / work[FACTOR, i, i]
-    if not posterior_root(target, NORMAL_PRIOR, size - 1, work):
-        return -np.inf
-    value += subtract_determinant(target, OF_NORMAL, size - 1, work)
-    if not posterior_root(target, RESPONSE_PRIOR, size, work):
-        return -np.inf
-    return value + subtract_determinant(target, OF_RESPONSE, size, work)
+def covariates_prior(target: Target, work: Floats) -> float:
+    """Log density of means and variances of the continuous covariates, and its derivatives in PULL."""
+    numbers, size, value = target.numbers, work.shape[1], 0.0
+    share, free = work[MOMENTS, 0, 0], numbers[INTERCEPT]
+    power = -0.5 * (size - 3.0) - 0.5 * numbers[POWER]  # size = d + 2
+    for i in range(1 + int(numbers[INSIDE]), size - 1):
+        square, mean = work[MOMENTS, i, i] / share, free * work[MOMENTS, i, 0] / share
+        variance = square - mean * mean
+        if not variance > 0.0:
+            return -np.inf
+        value += power * log(variance) - numbers[VARIANCE_RATE] * variance
+        value -= 0.5 * numbers[MEAN_PRECISION] * mean * mean
+        slope = power / variance - numbers[VARIANCE_RATE]
+        in_mean = -mean * (2.0 * slope + numbers[MEAN_PRECISION])
+        work[PULL, i, i] += 2.0 * slope / share
+        work[PULL, i, 0] += free * in_mean / share
+        work[PULL, 0, 0] -= 2.0 * (slope * square + in_mean * mean) / share
+    return value
 
 
 @compiled
-def noise_terms(target: Target, work: Floats) -> float:
-    """Log density of the noise, and its derivatives in C added to BAR."""
-    n, noise, value = target.numbers[ROWS], int(target.numbers[NOISE]), 0.0
-    for i in range(1, work.shape[1]):
+def pool(target: Target, work: Floats) -> float:
+    """MOMENTS of the whole from those of its parts; returns the number of rows."""
+    parts, rows = len(target.parts), 0.0
+    whole = work[parts]
+    whole[MOMENTS] = 0.0
+    whole[PULL] = 0.0
+    for j in range(parts):
+        share = target.parts[j, ROWS] / target.numbers[UNIT_ROWS]
+        rows += target.parts[j, ROWS]
+        for i in range(whole.shape[1]):
+            for k in range(i + 1):
+                whole[MOMENTS, i, k] += share * work[j, MOMENTS, i, k]
+    return rows
+
+
+@compiled
+def whole_constant(rows: float, numbers: Floats, d: int) -> tuple[float, float]:
+    """What of the normalising constant depends on the number of all rows, and its derivative."""
+    value, slope = rows_constant(rows, int(numbers[INSIDE]), d, numbers[INTERCEPT])
+    shape, level = numbers[SHAPE] + 0.5 * rows, log(numbers[UNIT_ROWS] * pi)
+    return lgamma(shape) - 0.5 * rows * level - value, 0.5 * (digamma(shape) - level) - slope
+
+
+@compiled
+def whole_terms(target: Target, work: Floats, weights: Floats) -> tuple[float, float]:
+    """What the density says of the sum over all parts, and its derivative in the number of rows at given moments."""
+    numbers, size = target.numbers, work.shape[2]
+    rows, whole = pool(target, work), work[len(target.parts)]
+    inside, lost, d = int(numbers[INSIDE]), numbers[INTERCEPT], size - 2
+    value, slope = 0.0, 0.0
+    if numbers[COUNTED] > 0.0:
+        value, slope = whole_constant(rows, numbers, d)
+    if len(target.parts) > 1:
+        degrees = rows - lost - d - 1.0 - numbers[POWER]
+        first, ratio = 1 - int(lost), log(rows / numbers[UNIT_ROWS])
+        weights[: 1 + inside] = 0.0
+        weights[1 + inside : 1 + d] = degrees
+        if not root_of(np.zeros_like(target.response), first, 1 + d, whole):
+            return -np.inf, 0.0
+        value += subtract_roots(weights, first, 1 + d, whole) + 0.5 * (d - inside) * degrees * ratio
+        slope += 0.5 * (d - inside) * (ratio + degrees / rows)
+        for i in range(1 + inside, 1 + d):
+            slope -= log(whole[ROOT, i, i])
+    value += covariates_prior(target, whole)
+    first, shape = 1 - int(lost), numbers[SHAPE] + 0.5 * rows
+    weights[:] = 1.0
+    weights[1 + d] = 2.0 * shape
+    if not root_of(target.response, first, 2 + d, whole):
+        return -np.inf, 0.0
+    value += subtract_roots(weights, first, 2 + d, whole)
+    return value, slope - log(whole[ROOT, 1 + d, 1 + d])
+
+
+@compiled
+def part_terms(part: Part, work: Floats, lost: float, inside: int) -> tuple[float, float]:
+    """Powers of C's diagonal, their derivatives set in BAR, and the derivative in the rows."""
+    rows, size = part.numbers[ROWS], work.shape[1]
+    value, slope = 0.0, 0.0
+    if part.numbers[LATENT] > 0.0:
+        value, slope = rows_constant(rows, inside, size - 1, lost)
+    for i in range(size):
+        work[BAR, i, : i + 1] = 0.0
+        weight = part.weights[ALONE, i] + part.weights[EACH, i] * rows
+        if weight != 0.0 or part.weights[EACH, i] != 0.0:
+            logged = log(work[FACTOR, i, i])
+            value += weight * logged
+            slope += part.weights[EACH, i] * logged
+            work[BAR, i, i] = weight / work[FACTOR, i, i]
+    return value, slope
+
+
+@compiled
+def noise_terms(part: Part, work: Floats) -> tuple[float, float]:
+    """Log density of the noise, its derivatives in C added to BAR, and the one in the rows."""
+    n, noise, value, in_rows = part.numbers[ROWS], int(part.numbers[NOISE]), 0.0, 0.0
+    for i in range(work.shape[1]):
         for j in range(i + 1):
-            scale = target.matrices[SCALES, i, j]
+            scale = part.matrices[SCALES, i, j]
             if scale == 0.0:
                 continue
-            residual = (target.matrices[NOISY, i, j] - n * work[MOMENTS, i, j]) / scale
+            residual = (part.matrices[NOISY, i, j] - n * work[MOMENTS, i, j]) / scale
             if noise == GAUSSIAN:
                 value -= 0.5 * residual * residual
                 slope = residual
@@ -133,32 +212,73 @@ def noise_terms(target: Target, work: Floats) -> float:
                 root = sqrt(1.0 + 0.25 * residual * residual)
                 value -= 2.0 * (root - 1.0)
                 slope = 0.5 * residual / root
-            slope *= n / scale
+            slope /= scale
+            in_rows += slope * work[MOMENTS, i, j]
+            slope *= n
             for k in range(j + 1):
                 work[BAR, i, k] += slope * work[FACTOR, j, k]
             for k in range(j + 1):
                 work[BAR, j, k] += slope * work[FACTOR, i, k]
-    return value
+    return value, in_rows
 
 
 @compiled
 def statistic(position: Floats, target: Target, work: Floats) -> float:
-    """Fill C from the coordinates, kinks taken out; returns what of the log density is not a function of C alone."""
-    value = place(position, target, work)
-    if target.numbers[NOISE] == LAPLACE:
-        value += bend(target, work)
+    """Fill rows, C and moments of each part; returns what of the log density is no function of these alone."""
+    value = 0.0
+    for j in range(len(target.parts)):
+        part = Part(target.parts[j], target.matrices[j], target.weights[j], target.blocks)
+        offset = int(part.numbers[OFFSET])
+        if part.numbers[LATENT] > 0.0:
+            least = work.shape[2]  # the rows, m + 1 at least, have a flat prior in their logarithm
+            part.numbers[ROWS] = least + exp(position[offset])
+            value += position[offset] - log(part.numbers[ROWS])
+            offset += 1
+        value += place(position[offset:], part, work[j])
+        if part.numbers[BENT] > 0.0:
+            value += bend(part, work[j])
+        moments(work[j])
     return value
+
+
+@inlined
+def pull_whole(share: float, whole: Floats, work: Floats) -> float:
+    """Add to BAR what the whole says of one part; returns the derivative in its rows, in unit rows."""
+    in_share, size = 0.0, work.shape[1]
+    for i in range(size):
+        for k in range(size):
+            weight = share * (whole[PULL, i, k] if k <= i else whole[PULL, k, i])
+            for j in range(min(i, k) + 1):
+                work[BAR, i, j] += weight * work[FACTOR, k, j]
+        for k in range(i):
+            in_share += whole[PULL, i, k] * work[MOMENTS, i, k]
+        in_share += 0.5 * whole[PULL, i, i] * work[MOMENTS, i, i]
+    return in_share
 
 
 @compiled
 def log_density(position: Floats, target: Target, work: Floats, gradient: Floats) -> float:
-    """Log density of the coordinates given the release, its gradient into `gradient`; -inf outside."""
-    value = target.numbers[CONSTANT] + statistic(position, target, work)
-    value += normal_terms(target, work)
+    """Log density of the coordinates given the releases, its gradient into `gradient`; -inf outside."""
+    numbers = target.numbers
+    value = numbers[CONSTANT] + statistic(position, target, work)
+    whole, in_rows = whole_terms(target, work, work[len(target.parts), BAR, 0])
+    value += whole
     if not np.isfinite(value):
         return -np.inf
-    value += noise_terms(target, work)
-    if target.numbers[NOISE] == LAPLACE:
-        unbend(target, work)
-    pull(position, target, work, gradient)
-    return value
+    for j in range(len(target.parts)):
+        part = Part(target.parts[j], target.matrices[j], target.weights[j], target.blocks)
+        own, in_own = part_terms(part, work[j], numbers[INTERCEPT], int(numbers[INSIDE]))
+        noise, in_noise = noise_terms(part, work[j])
+        share = part.numbers[ROWS] / numbers[UNIT_ROWS]
+        in_share = pull_whole(share, work[len(target.parts)], work[j])
+        value += own + noise
+        if part.numbers[BENT] > 0.0:
+            unbend(part, work[j])
+        offset = int(part.numbers[OFFSET])
+        if part.numbers[LATENT] > 0.0:
+            above = part.numbers[ROWS] - work.shape[2]
+            slope = in_rows + in_own + in_noise + in_share / numbers[UNIT_ROWS] - 1.0 / part.numbers[ROWS]
+            gradient[offset] = 1.0 + slope * above
+            offset += 1
+        pull(position[offset:], part, work[j], gradient[offset:])
+    return value if np.isfinite(value) else -np.inf

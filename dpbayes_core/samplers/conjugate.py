@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.compiled import compiled
-from dpbayes_core.samplers.linear_algebra import cholesky, solve_upper
+from dpbayes_core.samplers.linear_algebra import cholesky, solve_lower, solve_upper
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +21,22 @@ def draw_parameters(generator: np.random.Generator, root: Floats, rows: float, s
         draw[k] = root[size, k] + spread * generator.standard_normal()
     solve_upper(root, draw, size)
     draw[size] = sqrt(variance)
+
+
+@compiled
+def describe(root: Floats, shape: float, units: Floats, mean: Floats, variance: Floats) -> None:
+    """Mean and variance of units @ theta under the same posterior, a Student law."""
+    size = root.shape[0] - 1
+    centre = root[size, :size].copy()
+    solve_upper(root, centre, size)
+    scale = 0.5 * root[size, size] ** 2 / (shape - 1.0)  # mean of sigma2, over the rows that the root is divided by
+    for i in range(size):
+        combination, mean[i], variance[i] = units[i].copy(), 0.0, 0.0
+        for k in range(size):
+            mean[i] += combination[k] * centre[k]
+        solve_lower(root, combination, size)
+        for k in range(size):
+            variance[i] += scale * combination[k] * combination[k]
 
 
 @compiled

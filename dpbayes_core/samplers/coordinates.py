@@ -2,8 +2,9 @@
 
 Rows of C: the constant (row e_0), the variables of each factor, then continuous covariates, then the response.
 A factor's rows follow from the logits of its level shares and free cross products U with the factors before it:
-L_f = H M^-1 [U, I], H H' the known scatter within the factor, M M' = I + U U'. A continuous row is
-C_i = sum_k Q_ik T_k, T_i free with T_ii = exp(l_i); for a factor row or the constant T_k is C_k itself.
+L_f = H M^-1 [U, I], H H' the known scatter within the factor, M M' = I + U U'. A continuous row is its mean, then its
+length and partial correlations. With fewer rows than variables C has as many columns as there are rows, and the rows
+of C below are free numbers.
 """
 
 from math import exp, log, sqrt
@@ -12,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.directions import place_row, pull_row
 from dpbayes_core.samplers.flat import (
     BAR,
+    COLUMNS,
     FACTOR,
+    FAINT,
     FIRST,
-    FREE,
-    FREE_BAR,
     INVERSE,
+    LENGTHS,
+    LOW,
     MIXING,
     MIXING_BAR,
-    REFERENCE,
     ROTATED,
     ROTATED_BAR,
     SHARE,
@@ -31,7 +34,7 @@ from dpbayes_core.samplers.flat import (
     STEP,
     WITHIN,
     WITHIN_BAR,
-    Target,
+    Part,
 )
 from dpbayes_core.samplers.levels import (
     level_shares,
@@ -43,11 +46,11 @@ Floats = NDArray[np.float64]
 
 
 @compiled
-def first_continuous(target: Target) -> int:
+def first_continuous(part: Part) -> int:
     """The first row after the factors."""
     row = 1
-    for block in range(target.blocks.shape[0]):
-        row += int(target.blocks[block, SIZE])
+    for block in range(part.blocks.shape[0]):
+        row += int(part.blocks[block, SIZE])
     return row
 
 
@@ -78,11 +81,11 @@ def mix(cross: Floats, first: int, size: int, work: Floats) -> float:
 
 
 @compiled
-def place_factor(position: Floats, target: Target, block: int, work: Floats) -> float:
+def place_factor(position: Floats, part: Part, block: int, work: Floats) -> float:
     """Rows of one factor in C, from its logits and cross products; returns its own part of the log density."""
-    first, size = int(target.blocks[block, FIRST]), int(target.blocks[block, SIZE])
-    step = target.blocks[block, STEP]
-    value = target.blocks[block, SHARE] * level_shares(position, first, size, work)
+    first, size = int(part.blocks[block, FIRST]), int(part.blocks[block, SIZE])
+    step = part.blocks[block, STEP]
+    value = part.blocks[block, SHARE] * level_shares(position, first, size, work)
     within_factor(first, size, step, work)
     value += mix(position[size:], first, size, work)
     for i in range(first, first + size):
@@ -92,32 +95,59 @@ def place_factor(position: Floats, target: Target, block: int, work: Floats) -> 
             for c in range(1, j + 1):
                 work[FACTOR, i, c] += work[WITHIN, i, j] * work[ROTATED, j, c]
         work[FACTOR, i, 0] = step * work[SHARES, 0, i] + 1.0 - step
-        for c in range(i + 1):
-            work[FREE, i, c] = work[FACTOR, i, c]
     return value
 
 
 @compiled
-def place(position: Floats, target: Target, work: Floats) -> float:
+def place(position: Floats, part: Part, work: Floats) -> float:
     """Fill C from the coordinates; returns the part of the log density that is not a function of C alone."""
     work[FACTOR, 0, 0] = 1.0
-    work[FREE, 0, 0] = 1.0
     value, offset = 0.0, 0
-    for block in range(target.blocks.shape[0]):
-        value += place_factor(position[offset:], target, block, work)
-        offset += int(target.blocks[block, FIRST] * target.blocks[block, SIZE])
-    for i in range(first_continuous(target), work.shape[1]):
-        for j in range(i):
-            work[FREE, i, j] = position[offset + j]
-            work[FACTOR, i, j] = 0.0
-        work[FREE, i, i] = exp(position[offset + i])
-        work[FACTOR, i, i] = 0.0
-        offset += i + 1
-        for k in range(i + 1):
-            weight = target.matrices[REFERENCE, i, k]
-            for j in range(k + 1):
-                work[FACTOR, i, j] += weight * work[FREE, k, j]
+    for block in range(part.blocks.shape[0]):
+        value += place_factor(position[offset:], part, block, work)
+        offset += int(part.blocks[block, FIRST] * part.blocks[block, SIZE])
+    low, columns = int(part.numbers[LOW]), int(part.numbers[COLUMNS])
+    for i in range(first_continuous(part), work.shape[1]):
+        work[FACTOR, i, 0] = 0.0 if low else position[offset]
+        offset += 1 - low
+        size = min(i, columns - 1)
+        if i < min(columns, work.shape[1] - 1):
+            value += place_row(position[offset:], size, work[FACTOR, i, 1:], work[LENGTHS, i])
+        else:
+            work[FACTOR, i, 1:] = 0.0
+            work[FACTOR, i, 1 : 1 + size] = position[offset : offset + size]
+            if i < columns:
+                work[FACTOR, i, i] = exp(position[offset + size - 1])
+                value += position[offset + size - 1]
+        offset += size
+    return value + fade(part, work)
+
+
+@compiled
+def fade(part: Part, work: Floats) -> float:
+    """Shrink the response along each C_kk that noise hides, as its slope's prior does; returns the log Jacobian."""
+    last, value = work.shape[1] - 1, 0.0
+    if last >= part.numbers[COLUMNS]:
+        return value
+    for k in range(first_continuous(part), last):
+        square = work[FACTOR, k, k] ** 2
+        share = 1.0 / (1.0 + part.weights[FAINT, k] / square)
+        work[FACTOR, last, k] *= sqrt(share)
+        value += 0.5 * log(share)
     return value
+
+
+@compiled
+def unfade(part: Part, work: Floats) -> None:
+    """Reverse of `fade`, in BAR."""
+    last = work.shape[1] - 1
+    if last >= part.numbers[COLUMNS]:
+        return
+    for k in range(first_continuous(part), last):
+        pivot = work[FACTOR, k, k]
+        share = 1.0 / (1.0 + part.weights[FAINT, k] / (pivot * pivot))
+        work[BAR, k, k] += (work[BAR, last, k] * work[FACTOR, last, k] + 1.0) * (1.0 - share) / pivot
+        work[BAR, last, k] *= sqrt(share)
 
 
 @compiled
@@ -173,22 +203,22 @@ def mix_reverse(cross: Floats, first: int, size: int, work: Floats, gradient: Fl
 
 
 @compiled
-def pull_factor(position: Floats, target: Target, block: int, work: Floats, gradient: Floats) -> None:
+def pull_factor(position: Floats, part: Part, block: int, work: Floats, gradient: Floats) -> None:
     """Derivatives in one factor's logits and cross products, given those in its rows of C."""
-    first, size = int(target.blocks[block, FIRST]), int(target.blocks[block, SIZE])
-    step, share, end = target.blocks[block, STEP], target.blocks[block, SHARE], first + size
+    first, size = int(part.blocks[block, FIRST]), int(part.blocks[block, SIZE])
+    step, share, end = part.blocks[block, STEP], part.blocks[block, SHARE], first + size
     for j in range(first, end):
         for c in range(1, end):
             work[ROTATED_BAR, j, c] = 0.0
         for i in range(j, end):
             total = 0.0
             for c in range(1, j + 1):
-                total += work[FREE_BAR, i, c] * work[ROTATED, j, c]
-                work[ROTATED_BAR, j, c] += work[WITHIN, i, j] * work[FREE_BAR, i, c]
+                total += work[BAR, i, c] * work[ROTATED, j, c]
+                work[ROTATED_BAR, j, c] += work[WITHIN, i, j] * work[BAR, i, c]
             work[WITHIN_BAR, i, j] = total
     mix_reverse(position[size:], first, size, work, gradient[size:])
     for i in range(first, end):
-        work[SLOPES, 0, i] = share + step * work[SHARES, 0, i] * work[FREE_BAR, i, 0]
+        work[SLOPES, 0, i] = share + step * work[SHARES, 0, i] * work[BAR, i, 0]
     total = share + within_factor_reverse(first, size, work)
     for i in range(first, end):
         total += work[SLOPES, 0, i]
@@ -197,22 +227,23 @@ def pull_factor(position: Floats, target: Target, block: int, work: Floats, grad
 
 
 @compiled
-def pull(position: Floats, target: Target, work: Floats, gradient: Floats) -> None:
+def pull(position: Floats, part: Part, work: Floats, gradient: Floats) -> None:
     """Reverse of `place`: derivatives in the coordinates, given those in C (BAR, lower triangle)."""
-    size, row = work.shape[1], first_continuous(target)
-    for k in range(1, size):
-        for j in range(k + 1):
-            work[FREE_BAR, k, j] = work[BAR, k, j] if k < row else 0.0
-        for i in range(max(k, row), size):
-            weight = target.matrices[REFERENCE, i, k]
-            for j in range(k + 1):
-                work[FREE_BAR, k, j] += weight * work[BAR, i, j]
+    unfade(part, work)
     offset = 0
-    for block in range(target.blocks.shape[0]):
-        pull_factor(position[offset:], target, block, work, gradient[offset:])
-        offset += int(target.blocks[block, SIZE] * target.blocks[block, FIRST])
-    for i in range(row, size):
-        for j in range(i):
-            gradient[offset + j] = work[FREE_BAR, i, j]
-        gradient[offset + i] = work[FREE_BAR, i, i] * work[FREE, i, i]
-        offset += i + 1
+    for block in range(part.blocks.shape[0]):
+        pull_factor(position[offset:], part, block, work, gradient[offset:])
+        offset += int(part.blocks[block, SIZE] * part.blocks[block, FIRST])
+    low, columns = int(part.numbers[LOW]), int(part.numbers[COLUMNS])
+    for i in range(first_continuous(part), work.shape[1]):
+        if low == 0:
+            gradient[offset] = work[BAR, i, 0]
+            offset += 1
+        width = min(i, columns - 1)
+        if i < min(columns, work.shape[1] - 1):
+            pull_row(position[offset:], width, work[LENGTHS, i], work[BAR, i, 1:], gradient[offset:])
+        else:
+            gradient[offset : offset + width] = work[BAR, i, 1 : 1 + width]
+            if i < columns:
+                gradient[offset + width - 1] = 1.0 + work[BAR, i, i] * work[FACTOR, i, i]
+        offset += width

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from dpbayes_core.design import AnyRelease
+from dpbayes_core.pool import Evidence
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.interface import Sampler, SamplerUnsuitable
+from dpbayes_core.samplers.labels import regression_moments
 from dpbayes_core.samplers.registry import SAMPLERS, samplers_for
 from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round, run_chain
 
@@ -39,18 +41,17 @@ def choose(release: AnyRelease, name: str = AUTO) -> Choice:
 
 
 def _choose_calibrated(release: AnyRelease) -> Choice:
-    refusals: list[str] = []
+    refusals: dict[str, list[str]] = {}
     for sampler in samplers_for(release.kind):
         if sampler.calibrated:
             refusal = sampler.refusal(release)
             if refusal is None:
                 return Choice(sampler, "auto: the first calibrated sampler that takes this release")
-            refusals.append(f"{sampler.name}: {refusal}")
-    others = " or ".join(sampler.name for sampler in samplers_for(release.kind) if not sampler.calibrated)
-    raise SamplerUnsuitable(
-        f"cannot analyse with a calibrated sampler: {'; '.join(refusals)}. "
-        f"Ask for {others} by name to get an uncalibrated posterior."
-    )
+            refusals.setdefault(refusal, []).append(sampler.name)
+    why = "; ".join(f"{' and '.join(names)}: {refusal}" for refusal, names in refusals.items())
+    others = [s.name for s in samplers_for(release.kind) if not s.calibrated and s.refusal(release) is None]
+    rest = f"Ask for {' or '.join(others)} by name to get an uncalibrated posterior." if others else "No other does."
+    raise SamplerUnsuitable(f"cannot analyse with a calibrated sampler: {why}. {rest}")
 
 
 def sample(
@@ -98,9 +99,11 @@ def combine(release: AnyRelease, choice: Choice, drawn: Sequence[ChainDraws], *,
     made = [chain.made for chain in drawn if chain.made is not None]
     parameters = np.stack([block.parameters for block in made])
     latent = np.stack([block.latent for block in made])
+    expected = np.stack([block.expected for block in made])
     return Posterior(
         draws=choice.sampler.draws(release, parameters),
         latent=choice.sampler.monitors(release, latent),
+        expected=regression_moments(cast(Evidence, release), expected) if expected.size else {},
         sampler=choice.sampler.name,
         choice=choice.reason,
         target=choice.sampler.target,

@@ -7,34 +7,61 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# target.numbers
-ROWS, NOISE, CONSTANT = range(3)
-# values of target.numbers[NOISE]; SMOOTHED: pseudo-Huber, the Laplace law's slope and curvature 1/(2 b^2)
+# part.numbers: rows, the law of the noise, first coordinate, columns of C that are not empty, the first free column
+# (0: means are free; 1: no intercept), whether Laplace kinks are bent out, whether the number of rows is latent
+ROWS, NOISE, OFFSET, COLUMNS, LOW, BENT, LATENT = range(7)
+# values of part.numbers[NOISE]; SMOOTHED: pseudo-Huber, the Laplace law's slope and curvature 1/(2 b^2)
 GAUSSIAN, LAPLACE, SMOOTHED = range(3)
-# target.matrices: Q; z and its noise scales (0: not released); K0 / n; M0 / n
-REFERENCE, NOISY, SCALES, NORMAL_PRIOR, RESPONSE_PRIOR = range(5)
-# rows of target.weights: of log C_kk; of the logs of the Cholesky diagonals of K0 + R_x and of M0 + R
-OF_FACTOR, OF_NORMAL, OF_RESPONSE = range(3)
-# columns of target.blocks, one row per factor: first row of C, number of rows, what switching a level on adds to
+# part.matrices: z and its noise scales (0: not released)
+NOISY, SCALES = range(2)
+# part.weights: the power of C_kk is ALONE + EACH * rows; about how large it is; the square below which the response
+# is hardly known along k
+ALONE, EACH, UNIT, FAINT = range(4)
+# columns of part.blocks, one row per factor: first row of C, number of rows, what switching a level on adds to
 # its variable, weight of the summed log shares
 FIRST, SIZE, STEP, SHARE = range(4)
-# work: C, T, H, M, M^-1 [U, I] and what is derived in them; R / n; scratch; shares and their slopes in row 0;
-# C before the kinks of Laplace noise are taken out, its residuals in units of the noise, and exp(-|residual| / W)
-FACTOR, FREE, WITHIN, MIXING, ROTATED = range(5)
-BAR, FREE_BAR, WITHIN_BAR, ROTATED_BAR, MIXING_BAR = range(5, 10)
-MOMENTS, ROOT, INVERSE, PRODUCT, SHARES, REST, SLOPES, STRAIGHT, RESIDUAL, NEAR = range(10, 20)
-SLOTS = 20
+# target.numbers: a constant, the rows that moments are divided by, the shape of sigma2's prior, the number of rows
+# of factors, 1 with an intercept, twice the power of the correlations' determinant, precision of the means of
+# covariates, rate of their variances, 1 where a number of rows is latent
+CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED = range(9)
+# work of a part: C, H, M, M^-1 [U, I] and what is derived in them; C C'; shares and their slopes in row 0;
+# C before the kinks of Laplace noise are taken out, its residuals in units of the noise, and exp(-|residual| / W);
+# the r_j of each row of C
+FACTOR, WITHIN, MIXING, ROTATED = range(4)
+BAR, WITHIN_BAR, ROTATED_BAR, MIXING_BAR = range(4, 8)
+MOMENTS, ROOT, INVERSE, SHARES, REST, SLOPES, STRAIGHT, RESIDUAL, NEAR, LENGTHS = range(8, 18)
+SLOTS = 18
+# work of the whole, the last one: MOMENTS of all parts, ROOT and INVERSE as they come, and in PULL, derivatives in
+# MOMENTS: twice those on the diagonal
+PULL = FACTOR
 
 
-class Target(NamedTuple):
-    """One release and one prior, variables in the order of the coordinates."""
+class Part(NamedTuple):
+    """One release, variables in the order of the coordinates."""
 
-    numbers: Floats
-    matrices: Floats  # (5, m+1, m+1)
-    weights: Floats  # (3, m+1)
+    numbers: Floats  # (7,); the rows are set with every evaluation where they are not public
+    matrices: Floats  # (2, m+1, m+1)
+    weights: Floats  # (4, m+1)
     blocks: Floats  # (factors, 4)
 
 
+class Target(NamedTuple):
+    """Releases and one prior as arrays; `part` gives one release of them."""
+
+    numbers: Floats  # (9,)
+    response: Floats  # M0 over the unit rows
+    parts: Floats  # (parts, 7)
+    matrices: Floats  # (parts, 2, m+1, m+1)
+    weights: Floats  # (parts, 4, m+1)
+    blocks: Floats  # (factors, 4)
+
+
+def part_of(target: Target, index: int) -> Part:
+    """One release's arrays."""
+    return Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
+
+
 def work_for(target: Target) -> Floats:
-    """Fresh work space."""
-    return np.zeros((SLOTS, *target.matrices.shape[1:]))
+    """Fresh work space: one for each part, and one for the whole."""
+    size = target.response.shape[0]
+    return np.zeros((len(target.parts) + 1, SLOTS, size, size))

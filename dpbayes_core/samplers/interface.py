@@ -1,7 +1,7 @@
 """What every sampler offers and what passes between it and a driver: problems, states, blocks of draws."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NewType, Protocol
 
 import numpy as np
@@ -53,12 +53,16 @@ class Block:
     latent: Floats  # (draws, monitors), or (draws, 0) where nothing is latent
     divergences: int
     gradients: int
+    expected: Floats = field(
+        default_factory=lambda: np.zeros((0, 0))
+    )  # of a regression, means and variances of the coefficients given each latent draw
 
     def followed_by(self, later: "Block") -> "Block":
         """Both as one."""
         return Block(
             parameters=np.concatenate([self.parameters, later.parameters]),
             latent=np.concatenate([self.latent, later.latent]),
+            expected=np.concatenate([self.expected, later.expected]),
             divergences=self.divergences + later.divergences,
             gradients=self.gradients + later.gradients,
         )
@@ -93,15 +97,20 @@ class Sampler(Protocol):
         ...
 
     @property
+    def cost(self) -> str:
+        """How the time of a draw grows with rows, variables and releases."""
+        ...
+
+    @property
     def caveat(self) -> str:
         """What a reader of its result must know."""
         ...
 
-    def refusal(self, release: Any) -> str | None:
+    def refusal(self, release: Any, /) -> str | None:
         """Why it cannot take this release of its kind, or None."""
         ...
 
-    def prepare(self, release: Any, prior: Any) -> Any:
+    def prepare(self, release: Any, prior: Any, /) -> Any:
         """Everything the chains share, as arrays: the problem."""
         ...
 
@@ -117,10 +126,10 @@ class Sampler(Protocol):
         """The chain `iterations` later, warm-up included, and the draws it made after warm-up."""
         ...
 
-    def draws(self, release: Any, parameters: Floats) -> Mapping[str, Floats]:
+    def draws(self, release: Any, parameters: Floats, /) -> Mapping[str, Floats]:
         """What it drew by name, in the user's units; `parameters` is (chains, draws, parameters)."""
         ...
 
-    def monitors(self, release: Any, latent: Floats) -> Mapping[str, Floats]:
+    def monitors(self, release: Any, latent: Floats, /) -> Mapping[str, Floats]:
         """What it watches besides, by name; `latent` is (chains, draws, monitors)."""
         ...

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
 from dpbayes_core.samplers.interface import Block, ChainState
 from dpbayes_core.samplers.labels import latent_draws, regression_draws
 from dpbayes_core.samplers.streams import from_words, stream, to_words
@@ -33,19 +33,21 @@ class Naive:
     beside: str | None = None
     target: str = "conjugate posterior, as if the noisy statistic were exact"
     calibrated: bool = False
+    cost: str = "a draw takes O(d^2), whatever the number of rows"
     caveat: str = (
         "Takes the noisy statistics for exact: the intervals leave out the privacy noise and are too narrow, "
         "and the coefficients can be biased."
     )
 
-    def refusal(self, release: Release) -> str | None:
+    def refusal(self, evidence: Evidence) -> str | None:
         """It takes any release of at least one row."""
-        return None if release.count >= 1 else "it needs at least 1 row, and the noisy count says less"
+        return None if evidence.count >= 1 else "it needs at least 1 row, and the noisy count says less"
 
-    def prepare(self, release: Release, prior: Prior) -> NaiveProblem:
-        """Repair the noisy statistic and add the prior."""
-        n = release.count
-        moments = (prior.response_matrix(release.schema) + repaired(release.matrix())) / n
+    def prepare(self, evidence: Evidence, prior: Prior) -> NaiveProblem:
+        """Add up the noisy statistics, repair them and add the prior."""
+        n, schema = evidence.count, evidence.schema
+        noisy = np.sum([release.matrix() for release in parts_of(evidence)], axis=0)
+        moments = (prior.response_matrix(schema) + repaired(noisy, centred=schema.intercept)) / n
         return NaiveProblem(moments, n, prior.noise_shape + n / 2)
 
     def warmup(self, attempt: int) -> int:
@@ -73,23 +75,25 @@ class Naive:
         )
         return after, Block(parameters=draws, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
 
-    def draws(self, release: Release, parameters: Floats) -> Mapping[str, Floats]:
+    def draws(self, evidence: Evidence, parameters: Floats) -> Mapping[str, Floats]:
         """Coefficients and sigma."""
-        return regression_draws(release, parameters)
+        return regression_draws(evidence, parameters)
 
-    def monitors(self, release: Release, latent: Floats) -> Mapping[str, Floats]:
+    def monitors(self, evidence: Evidence, latent: Floats) -> Mapping[str, Floats]:
         """The latent statistic."""
-        return latent_draws(release, latent)
+        return latent_draws(evidence, latent)
 
 
-def repaired(noisy: Floats) -> Floats:
-    """The noisy second moments with their centred scatter positive semidefinite; untouched where it already is."""
-    mean = noisy[0] / noisy[0, 0]
-    scatter = noisy - noisy[0, 0] * np.outer(mean, mean)
+def repaired(noisy: Floats, *, centred: bool = True) -> Floats:
+    """The noisy second moments with their (centred) scatter positive semidefinite; untouched where it already is."""
+    first = int(centred)
+    known = np.outer(noisy[0], noisy[0]) / noisy[0, 0] if centred else np.zeros_like(noisy)
+    scatter = (noisy - known)[first:, first:]
     try:
-        np.linalg.cholesky(scatter[1:, 1:])
+        np.linalg.cholesky(scatter)
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(scatter[1:, 1:])
-        scatter[1:, 1:] = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return scatter + noisy[0, 0] * np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(scatter)
+        whole = known.copy()
+        whole[first:, first:] += (vectors * np.maximum(values, 0.0)) @ vectors.T
+        return whole
     return noisy

@@ -14,6 +14,7 @@ from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.flat import Target
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 MAX_DEPTH = 10
 DIVERGENCE = 1000.0
@@ -23,12 +24,13 @@ GROWN, TURNED, DIVERGED = range(3)
 
 
 class Space(NamedTuple):
-    """The target seen through the whitening, coordinates = centre + stretch @ u, and the metric of u."""
+    """The target seen through the whitening, coordinates = centre + stretch @ u block by block, and u's metric."""
 
     target: Target
     work: Floats
     centre: Floats
-    stretch: Floats
+    starts: Integers
+    stretch: Floats  # (blocks, size, size)
     transposed: Floats
     metric: Floats  # inverse mass
     coordinates: Floats  # scratch
@@ -91,23 +93,26 @@ def new_tree(size: int) -> Tree:
 def to_coordinates(space: Space, position: Floats) -> None:
     """space.coordinates = centre + stretch @ position."""
     space.coordinates[:] = space.centre
-    for j in range(position.size):
-        weight = position[j]
-        for i in range(j + 1):
-            space.coordinates[i] += space.transposed[j, i] * weight
+    for block in range(space.starts.size - 1):
+        start, end = space.starts[block], space.starts[block + 1]
+        for j in range(end - start):
+            weight = position[start + j]
+            for i in range(j + 1):
+                space.coordinates[start + i] += space.transposed[block, j, i] * weight
 
 
 @inlined
 def evaluate(space: Space, point: Point) -> None:
     """Log density and gradient at a point's position."""
-    size, coordinates, slopes = point.position.size, space.coordinates, space.slopes
     to_coordinates(space, point.position)
-    point.value[0] = log_density(coordinates, space.target, space.work, slopes)
+    point.value[0] = log_density(space.coordinates, space.target, space.work, space.slopes)
     point.gradient[:] = 0.0
-    for i in range(size):
-        weight = slopes[i]
-        for j in range(i, size):
-            point.gradient[j] += space.stretch[i, j] * weight
+    for block in range(space.starts.size - 1):
+        start, end = space.starts[block], space.starts[block + 1]
+        for i in range(end - start):
+            weight = space.slopes[start + i]
+            for j in range(i, end - start):
+                point.gradient[start + j] += space.stretch[block, i, j] * weight
 
 
 @compiled

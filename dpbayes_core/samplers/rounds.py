@@ -37,7 +37,7 @@ class ChainDraws:
         arrays: dict[str, Any] = {"numbers": state.numbers, "generator": state.generator}
         if made is not None:
             words |= {"divergences": made.divergences, "gradients": made.gradients}
-            arrays |= {"parameters": made.parameters, "latent": made.latent}
+            arrays |= {"parameters": made.parameters, "latent": made.latent, "expected": made.expected}
         return pack(words, arrays)
 
     @classmethod
@@ -47,7 +47,7 @@ class ChainDraws:
         made = None
         if "parameters" in arrays:
             counts = {name: words.pop(name) for name in ("divergences", "gradients")}
-            made = Block(**{name: arrays.pop(name) for name in ("parameters", "latent")}, **counts)
+            made = Block(**{name: arrays.pop(name) for name in ("parameters", "latent", "expected")}, **counts)
         return cls(state=ChainState(**words, **arrays), made=made)
 
 

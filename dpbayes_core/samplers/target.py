@@ -1,143 +1,136 @@
-"""A release and a prior as the flat arrays of the collapsed density, variables in the order of its coordinates."""
+"""Releases and a prior as the flat arrays of the collapsed density, variables in the order of its coordinates."""
 
-from dataclasses import dataclass
-from itertools import groupby
 from math import lgamma, log, pi
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
+from dpbayes_core.samplers.collapsed_density import whole_constant
+from dpbayes_core.samplers.counting import rows_constant
 from dpbayes_core.samplers.flat import (
+    ALONE,
+    BENT,
+    COLUMNS,
     CONSTANT,
+    COUNTED,
     GAUSSIAN,
+    INSIDE,
+    INTERCEPT,
     LAPLACE,
+    LATENT,
+    LOW,
+    MEAN_PRECISION,
     NOISE,
     NOISY,
-    NORMAL_PRIOR,
-    OF_FACTOR,
-    OF_NORMAL,
-    OF_RESPONSE,
-    REFERENCE,
-    RESPONSE_PRIOR,
+    OFFSET,
+    POWER,
     ROWS,
     SCALES,
+    SHAPE,
+    UNIT,
+    UNIT_ROWS,
+    VARIANCE_RATE,
     Target,
 )
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.samplers.layout import Layout
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 NOISE_KINDS = {"gaussian": GAUSSIAN, "laplace": LAPLACE}
 STANDARD_DEVIATION = {GAUSSIAN: 1.0, LAPLACE: 2.0**0.5}  # of noise of scale 1
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where each variable stands in the coordinates: factors first, then continuous covariates, the response last."""
-
-    order: Integers  # order[position] = index in the release's matrix, the constant at 0
-    first: Integers  # first position of each factor
-    size: Integers
-    step: Floats
-
-    @classmethod
-    def of(cls, schema: RegressionSchema) -> "Layout":
-        """The layout of a schema's variables."""
-        factors = [
-            [index for index, _ in group]
-            for kind, group in groupby(
-                enumerate(schema.variables, start=1), key=lambda pair: (pair[1].kind, pair[1].column)
-            )
-            if kind[0] != "continuous"
-        ]
-        inside = [index for factor in factors for index in factor]
-        others = [index for index in range(schema.m + 1) if index not in inside and index > 0]
-        sizes = np.array([len(factor) for factor in factors], dtype=np.int64)
-        steps = [2.0 if schema.variables[factor[0] - 1].kind == "two-level" else 1.0 for factor in factors]
-        return cls(
-            order=np.array([0, *inside, *others], dtype=np.int64),
-            first=1 + np.cumsum(sizes) - sizes,
-            size=sizes,
-            step=np.array(steps),
-        )
-
-    @property
-    def factor_rows(self) -> int:
-        """Number of variables that belong to factors."""
-        return int(self.size.sum())
-
-    def places(self, schema: RegressionSchema) -> tuple[Integers, Integers]:
-        """Row and column (row >= column) in the layout's order of each released entry."""
-        position = np.argsort(self.order)
-        pairs = np.sort(position[np.array(schema.entries)], axis=1)
-        return pairs[:, 1], pairs[:, 0]
-
-
-def build_target(release: Release, prior: Prior, layout: Layout) -> Target:
-    """The density that the collapsed sampler draws from, with the identity for the coordinates' reference."""
-    schema, n, m = release.schema, release.count, release.schema.m
-    noise = NOISE_KINDS[release.mechanism.name]
-    constant = _constant(prior, n, layout, m) + _noise_constant(noise, release.mechanism.scales)
-    constant += prior.log_precision(schema) / 2
-    matrices = np.zeros((5, m + 1, m + 1))
-    matrices[REFERENCE] = np.eye(m + 1)
-    matrices[NOISY] = release.matrix()[np.ix_(layout.order, layout.order)]
-    matrices[SCALES][layout.places(schema)] = release.mechanism.scales
-    matrices[NORMAL_PRIOR, :m, :m] = prior.normal_matrix(m - 1) / n
-    matrices[RESPONSE_PRIOR] = prior.response_matrix(schema)[np.ix_(layout.order, layout.order)] / n
-    numbers = np.zeros(3)
-    numbers[[ROWS, NOISE, CONSTANT]] = n, noise, constant
+def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
+    """The density that the collapsed sampler draws from."""
+    releases, schema = parts_of(evidence), evidence.schema
+    size, unit_rows = schema.m + 1, sum(_rows(release, schema.m) for release in releases)
+    numbers = np.zeros(9)
+    numbers[[UNIT_ROWS, SHAPE, INSIDE]] = unit_rows, prior.noise_shape, layout.inside
+    numbers[INTERCEPT] = float(schema.intercept)
+    numbers[POWER] = 2 * (prior.correlation - 1)
+    numbers[[MEAN_PRECISION, VARIANCE_RATE]] = prior.mean_sd**-2, 1 / prior.variance
+    numbers[COUNTED] = float(any(release.rows is None for release in releases))
+    parts = np.array([_part(release, layout) for release in releases])
+    parts[1:, OFFSET] = np.cumsum([dimensions(part, layout) for part in parts[:-1]])
+    matrices, weights = np.zeros((len(releases), 2, size, size)), np.zeros((len(releases), 4, size))
+    for place, release in enumerate(releases):
+        matrices[place, NOISY] = layout.arranged(release.matrix(), corner=release.count)
+        matrices[place, SCALES][layout.places(release)] = release.mechanism.scales[: len(release.entries)]
+        weights[place] = _weights(parts[place], layout, single=len(releases) == 1, power=numbers[POWER])
     blocks = np.column_stack([layout.first, layout.size, layout.step, 1 + (layout.first - 1) / 2])
-    return Target(numbers, matrices, _weights(prior, layout, n, m), blocks.astype(np.float64))
+    response = layout.arranged(prior.response_matrix(schema)) / unit_rows
+    target = Target(numbers, response, parts, matrices, weights, blocks.astype(np.float64))
+    numbers[CONSTANT] = _constant(target, prior, layout) + prior.log_precision(schema) / 2
+    numbers[CONSTANT] += sum(_noise_constant(release) for release in releases)
+    return target
 
 
-def _weights(prior: Prior, layout: Layout, n: float, m: int) -> Floats:
-    weights = np.ones((3, m + 1))
-    weights[OF_FACTOR] = _powers(layout, n, m)
-    weights[OF_NORMAL] = prior.degrees(m - 1) + n
-    if inside := layout.factor_rows:  # the normal law of the factors alone, marginal over the others, is taken out
-        weights[OF_FACTOR, 1 : 1 + inside] -= n - inside - 2
-        weights[OF_NORMAL, : 1 + inside] = m - 1 - inside
-    weights[OF_RESPONSE, m] = 2 * prior.noise_shape + n
+def dimensions(part: Floats, layout: Layout) -> int:
+    """The number of one part's coordinates."""
+    low, columns = int(part[LOW]), int(part[COLUMNS])
+    rows = sum(1 - low + min(i, columns - 1) for i in layout.continuous)
+    return int(part[LATENT]) + int((layout.first * layout.size).sum()) + rows
+
+
+def _rows(release: Release, m: int) -> float:
+    """The number of rows, or a possible one near the noisy count."""
+    return float(release.rows) if release.rows is not None else max(release.count, m + 2.0)
+
+
+def _part(release: Release, layout: Layout) -> list[float]:
+    rows, size = _rows(release, release.schema.m), len(layout.order)
+    noise, lost = NOISE_KINDS[release.mechanism.name], int(release.schema.intercept)
+    columns = size if release.rows is None else int(min(size, rows + 1 - lost))
+    bent = noise == LAPLACE and release.rows is not None and columns == size
+    part = np.zeros(7)
+    part[[ROWS, NOISE, COLUMNS]] = rows, noise, columns
+    part[[LOW, BENT, LATENT]] = 1 - lost, bent, release.rows is None
+    return part.tolist()
+
+
+def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Floats:
+    """Powers of C_kk, alone and with each row: density and Jacobian; of a single part, what the whole says too."""
+    weights, size, lost = np.zeros((4, len(layout.order))), len(layout.order), 1 - part[LOW]
+    for first, width in zip(layout.first, layout.size, strict=True):
+        weights[ALONE, 1:first] += width
+    for i in layout.continuous:
+        if i < part[COLUMNS]:
+            weights[:2, i] = -lost - i, 1
+            if single and i < size - 1:
+                weights[:2, i] = size - 1 - i + power, 0
+    weights[UNIT] = 1.0
     return weights
 
 
-def _powers(layout: Layout, n: float, m: int) -> Floats:
-    """Weight of log C_kk: (n-m-2) from the scatter, the rest from the Jacobian of the coordinates."""
-    powers = np.full(m + 1, n - m - 2)
-    powers[0] = 0
-    for first, size in zip(layout.first, layout.size, strict=True):
-        powers[1:first] += size
-    for i in range(1 + layout.factor_rows, m + 1):
-        powers[1:i] += 1
-        powers[i] += 2
-    return powers
+def _constant(target: Target, prior: Prior, layout: Layout) -> float:
+    """Normalises the density of means and scatters in the coordinates; with levels or few rows, up to a constant."""
+    numbers, m = target.numbers, len(layout.order) - 1
+    d, inside, lost, unit = m - 1, layout.inside, numbers[INTERCEPT], numbers[UNIT_ROWS]
+    value = (lost * d / 2 + d * (d - 1) / 4) * log(pi)
+    value -= len(target.parts) * (lost * m / 2 + m * (m - 1) / 4) * log(pi)
+    value += len(target.parts) * (m - inside) * log(2)
+    value += prior.noise_shape * (log(prior.noise_scale) + log(2)) - lgamma(prior.noise_shape)
+    value -= (prior.noise_shape + (d + lost) / 2) * log(unit)
+    value += (d - inside) * (lost * (-log(2 * pi) / 2 - log(prior.mean_sd)) - log(prior.variance))
+    value -= _correlations(d, prior.correlation)
+    for part in target.parts:
+        if not part[LATENT] and part[COLUMNS] == m + 1:
+            value += rows_constant(part[ROWS], inside, m, lost)[0]
+    return value if numbers[COUNTED] else value + whole_constant(unit, numbers, d)[0]
 
 
-def _constant(prior: Prior, n: float, layout: Layout, m: int) -> float:
-    """Normalises the density of (mean, scatter) in the coordinates; with levels, up to a constant."""
-    d = m - 1
-    degrees = prior.degrees(d)
-    k0, kn, a0, an = prior.mean_weight, prior.mean_weight + n, prior.noise_shape, prior.noise_shape + n / 2
-    law = m / 2 * log(n) + (n - 1) * m / 2 * log(pi) - _multivariate_lgamma((n - 1) / 2, m)
-    law += -n * d / 2 * log(pi) + d / 2 * log(k0 / kn) + degrees / 2 * d * log(prior.scatter)
-    law += (degrees + n) / 2 * log(kn)
-    law += _multivariate_lgamma((degrees + n) / 2, d) - _multivariate_lgamma(degrees / 2, d)
-    law += -n / 2 * log(2 * pi)
-    law += a0 * log(prior.noise_scale) + lgamma(an) - lgamma(a0) + an * log(2)
-    # the density works with R / n: every log determinant gives back its powers of n
-    powers = (n - m - 2) / 2 * m - (degrees + n) / 2 * m - m / 2 - an
-    rows = range(1 + layout.factor_rows, m + 1)
-    return law + (powers + sum(rows)) * log(n) + len(rows) * log(2)
+def _correlations(d: int, shape: float) -> float:
+    """log of the integral of |correlations|^(shape - 1) (Lewandowski, Kurowicka & Joe 2009)."""
+    value = 0.0
+    for k in range(1, d):
+        own = shape + (d - k - 1) / 2
+        value += (d - k) * ((2 * shape - 2 + d - k) * log(2) + 2 * lgamma(own) - lgamma(2 * own))
+    return value
 
 
-def _noise_constant(noise: int, scales: Floats) -> float:
-    each = log(2) if noise == LAPLACE else log(2 * pi) / 2
-    return float(-np.sum(np.log(scales) + each))
-
-
-def _multivariate_lgamma(x: float, size: int) -> float:
-    return size * (size - 1) / 4 * log(pi) + sum(lgamma(x - j / 2) for j in range(size))
+def _noise_constant(release: Release) -> float:
+    each = log(2) if release.mechanism.name == "laplace" else log(2 * pi) / 2
+    return float(-np.sum(np.log(release.mechanism.scales[: len(release.entries)]) + each))

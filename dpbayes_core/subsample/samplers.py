@@ -61,6 +61,7 @@ class AggregateSampler:
     plain: bool
     takes: tuple[str, ...] = ("posterior-probability", "posterior-quantile")
     beside: str | None = None
+    cost: str = "a draw takes the same time whatever the number of rows"
 
     def refusal(self, release: Any) -> str | None:
         """Why it cannot take this release, or None."""

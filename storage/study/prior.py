@@ -30,7 +30,7 @@ class InterceptPrior(Section):
 class CoefficientPrior(Section):
     """Normal prior of every coefficient that is not named, centred on zero, columns mapped to [-1, 1]."""
 
-    sd: Spread = Field(default=2.5, description="Standard deviation, in residual standard deviations.", examples=["1"])
+    sd: Spread = Field(default=1.5, description="Standard deviation, in residual standard deviations.", examples=["1"])
 
 
 class NamedPrior(Section):
@@ -45,11 +45,11 @@ class NamedPrior(Section):
 class NoisePrior(Section):
     """Inverse gamma prior of the residual variance; its scale, or the residual standard deviation that is expected."""
 
-    shape: Spread = Field(default=2.0, description="Shape: the larger, the firmer.", examples=["2"])
+    shape: Spread = Field(default=1.0, description="Shape: the larger, the firmer.", examples=["2"])
     scale: Spread | None = Field(
         default=None,
-        description="Scale, in squared half widths of the response's bounds; 0.1 unless sd is given.",
-        examples=["0.1"],
+        description="Scale, in squared half widths of the response's bounds; 0.04 unless sd is given.",
+        examples=["0.04"],
     )
     sd: Spread | None = Field(
         default=None,
@@ -72,7 +72,7 @@ class PriorSpec(Section):
         default=InterceptPrior(), description="Prior of the intercept.", examples=["{sd: 10}"]
     )
     coefficients: CoefficientPrior = Field(
-        default=CoefficientPrior(), description="Prior of the coefficients.", examples=["{sd: 2.5}"]
+        default=CoefficientPrior(), description="Prior of the coefficients.", examples=["{sd: 1.5}"]
     )
     named: dict[Text, NamedPrior] = Field(
         default={},

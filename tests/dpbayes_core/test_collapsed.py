@@ -6,7 +6,9 @@ from math import lgamma
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import ks_2samp
 
+from dpbayes_core.pool import Evidence, parts_of, pooled
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
@@ -15,42 +17,51 @@ from tests.support.regressions import (
     JOB,
     SEX,
     URBAN,
+    covariate_moments,
     encoded,
     entries_of,
     example,
+    flat_factors,
     mechanism,
     moments_of,
     prior_statistics,
+    regressed,
+    regression_draws,
     released,
     schema_of,
+    split_statistics,
 )
 
 Floats = NDArray[np.float64]
+NAMES = ("gaussian", "laplace", "gaussian")
 
-PRIOR = Prior(
-    mean_weight=0.5,
-    scatter=0.3,
-    extra_degrees=3.0,
-    intercept_sd=1.5,
-    coefficient_sd=1.5,
-    noise_shape=3.0,
-    noise_scale=0.3,
-)
+PRIOR = Prior(intercept_sd=1.5, coefficient_sd=1.5, noise_shape=3.0, noise_scale=0.3, correlation=1.5)
 
 
-def by_importance(release: Release, count: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+def weighed(evidence: Evidence, parameters: Floats, logs: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean, sd and the Monte Carlo error of the mean of every parameter, in the user's units."""
-    schema = release.schema
-    parameters, statistics = prior_statistics(PRIOR, schema, release.rows, count, generator)
-    rows, columns = np.array(schema.entries).T
-    logs = release.mechanism.log_density(np.array(release.values) - statistics[:, rows, columns]).sum(axis=1)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
-    theta, sigma = schema.to_user_units(parameters[:, :-1], parameters[:, -1])
+    theta, sigma = evidence.schema.to_user_units(parameters[:, :-1], parameters[:, -1])
     values = np.column_stack([theta, sigma])
     mean = weights @ values
     sd = np.sqrt(weights @ (values - mean) ** 2)
     return mean, sd, np.sqrt((weights**2) @ (values - mean) ** 2)
+
+
+def noise_of(release: Release, statistics: Floats) -> Floats:
+    """log p(release | statistics) of each."""
+    rows, columns = np.array(release.entries).T
+    if not release.schema.intercept:
+        statistics = np.pad(statistics, ((0, 0), (1, 0), (1, 0)))
+    return release.mechanism.log_density(np.array(release.values) - statistics[:, rows, columns]).sum(axis=1)
+
+
+def by_importance(release: Release, count: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """The posterior by weighing draws from the prior."""
+    assert release.rows is not None
+    parameters, statistics = prior_statistics(PRIOR, release.schema, release.rows, count, generator)
+    return weighed(release, parameters, noise_of(release, statistics))
 
 
 def agrees(posterior: Posterior, mean: Floats, sd: Floats, error: Floats) -> None:
@@ -74,6 +85,45 @@ def test_posteriors_agree_with_importance_sampling_from_the_prior(covariates: tu
     agrees(sample(release, PRIOR, draws=1500, seed=7), mean, sd, error)
 
 
+def test_without_intercept_too() -> None:
+    schema = replace(schema_of("x", "z"), intercept=False)
+    release = example(schema, 30, scale=8.0, seed=5)
+    mean, sd, error = by_importance(release, 400_000, np.random.default_rng(6))
+    agrees(sample(release, PRIOR, draws=1500, seed=7), mean, sd, error)
+
+
+@pytest.mark.parametrize("rows", [(15, 25), (30, 2), (25, 3, 1)], ids=["two", "a part of two rows", "one of one row"])
+def test_pooled_posteriors_agree_with_importance_sampling(rows: tuple[int, ...]) -> None:
+    schema = schema_of("x", "z")
+    parts = pooled([example(schema, n, scale=6.0, seed=5 + n, name=name) for n, name in zip(rows, NAMES, strict=False)])
+    parameters, statistics = split_statistics(PRIOR, schema, rows, 60_000, np.random.default_rng(6))
+    logs = sum(noise_of(part, own) for part, own in zip(parts_of(parts), statistics, strict=True))
+    agrees(sample(parts, PRIOR, draws=1500, seed=7), *weighed(parts, parameters, np.asarray(logs)))
+
+
+def test_with_a_noisy_number_of_rows_the_posterior_agrees_with_importance_sampling() -> None:
+    schema, count, generator = schema_of("x"), 400_000, np.random.default_rng(6)
+    made = example(schema, 30, scale=6.0, seed=5)
+    told = mechanism("gaussian", 6.0, 6)
+    release = replace(made, rows=None, values=(27.0, *made.values), mechanism=told, neighbours="add-remove")
+    rows = np.exp(generator.uniform(np.log(3.0), np.log(90.0), count))
+    known = rows[:, None, None] * covariate_moments(PRIOR, flat_factors(schema, count, generator), schema, generator)
+    theta, sigma = regression_draws(PRIOR, schema, count, generator)
+    statistics = regressed(known, theta, sigma, rows, generator)
+    found = weighed(release, np.column_stack([theta, sigma]), noise_of(release, statistics))
+    agrees(sample(release, PRIOR, draws=1500, seed=7), *found)
+
+
+def test_with_noise_that_drowns_everything_the_posterior_is_the_prior() -> None:
+    schema = schema_of("x", "z")
+    posterior = sample(example(schema, 50, scale=1e7, seed=5), PRIOR, draws=2500, seed=7)
+    theta, sigma = regression_draws(PRIOR, schema, 100_000, np.random.default_rng(1))
+    assert posterior.converged
+    for name, exact in zip(posterior.draws, (*theta.T, sigma), strict=True):
+        thinned = posterior.draws[name][:, ::5].ravel()
+        assert ks_2samp(thinned, exact).pvalue > 1e-4, name
+
+
 def test_the_comparison_with_importance_sampling_can_fail() -> None:
     release = example(schema_of("x"), 30, name="laplace", scale=8.0, seed=5)
     mean, sd, error = by_importance(release, 400_000, np.random.default_rng(6))
@@ -83,8 +133,9 @@ def test_the_comparison_with_importance_sampling_can_fail() -> None:
 
 
 def by_quadrature(release: Release, posterior: Posterior) -> tuple[Floats, Floats]:
-    """Mean and sd of theta by the trapezoid rule over all five moments; the draws only place the grid."""
-    n, prior, m = release.rows, PRIOR, 2
+    """Mean and sd of theta and sigma by the trapezoid rule over all five moments; the draws only place the grid."""
+    assert release.rows is not None
+    n, prior = release.rows, PRIOR
     draws = np.stack([values.ravel() for values in posterior.latent.values()], axis=1) / n
     centre, spread = rotated(draws).mean(axis=0), np.linalg.cholesky(np.cov(rotated(draws).T))
     steps = np.linspace(-6.0, 6.0, 17)
@@ -92,12 +143,11 @@ def by_quadrature(release: Release, posterior: Posterior) -> tuple[Floats, Float
     grid = grid[(grid**2).sum(axis=1) < 50]
     moments, jacobian = unrotated(centre + grid @ spread.T)
     residual = np.array(release.values) - n * moments[:, *np.array(release.schema.entries).T]
-    full = n * moments
-    k_zero, m_zero = prior.normal_matrix(1), prior.response_matrix(release.schema)
-    scatter = full[:, 1:, 1:] - full[:, 1:, :1] * full[:, :1, 1:] / n
+    full, m_zero = n * moments, prior.response_matrix(release.schema)
+    mean, variance = moments[:, 0, 1], moments[:, 1, 1] - moments[:, 0, 1] ** 2
     logs = jacobian + release.mechanism.log_density(residual).sum(axis=1)
-    logs += (n - m - 2) / 2 * np.linalg.slogdet(scatter)[1]
-    logs -= (prior.degrees(1) + n) / 2 * np.linalg.slogdet(k_zero + full[:, :2, :2])[1]
+    logs += -0.5 * (mean / prior.mean_sd) ** 2 - variance / prior.variance
+    logs += (n - 4) / 2 * np.linalg.slogdet(moments)[1] - (n - 3) / 2 * np.log(variance)
     shape = prior.noise_shape + n / 2
     precision = m_zero[:2, :2] + full[:, :2, :2]
     logs += (shape - 0.5) * np.linalg.slogdet(precision)[1] - shape * np.linalg.slogdet(m_zero + full)[1]
@@ -107,9 +157,9 @@ def by_quadrature(release: Release, posterior: Posterior) -> tuple[Floats, Float
     scale = (np.linalg.det(m_zero + full) / np.linalg.det(precision)) / 2
     inside = scale[:, None] / (shape - 1) * np.diagonal(np.linalg.inv(precision), axis1=1, axis2=2)
     sigma = np.sqrt(scale) * np.exp(lgamma(shape - 0.5) - lgamma(shape))
-    mean = weights @ np.column_stack([theta, sigma])
+    first = weights @ np.column_stack([theta, sigma])
     second = weights @ np.column_stack([inside + theta**2, scale / (shape - 1)])
-    return mean, np.sqrt(second - mean**2)
+    return first, np.sqrt(second - first**2)
 
 
 def rotated(entries: Floats) -> Floats:
@@ -173,3 +223,19 @@ def test_without_noise_the_posterior_is_the_conjugate_one(name: str) -> None:
     exact = entries_of(schema, moments)
     for place, values in enumerate(draws.latent.values()):
         assert abs(values.mean() - exact[place]) < 0.01
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+def test_averages_given_the_statistics_have_no_error_of_their_own(name: str) -> None:
+    schema = schema_of("x", "z")
+    generator = np.random.default_rng(8)
+    moments = moments_of(encoded(schema, 400, generator), (0.1, 0.2, -0.3), 0.25, generator)
+    release = released(schema, moments, mechanism(name, 1e-7, len(schema.entries)), generator)
+    full = PRIOR.response_matrix(schema) + moments
+    theta = np.linalg.solve(full[:-1, :-1], full[:-1, -1])
+    shape, scale = PRIOR.noise_shape + 200, (full[-1, -1] - full[-1, :-1] @ theta) / 2
+    found = sample(release, PRIOR, draws=500, seed=9).moments()
+    sd = np.sqrt(scale / (shape - 1) * np.diag(np.linalg.inv(full[:-1, :-1])))
+    for place, coefficient in enumerate(schema.coefficients):
+        assert found[coefficient].mean == pytest.approx(theta[place], abs=1e-6 * sd[place])
+        assert found[coefficient].sd == pytest.approx(sd[place], rel=1e-6)

@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.collapsed_density import log_density
-from dpbayes_core.samplers.flat import LAPLACE, NOISE, SMOOTHED, Target, work_for
-from dpbayes_core.samplers.target import Layout, build_target
+from dpbayes_core.samplers.flat import BENT, LAPLACE, NOISE, SMOOTHED, Target, work_for
+from dpbayes_core.samplers.layout import Layout
+from dpbayes_core.samplers.reference import referred
+from dpbayes_core.samplers.target import build_target
 from dpbayes_core.samplers.whitening import Whitening, whiten
 from dpbayes_core.schema import RegressionSchema
 from tests.support.regressions import JOB, REGION, SEX, example, mechanism, schema_of
@@ -19,16 +21,19 @@ SCHEMAS = {"x": schema_of("x"), "levels": schema_of(SEX, REGION, JOB), "all": sc
 
 
 def whitened(release: Release) -> tuple[Target, Whitening]:
-    layout = Layout.of(release.schema)
-    return whiten(build_target(release, Prior(), layout), layout)
+    layout, schema = Layout.of(release.schema), release.schema
+    target, start = referred(build_target(release, Prior(), layout), layout, Prior(), schema)
+    return target, whiten(target, [target], start)
 
 
 def slopes_at_the_centre(target: Target, whitening: Whitening) -> Floats:
-    if target.numbers[NOISE] == LAPLACE:
-        target.numbers[NOISE] = SMOOTHED
+    parts = target.parts.copy()
+    parts[parts[:, NOISE] == LAPLACE, NOISE] = SMOOTHED
+    parts[:, BENT] = 0
     gradient = np.zeros(whitening.centre.size)
-    assert np.isfinite(log_density(whitening.centre, target, work_for(target), gradient))
-    return whitening.stretch.T @ gradient
+    smooth = target._replace(parts=parts)
+    assert np.isfinite(log_density(whitening.centre, smooth, work_for(target), gradient))
+    return whitening.stretch[0].T @ gradient
 
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])

@@ -229,7 +229,7 @@ def test_draws_given_moments_have_that_covariance() -> None:
 def test_the_declared_law_has_the_moments_of_rows_drawn_from_the_prior() -> None:
     random, prior, many = np.random.default_rng(13), Prior(), 1_000_000
     law = declared_moments(schema_of("x", "z"), prior)
-    spread = np.abs(random.normal(0, prior.spread, (many, 2)))
+    spread = np.sqrt(prior.variance * random.standard_exponential((many, 2)))
     correlation = random.uniform(-1, 1, many)  # LKJ with shape 1 in two dimensions
     noise = random.normal(size=(many, 2))
     noise[:, 1] = correlation * noise[:, 0] + np.sqrt(1 - correlation**2) * noise[:, 1]

@@ -139,7 +139,7 @@ def test_a_prior_travels_as_its_record() -> None:
 def test_a_record_from_before_the_covariates_had_laws_of_their_own_is_read() -> None:
     old = {"coefficient_sd": 2.5, "intercept_sd": 3.0, "noise_scale": 0.1, "noise_shape": 2.0}
     law = {"extra_degrees": 2.0, "mean_weight": 0.01, "scatter": 0.01}
-    assert Prior.from_record(old | law) == Prior(intercept_sd=3.0)
+    assert Prior.from_record(old | law) == Prior(intercept_sd=3.0, coefficient_sd=2.5, noise_scale=0.1, noise_shape=2.0)
     with pytest.raises(TypeError, match="slope_sd"):
         Prior.from_record({"slope_sd": 1.0})
 

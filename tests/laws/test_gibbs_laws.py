@@ -116,7 +116,7 @@ def from_the_model(rows: int, many: int, random: np.random.Generator) -> tuple[F
     average = mean + np.sqrt(variance / rows) * random.standard_normal(many)
     square = variance * random.chisquare(rows - 1, many) + rows * average**2
     known = np.array([[np.full(many, float(rows)), rows * average], [rows * average, square]]).transpose(2, 0, 1)
-    theta, sigma = regression_draws(Prior(), 1, many, random)
+    theta, sigma = regression_draws(Prior(), schema_of("x"), many, random)
     return np.column_stack([theta, sigma]), regressed(known, theta, sigma, rows, random)
 
 
@@ -191,7 +191,7 @@ def ranks_given_noisy_moments(rows: int, trials: int, *, noise: float) -> Floats
     """Places of the true slopes among draws at epsilon 0.1, half of it for moments that have this much noise."""
     random, schema, sampler = np.random.default_rng(6), schema_of("x"), SAMPLERS["gibbs-ss-noisy"]
     told, ranks = mechanism("laplace", PRINTED / 0.05, 5), np.empty(trials)
-    theta, sigma = regression_draws(PUBLISHED, 1, trials, random)
+    theta, sigma = regression_draws(PUBLISHED, schema_of("x"), trials, random)
     for trial in range(trials):
         sd = np.sqrt(0.5 / random.gamma(25))
         x = random.normal(random.normal(0, sd), sd, rows)

@@ -20,8 +20,12 @@ def study_of(membership: str, *, paths: bool = False) -> str:
     """The desk's study with two offices, and without an analysis."""
     held = (BY_PATHS if paths else BY_COLUMN).format(membership=membership)
     table = "" if paths else 'path: "data/pay-{period}.parquet", '
-    text = STUDY.replace('path: "data/pay-{period}.parquet", ', table).replace("unit: person}", f"unit: person, {held}}}")
-    text = text.replace("per-period: {epsilon: 2}", "per-period: {epsilon: 3}")  # people who move count four times in rho
+    text = STUDY.replace('path: "data/pay-{period}.parquet", ', table).replace(
+        "unit: person}", f"unit: person, {held}}}"
+    )
+    text = text.replace(
+        "per-period: {epsilon: 2}", "per-period: {epsilon: 3}"
+    )  # people who move count four times in rho
     start, end = text.index("analyses:"), text.index("schedule:")
     return text[:start] + text[end:]
 

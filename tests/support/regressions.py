@@ -1,7 +1,7 @@
 """Made-up regressions: exact statistics of simulated rows, and releases of them with seeded noise of a chosen scale."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,34 +102,20 @@ def example_with_fourth(schema: RegressionSchema, rows: int, *, name: str = "gau
     return replace(release, mechanism=both, higher=tuple(float(v) for v in noisy))
 
 
-@dataclass(frozen=True)
-class Truths:
-    """Parameters drawn from the prior, one a row: the regression, then mean and Cholesky factor of the covariates."""
-
-    theta: Floats
-    sigma: Floats
-    mean: Floats
-    root: Floats
-
-
-def prior_draws(prior: Prior, d: int, count: int, generator: np.random.Generator) -> Truths:
-    """Exact draws of everything the model has."""
-    bartlett = np.tril(generator.standard_normal((count, d, d)), -1)
-    bartlett[:, range(d), range(d)] = np.sqrt(generator.chisquare(prior.degrees(d) - np.arange(d), (count, d)))
-    root = np.linalg.cholesky(np.linalg.inv(bartlett @ bartlett.transpose(0, 2, 1) / prior.scatter))
-    mean = (root @ generator.standard_normal((count, d, 1)))[..., 0] / np.sqrt(prior.mean_weight)
-    theta, sigma = regression_draws(prior, d, count, generator)
-    return Truths(theta, sigma, mean, root)
-
-
-def regression_draws(prior: Prior, d: int, count: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
+def regression_draws(
+    prior: Prior, schema: RegressionSchema, count: int, generator: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Exact draws of (theta, sigma)."""
     sigma = np.sqrt(prior.noise_scale / generator.gamma(prior.noise_shape, size=count))
-    widths = np.array([prior.intercept_sd, *[prior.coefficient_sd] * d])
-    return sigma[:, None] * widths * generator.standard_normal((count, d + 1)), sigma
+    matrix, size = prior.response_matrix(schema), len(schema.coefficients)
+    spread = np.linalg.cholesky(np.linalg.inv(matrix[:-1, :-1])) @ generator.standard_normal((size, count))
+    centre = np.linalg.solve(matrix[:-1, :-1], matrix[:-1, -1])
+    return centre + sigma[:, None] * spread.T, sigma
 
 
-def regressed(known: Floats, theta: Floats, sigma: Floats, rows: int, generator: np.random.Generator) -> Floats:
+def regressed(
+    known: Floats, theta: Floats, sigma: Floats, rows: float | Floats, generator: np.random.Generator
+) -> Floats:
     """Second moments of known variables and one more that is regressed on them: exact for any law of the known."""
     size = known.shape[-1]
     root = np.linalg.cholesky(known)
@@ -149,6 +135,7 @@ def regressed(known: Floats, theta: Floats, sigma: Floats, rows: int, generator:
 
 def flat_factors(schema: RegressionSchema, count: int, generator: np.random.Generator) -> Floats:
     """Moments of the constant and the levels, over their rows, uniform wherever their scatter is positive definite."""
+    schema = replace(schema, intercept=True)
     inside = [index for index, v in enumerate(schema.variables, start=1) if v.kind != "continuous"]
     assert inside == list(range(1, len(inside) + 1)), "factors come first"
     places = [place for place, (_, j) in enumerate(schema.entries) if j <= len(inside)]
@@ -165,20 +152,60 @@ def flat_factors(schema: RegressionSchema, count: int, generator: np.random.Gene
     return found[:count]
 
 
+def covariate_moments(prior: Prior, known: Floats, schema: RegressionSchema, generator: np.random.Generator) -> Floats:
+    """Moments a row of (1, x) drawn from the prior, given those of the constant and the factors, which come first.
+
+    Correlations are built row by row of their Cholesky factor: the rest's square is Beta, the direction uniform.
+    """
+    count, d, inside = len(known), schema.d, known.shape[-1] - 1
+    means, scatter = np.zeros((count, d)), np.zeros((count, d, d))
+    means[:, :inside] = known[:, 0, 1:]
+    factors = known[:, 1:, 1:] - known[:, 1:, :1] * known[:, :1, 1:]
+    root = np.zeros((count, d, d))
+    root[:, :inside, :inside] = np.linalg.cholesky(factors) if inside else 0.0
+    for i in range(inside + 1, d + 1):
+        variance = prior.variance * generator.standard_exponential(count)
+        rest = generator.beta((d - i) / 2 + prior.correlation, (i - 1) / 2, count) if i > 1 else np.ones(count)
+        direction = generator.standard_normal((count, i - 1))
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True) if i > 1 else 1.0
+        root[:, i - 1, : i - 1] = np.sqrt(variance * (1 - rest))[:, None] * direction
+        root[:, i - 1, i - 1] = np.sqrt(variance * rest)
+        means[:, i - 1] = prior.mean_sd * generator.standard_normal(count) if schema.intercept else 0.0
+    scatter = root @ root.transpose(0, 2, 1)
+    full = np.ones((count, d + 1, d + 1))
+    full[:, 0, 1:] = full[:, 1:, 0] = means
+    full[:, 1:, 1:] = scatter + means[:, :, None] * means[:, None, :]
+    return full
+
+
 def prior_statistics(
     prior: Prior, schema: RegressionSchema, rows: int, count: int, generator: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Parameters (theta, sigma) and full moments, exactly as the model has them; factors come first.
 
-    Their moments are flat; each continuous covariate is regressed on those before it, with the normal-inverse-Wishart
-    prior's own conditional; the response on all of them.
+    Without intercept the constant has no part in either.
     """
-    known = rows * flat_factors(schema, count, generator)
-    for size in range(known.shape[-1], schema.m):
-        degrees = prior.degrees(schema.d) - (schema.d - size)
-        sigma = np.sqrt(prior.scatter / 2 / generator.gamma(degrees / 2, size=count))
-        widths = np.array([prior.mean_weight**-0.5, *[prior.scatter**-0.5] * (size - 1)])
-        beta = sigma[:, None] * widths * generator.standard_normal((count, size))
-        known = regressed(known, beta, sigma, rows, generator)
-    theta, sigma = regression_draws(prior, schema.d, count, generator)
+    known = rows * covariate_moments(prior, flat_factors(schema, count, generator), schema, generator)
+    known = known if schema.intercept else known[:, 1:, 1:]
+    theta, sigma = regression_draws(prior, schema, count, generator)
     return np.column_stack([theta, sigma]), regressed(known, theta, sigma, rows, generator)
+
+
+def split_statistics(
+    prior: Prior, schema: RegressionSchema, rows: Sequence[int], count: int, generator: np.random.Generator
+) -> tuple[Floats, list[Floats]]:
+    """The same for people who are split over parts at random: parameters, and moments of each part."""
+    whole = covariate_moments(prior, flat_factors(schema, count, generator), schema, generator)
+    theta, sigma = regression_draws(prior, schema, count, generator)
+    starts, parts = np.cumsum([0, *rows]), [np.zeros((count, schema.m + 1, schema.m + 1)) for _ in rows]
+    for trial in range(count):
+        known = np.ones((sum(rows), schema.d + 1))
+        known[:, 1:] = generator.standard_normal((sum(rows), schema.d))
+        made = np.linalg.cholesky(known.T @ known / len(known))  # any rows with these moments are split alike
+        known = known @ np.linalg.solve(made.T, np.linalg.cholesky(whole[trial]).T)
+        response = known @ theta[trial] + sigma[trial] * generator.standard_normal(len(known))
+        full = np.column_stack([known, response])
+        for place, part in enumerate(parts):
+            own = full[starts[place] : starts[place + 1]]
+            part[trial] = own.T @ own
+    return np.column_stack([theta, sigma]), parts

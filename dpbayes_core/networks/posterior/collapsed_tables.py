@@ -55,6 +55,7 @@ class CollapsedTables(_Tables):
     name: str = "collapsed-tables"
     target: str = "posterior given the noisy tables or signed sums; the exact tables are sampled, all else integrated"
     calibrated: bool = True
+    cost: str = "a sweep takes time in proportion to the cells of the tables that families share"
     caveat: str = "Intervals hold under the network as declared and the stated prior: edges are assumed, not tested."
 
     def refusal(self, release: NetworkRelease) -> str | None:
@@ -79,6 +80,7 @@ class FamilyTables(_Tables):
     name: str = "family-tables"
     target: str = "posterior of each family given its own noisy sums alone, its parents' configurations weighted freely"
     calibrated: bool = False
+    cost: str = "a sweep takes time in proportion to the cells of the families' tables"
     caveat: str = (
         "Uses part of the information: each table is analysed by itself, with a flat prior on its parents' "
         "configurations. Intervals are about as wide as that allows, and probabilities of different nodes are drawn "

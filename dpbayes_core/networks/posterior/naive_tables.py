@@ -38,6 +38,7 @@ class NaiveTables:
     beside: str | None = None
     target: str = "Dirichlet posteriors, as if the clipped noisy counts were exact"
     calibrated: bool = False
+    cost: str = "a draw takes time in proportion to the cells of the families' tables"
     caveat: str = (
         "Takes the noisy counts for exact: the intervals leave out the privacy noise and are too narrow, "
         "and clipping draws small probabilities up."

@@ -7,7 +7,7 @@ from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.distributed.told import Told
-from dpbayes_core.samplers.labels import statistic_names
+from dpbayes_core.samplers.labels import entry_names
 from dpbayes_core.samplers.naive import repaired
 
 Floats = NDArray[np.float64]
@@ -70,8 +70,9 @@ def scattered_starts(problem: Told, size: int, generator: np.random.Generator) -
 
 def latent_names(evidence: Evidence, variables: int) -> list[str]:
     """Names of every holder's moments of the first variables (the constant aside), in the order of the record."""
-    schema = evidence.schema
-    kept = [name for name, (_, j) in zip(statistic_names(schema), schema.entries, strict=True) if j <= variables]
+    entries = evidence.schema.entries
+    names = entry_names(evidence.schema, entries)
+    kept = [name for name, (_, j) in zip(names, entries, strict=True) if j <= variables]
     parts = parts_of(evidence)
     if len(parts) == 1:
         return kept

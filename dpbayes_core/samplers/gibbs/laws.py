@@ -18,10 +18,10 @@ Places = tuple[int, ...]
 
 def declared_moments(schema: RegressionSchema, prior: Prior) -> Moments:
     """The marginal law of a row in the covariates' default prior: symmetric, columns uncorrelated, levels alike."""
-    mean, spread = prior.mean_sd**2, prior.spread**2
+    mean, spread = prior.mean_sd**2, prior.variance
     several = sum(variable.kind == "continuous" for variable in schema.variables[:-1])
     alike = 1 / (2 * prior.correlation - 1 + several)  # mean square of a correlation under the LKJ law
-    square, fourth = mean + spread, 3 * mean**2 + 6 * mean * spread + 9 * spread**2
+    square, fourth = mean + spread, 3 * mean**2 + 6 * mean * spread + 6 * spread**2
     both = mean**2 + 2 * mean * spread + spread**2 * (1 + 2 * alike)
     by_powers: dict[Places, float] = {(): 1.0, (2,): square, (4,): fourth, (2, 2): both}
     sizes = Counter(variable.column for variable in schema.variables)

@@ -111,10 +111,8 @@ class RegressionSpec(ReleaseSection):
         return (*plain, *DISTRIBUTED) if self.mechanism == "gaussian" else plain
 
     def uncalibrated(self, file: "StudyFile") -> str | None:
-        """Where the number of rows is noisy."""
-        if file.privacy.neighbours == "replace-one" and file.source.max_rows_per_unit == 1:
-            return None
-        return "no calibrated sampler takes a regression whose number of rows is noisy"
+        """A calibrated sampler takes every regression."""
+        return None
 
     def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
         """Columns that cannot be what they are asked to be."""

@@ -1,0 +1,274 @@
+"""The law of the collapsed sampler's statistics and its coordinates written down again, slowly, for complex numbers.
+
+Complex steps differentiate it automatically and to the last digit.
+"""
+
+from dataclasses import dataclass
+from math import lgamma, log, pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import loggamma
+
+from dpbayes_core.pool import Evidence, parts_of
+from dpbayes_core.priors import Prior
+from dpbayes_core.release import Release
+from dpbayes_core.samplers.flat import FAINT, UNIT, Target
+from dpbayes_core.samplers.layout import Layout
+from dpbayes_core.schema import RegressionSchema
+
+Floats = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+
+def cholesky(matrix: Complex) -> Complex:
+    """Lower Cholesky factor, also of a complex symmetric matrix: no conjugates, so complex steps pass through."""
+    size = len(matrix)
+    root = np.zeros((size, size), dtype=np.complex128)
+    for i in range(size):
+        for j in range(i + 1):
+            rest = matrix[i, j] - root[i, :j] @ root[j, :j]
+            root[i, j] = np.sqrt(rest) if i == j else rest / root[j, j]
+    return root
+
+
+def log_determinant(matrix: Complex) -> Any:
+    """log |matrix|, 0 of nothing."""
+    return 2 * np.log(np.diag(cholesky(matrix))).sum() if len(matrix) else 0.0
+
+
+def multivariate_lgamma(x: Any, size: int) -> Any:
+    """log Gamma_size(x)."""
+    return size * (size - 1) / 4 * log(pi) + sum(loggamma(x - j / 2) for j in range(size))
+
+
+def log_volume(scatter: Complex, rows: Any, lost: int) -> Any:
+    """log of the density of data sets with these means (if `lost`) and this scatter, among all of them."""
+    size = len(scatter)
+    value = lost * size / 2 * np.log(rows) + (rows - lost) * size / 2 * log(pi)
+    value -= multivariate_lgamma((rows - lost) / 2, size)
+    return value + (rows - size - 1 - lost) / 2 * log_determinant(scatter)
+
+
+def move(x: Any, s: Any) -> tuple[Any, Any]:
+    """g E(x) / s and log(1 + g E'(x)), E = x |x| exp(-|x| / 4) / 2, g = s^2 / (s^2 + 50)."""
+    size, g = x * np.sign(x.real), s**2 / (s**2 + 50)
+    fade = np.exp(-size / 4)
+    return g / s * 0.5 * x * size * fade, np.log(1 + g * (size - x**2 / 8) * fade)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One part at one position: C, the number of rows, and the log Jacobian of its free entries a row."""
+
+    root: Complex
+    rows: Any
+    jacobian: Any
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Evidence and a prior; units and faint squares, which only bend coordinates, are the target's."""
+
+    evidence: Evidence
+    prior: Prior
+    target: Target
+
+    @property
+    def schema(self) -> RegressionSchema:
+        """Of all parts."""
+        return self.evidence.schema
+
+    @property
+    def layout(self) -> Layout:
+        """Of the coordinates."""
+        return Layout.of(self.schema)
+
+    @property
+    def lost(self) -> int:
+        """1 where means are taken out of the scatter."""
+        return int(self.schema.intercept)
+
+    def blocks(self) -> list[tuple[int, int, float]]:
+        """First row, size and step of each factor."""
+        layout = self.layout
+        return [(int(f), int(s), float(t)) for f, s, t in zip(layout.first, layout.size, layout.step, strict=True)]
+
+    def places(self, position: Any) -> list[Place]:
+        """Every part."""
+        found: list[Place] = []
+        for number, release in enumerate(parts_of(self.evidence)):
+            place, position = self.place(position, number, release)
+            found.append(place)
+        assert len(position) == 0
+        return found
+
+    def place(self, position: Any, number: int, release: Release) -> tuple[Place, Any]:
+        """One part, and the coordinates of those after it."""
+        m, rows, jacobian = self.schema.m, np.complex128(release.rows or 0), np.complex128(0)
+        if release.rows is None:
+            rows, jacobian, position = m + 1 + np.exp(position[0]), position[0], position[1:]
+        root = np.zeros((m + 1, m + 1), dtype=np.complex128)
+        root[0, 0] = 1
+        jacobian += self.factors(position, root)
+        position = position[sum(size * first for first, size, _ in self.blocks()) :]
+        for i in self.layout.continuous:
+            if self.lost:
+                root[i, 0], position = position[0], position[1:]
+            own, position = position[:i], position[i:]
+            if i < m:
+                jacobian += self.direction(own, root[i])
+            else:
+                root[i, 1:i], root[i, i] = own[:-1], np.exp(own[-1])
+                jacobian += own[-1]
+        for k in self.layout.continuous[:-1]:
+            share = 1 / (1 + self.target.weights[number, FAINT, k] / root[k, k] ** 2)
+            root[m, k] *= np.sqrt(share)
+            jacobian += np.log(share) / 2
+        if release.mechanism.name == "laplace" and release.rows is not None:
+            root, bending = self.bent(root, number, release)
+            jacobian += bending
+        for i in self.layout.continuous:
+            jacobian += np.log(np.diag(root)[1:i]).sum() + np.log(root[i, i]) + log(2)
+        return Place(root, rows, jacobian), position
+
+    def direction(self, own: Any, row: Complex) -> Any:
+        """A row of C as length and partial correlations; its log Jacobian."""
+        length, jacobian = np.exp(own[-1]), own[-1]
+        for j, w in enumerate(own[:-1], start=1):
+            row[j] = length * np.tanh(w)
+            length = length / np.cosh(w)
+            jacobian = jacobian + np.log(length)
+        row[len(own)] = length
+        return jacobian
+
+    def factors(self, position: Any, root: Complex) -> Any:
+        """Rows of every factor, and the log Jacobian of shares and free cross products."""
+        jacobian, at = np.complex128(0), 0
+        for first, size, step in self.blocks():
+            earlier = first - 1
+            logits, at = position[at : at + size], at + size
+            cross, at = position[at : at + size * earlier].reshape(size, earlier), at + size * earlier
+            powers = np.exp(np.append(logits, 0.0))
+            shares = powers / powers.sum()
+            p = shares[:-1]
+            within = cholesky(step**2 * (np.diag(p) - np.outer(p, p)))
+            mixing = cholesky(np.eye(size) + cross @ cross.T)
+            block = slice(first, first + size)
+            root[block, 0] = step * p + 1 - step
+            root[block, 1 : first + size] = within @ np.linalg.solve(mixing, np.hstack([cross, np.eye(size)]))
+            jacobian += np.log(shares).sum() + earlier * np.log(np.diag(within)).sum()
+            jacobian += size * np.log(np.diag(root)[1:first]).sum()
+            weights = earlier + 2 * size + 2 - 2 * np.arange(1, size + 1)
+            jacobian -= weights @ np.log(np.diag(mixing))
+        return jacobian
+
+    def noisy(self, release: Release) -> tuple[Floats, Floats]:
+        """What was released and its scales, in the layout's order."""
+        matrix = self.layout.arranged(release.matrix(), corner=release.count)
+        scales = np.zeros_like(matrix)
+        scales[self.layout.places(release)] = release.mechanism.scales
+        return matrix, scales
+
+    def bent(self, straight: Complex, number: int, release: Release) -> tuple[Complex, Any]:
+        """C with the kinks of Laplace noise taken out of its continuous rows, and the log Jacobian of that."""
+        n, (noisy, scales) = release.count, self.noisy(release)
+        rows, jacobian = straight.copy(), np.complex128(0)
+        for i in self.layout.continuous:
+            unit = self.target.weights[number, UNIT, i]
+            for j in range(1 - self.lost, i):
+                rate = n / scales[i, j] * rows[j, j]
+                at = (rows[j, j] * straight[i, j] + rows[i, :j] @ rows[j, :j]) * n / scales[i, j]
+                moved, slope = move(at - noisy[i, j] / scales[i, j], rate * unit)
+                rows[i, j] += unit * moved
+                jacobian += slope
+            room = noisy[i, i] / n - rows[i, :i] @ rows[i, :i]
+            if room.real > 0:
+                rate = 2 * n * room / scales[i, i]
+                moved, slope = move(rate * np.log(straight[i, i] / np.sqrt(room)), rate)
+                rows[i, i] *= np.exp(moved)
+                jacobian += slope + moved
+        return rows, jacobian
+
+    def law(self, places: list[Place]) -> Any:
+        """log p(statistics), each measured by its free entries a row; noisy counts have 1 / n."""
+        m, inside, lost = self.schema.m, self.layout.inside, self.lost
+        total, whole, value = 0, 0, np.complex128(0)
+        for place in places:
+            scatter = place.rows * place.root[1:, 1:] @ place.root[1:, 1:].T
+            value += log_volume(scatter, place.rows, lost)
+            value -= log_volume(scatter[:inside, :inside], place.rows, lost)
+            value += self.products(m) * np.log(place.rows)
+            total, whole = total + place.rows, whole + place.rows * place.root @ place.root.T
+        for place, release in zip(places, parts_of(self.evidence), strict=True):
+            value -= np.log(place.rows) if release.rows is None else 0.0
+        mean = whole[0, 1:] / total * lost
+        scatter = (whole[1:, 1:] - total * np.outer(mean, mean))[: m - 1, : m - 1]
+        value -= log_volume(scatter, total, lost) - log_volume(scatter[:inside, :inside], total, lost)
+        value += self.covariates(mean[: m - 1], scatter / total) - self.products(m - 1) * np.log(total)
+        return value + self.response(whole, total)
+
+    def products(self, size: int) -> int:
+        """Free products among the first variables that are not factors' own: what a row's moments scale by n."""
+        inside = self.layout.inside
+        return size * (size + 1) // 2 - inside * (inside + 1) // 2
+
+    def covariates(self, mean: Complex, scatter: Complex) -> Any:
+        """log prior of means and scatter a row, given the factors'; its constant where there are none."""
+        d, inside, prior = len(mean), self.layout.inside, self.prior
+        free = range(inside, d)
+        value: Any = -sum(mean[i] ** 2 / prior.mean_sd**2 / 2 + log(2 * pi) / 2 + log(prior.mean_sd) for i in free)
+        value = value if self.lost else 0.0
+        power = -(d - 1) / 2 - (prior.correlation - 1)
+        value += sum(power * np.log(scatter[i, i]) - scatter[i, i] / prior.variance - log(prior.variance) for i in free)
+        own = log_determinant(scatter[:inside, :inside])
+        value += (prior.correlation - 1) * (log_determinant(scatter) - own) - (d - inside) / 2 * own
+        for k in range(1, d):  # integrals of the partial correlations, one tree of the vine after another
+            shape = prior.correlation + (d - k - 1) / 2
+            value -= (d - k) * (log(2) * (2 * shape - 1) + 2 * lgamma(shape) - lgamma(2 * shape))
+        return value
+
+    def response(self, whole: Complex, total: Any) -> Any:
+        """log of the likelihood of y given x, averaged over the conjugate prior of theta and sigma2."""
+        first, prior = 1 - self.lost, self.prior
+        order = self.layout.order if self.lost else self.layout.order[1:] - 1
+        matrix = prior.response_matrix(self.schema)[np.ix_(order, order)] + whole[first:, first:]
+        shape, b = prior.noise_shape + total / 2, cholesky(matrix)[-1, -1] ** 2 / 2
+        value = -total / 2 * log(2 * pi) + (prior.log_precision(self.schema) - log_determinant(matrix[:-1, :-1])) / 2
+        value += prior.noise_shape * log(prior.noise_scale) - lgamma(prior.noise_shape)
+        return value + loggamma(shape) - shape * np.log(b)
+
+    def noise(self, places: list[Place]) -> Any:
+        """log p(releases | statistics)."""
+        value: Any = 0.0
+        for place, release in zip(places, parts_of(self.evidence), strict=True):
+            noisy, scales = self.noisy(release)
+            at = np.nonzero(scales)
+            residual = (noisy - place.rows * place.root @ place.root.T)[at] / scales[at]
+            if release.mechanism.name == "laplace":
+                value += (-residual * np.sign(residual.real) - np.log(2 * scales[at])).sum()
+            else:
+                value += (-0.5 * residual**2 - np.log(scales[at] * np.sqrt(2 * pi))).sum()
+        return value
+
+    def density(self, position: Any) -> Any:
+        """log density of the coordinates given the releases."""
+        places = self.places(position)
+        return self.law(places) + sum(place.jacobian for place in places) + self.noise(places)
+
+    def free_entries(self, position: Any) -> Complex:
+        """What the law is a density of: numbers of rows, means and scatter a row, as many as there are coordinates."""
+        found: list[Any] = []
+        back = np.argsort(self.layout.order)
+        for place, release in zip(self.places(position), parts_of(self.evidence), strict=True):
+            full = (place.root @ place.root.T)[np.ix_(back, back)]
+            for i, j in release.entries:
+                found.append(place.rows if j == 0 else full[i, j] - (full[0, i] * full[0, j] if i else 0))
+        return np.array(found)
+
+
+def complex_steps(function: Any, position: Floats) -> Any:
+    """Derivatives of a function of complex numbers, exact to rounding."""
+    steps = 1e-30j * np.eye(position.size)
+    return np.array([function(position + step).imag / 1e-30 for step in steps])
