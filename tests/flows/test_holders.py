@@ -23,7 +23,6 @@ from tests.support.offices import OFFICES, offices, staff, write_staff
 from tests.support.schemas import flaws_of_record
 
 pytestmark = pytest.mark.usefixtures("prefect_home")
-MEMBERSHIPS = ("fixed", "movable", "undeclared")
 TIMES = {"fixed": 1, "movable": 4, "undeclared": 2}  # what both offices' charges come to, in rho
 
 
@@ -91,7 +90,9 @@ def test_people_read_which_office_a_line_is_about(tmp_path: Path) -> None:
     assert desk.document("ledger", "show", desk.study)["accounts"][0]["holders"]["membership"] == "fixed"
 
 
-@pytest.mark.parametrize("membership", MEMBERSHIPS)
+@pytest.mark.parametrize(
+    "membership", ["movable", *(pytest.param(each, marks=pytest.mark.slow) for each in ("fixed", "undeclared"))]
+)
 def test_what_is_planned_is_what_is_then_spent(tmp_path: Path, membership: str) -> None:
     desk = offices(tmp_path, membership)
     (planned,) = desk.document("plan", desk.study, "--period", PERIOD)["releases"]
@@ -208,6 +209,7 @@ def outcome(desk: Desk, columns: dict[str, Any]) -> tuple[object, ...]:
     return result.exit_code, said, result.stderr
 
 
+@pytest.mark.slow
 def test_an_office_without_a_row_is_released_like_any_other(tmp_path: Path) -> None:
     desk, columns = offices(tmp_path), staff()
     columns["office"] = ["n"] * len(columns["office"])
