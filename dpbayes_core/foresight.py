@@ -145,7 +145,7 @@ class _Foresight:
                 left=None if left is None or own is None else left + own.explained,
                 spread=None if spread is None or own is None else spread - own.explained_variance,
             )
-            found.append(moments(column, made, given, getattr(self.prior, "variance", 0.2)))
+            found.append(moments(column, made, given, self.prior.variance))
         return found
 
     def _level(self, sigma2: Floats, found: Sequence[Moments]) -> Floats:
