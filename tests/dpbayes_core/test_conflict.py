@@ -18,7 +18,7 @@ from tests.support.regressions import REGION, SEX, encoded, example, mechanism, 
 Floats = NDArray[np.float64]
 
 ENCODED = schema_of("x", SEX, REGION)
-FIRM = Prior(coefficient_sd=0.2, intercept_sd=0.3, named=(("x", 1.0, 0.1),))
+FIRM = Prior(coefficient_sd=0.2, intercept_sd=0.3, noise_shape=2.0, noise_scale=0.1, named=(("x", 1.0, 0.1),))
 
 
 def prior_parameters(
