@@ -96,7 +96,7 @@ def test_less_noise_and_more_rows_never_widen_anything_but_by_a_little(name: str
     by_epsilon = [predicted(schema, noise(schema, epsilon)) for epsilon in (0.01, 0.03, 0.1, 0.3, 1, 3, 10)]
     by_rows = [predicted(schema, noise(schema, 0.5), rows) for rows in (100, 1000, 10**4, 10**5, 10**8)]
     for found in (by_epsilon, by_rows):
-        assert np.all(np.diff(np.log(np.stack(found)), axis=0) < 0.1)
+        assert np.all(np.diff(np.log(np.stack(found)), axis=0) < 0.2)
         assert np.all(found[-1] < 0.1 * found[0])
 
 
