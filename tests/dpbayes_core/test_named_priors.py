@@ -1,5 +1,6 @@
 """Priors of single coefficients reach the chains: posteriors against direct computation, in the table's units."""
 
+from dataclasses import replace
 from math import lgamma
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.priors import Prior
+from dpbayes_core.priors import Prior, half_width, user_coefficients
 from dpbayes_core.samplers import sample
 from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.regressions import JOB, SEX, encoded, mechanism, moments_of, released
@@ -46,6 +47,40 @@ def test_a_posterior_of_hardly_any_noise_is_the_conjugate_one_of_the_stated_prio
         if line.name in ("(intercept)", "job[c]"):
             assert abs(line.mean - other.mean) > 0.5 * other.sd  # the prior is felt
             assert line.sd < 0.8 * other.sd
+
+
+def test_conditional_moments_are_those_of_the_stated_priors_conjugate_posterior_as_noise_vanishes() -> None:
+    prior = Prior.from_user({"named": NAMED, "noise": {"sd": 2.0, "shape": 3.0}}, SCHEMA)
+    generator = np.random.default_rng(8)
+    moments = moments_of(encoded(SCHEMA, 60, generator), [0.1, 0.2, 0.0, 0.1, 0.1, -0.2], 0.25, generator)
+    release = released(SCHEMA, moments, mechanism("gaussian", 1e-7, len(SCHEMA.entries)), generator)
+    full = prior.response_matrix(SCHEMA) + moments
+    theta: Floats = np.asarray(np.linalg.solve(full[:-1, :-1], full[:-1, -1]), dtype=np.float64)
+    shape, scale = prior.noise_shape + 30, (full[-1, -1] - full[-1, :-1] @ theta) / 2
+    to_user = half_width(SCHEMA) * user_coefficients(SCHEMA)
+    covariance = to_user.T @ np.linalg.inv(full[:-1, :-1]) @ to_user * scale / (shape - 1)
+    user, _ = SCHEMA.to_user_units(theta, np.zeros(()))
+    found = sample(release, prior, draws=500, seed=9, sampler="collapsed").moments()
+    for place, name in enumerate(SCHEMA.coefficients):
+        sd = float(np.sqrt(covariance[place, place]))
+        assert found[name].mean == pytest.approx(user[place], abs=1e-6 * sd)
+        assert found[name].sd == pytest.approx(sd, rel=1e-6)
+        assert found[name].error < 1e-6 * sd
+
+
+@pytest.mark.parametrize("noise", [1.0, pytest.param(10.0, marks=pytest.mark.slow)])
+def test_conditional_moments_agree_with_the_draws_and_vary_less(noise: float) -> None:
+    prior = Prior.from_user({"named": NAMED, "noise": {"sd": 2.0, "shape": 3.0}}, SCHEMA)
+    generator = np.random.default_rng(8)
+    moments = moments_of(encoded(SCHEMA, 300, generator), [0.1, 0.2, 0.0, 0.1, 0.1, -0.2], 0.25, generator)
+    release = released(SCHEMA, moments, mechanism("laplace", noise, len(SCHEMA.entries)), generator)
+    posterior = sample(release, prior, draws=1500, seed=9, sampler="collapsed")
+    better, plain = posterior.moments(), replace(posterior, expected={}).moments()
+    for name in SCHEMA.coefficients:
+        apart = better[name].mean - plain[name].mean
+        assert abs(apart) < 4.5 * plain[name].error, name
+        assert better[name].sd == pytest.approx(plain[name].sd, rel=0.1), name
+        assert better[name].error < 1.1 * plain[name].error, name
 
 
 @pytest.mark.slow
