@@ -15,7 +15,7 @@ from tests.support.offices import OFFICES, offices
 from tests.support.schemas import flaws_of_record
 
 PERIODS = ("2026-01", "2026-02", "2026-03")
-SAMPLER = "fixed-s-fast"
+SAMPLER = "auto"
 ANALYSIS = f"""\
 analyses:
   pay-posterior:
