@@ -1,5 +1,7 @@
 """How kernels are compiled: with a disk cache that notices changes in the kernels they call."""
 
+import builtins
+import dis
 import hashlib
 from collections.abc import Callable
 from types import FunctionType
@@ -32,6 +34,9 @@ def inlined(function: Kernel) -> Kernel:
 def _digest(function: FunctionType) -> str:
     """sha256 of a kernel's bytecode and of everything global it uses: constants, tuple types, other kernels."""
     code = function.__code__
+    for step in dis.get_instructions(code):
+        if step.opname == "LOAD_GLOBAL" and not (step.argval in function.__globals__ or hasattr(builtins, step.argval)):
+            raise NameError(f"cannot compile {function.__name__}: {step.argval} is defined below it. Move it up.")
     parts: list[object] = [code.co_code, code.co_consts, code.co_names]
     for name in code.co_names:
         used = function.__globals__.get(name)

@@ -99,31 +99,6 @@ def place_factor(position: Floats, part: Part, block: int, work: Floats) -> floa
 
 
 @compiled
-def place(position: Floats, part: Part, work: Floats) -> float:
-    """Fill C from the coordinates; returns the part of the log density that is not a function of C alone."""
-    work[FACTOR, 0, 0] = 1.0
-    value, offset = 0.0, 0
-    for block in range(part.blocks.shape[0]):
-        value += place_factor(position[offset:], part, block, work)
-        offset += int(part.blocks[block, FIRST] * part.blocks[block, SIZE])
-    low, columns = int(part.numbers[LOW]), int(part.numbers[COLUMNS])
-    for i in range(first_continuous(part), work.shape[1]):
-        work[FACTOR, i, 0] = 0.0 if low else position[offset]
-        offset += 1 - low
-        size = min(i, columns - 1)
-        if i < min(columns, work.shape[1] - 1):
-            value += place_row(position[offset:], size, work[FACTOR, i, 1:], work[LENGTHS, i])
-        else:
-            work[FACTOR, i, 1:] = 0.0
-            work[FACTOR, i, 1 : 1 + size] = position[offset : offset + size]
-            if i < columns:
-                work[FACTOR, i, i] = exp(position[offset + size - 1])
-                value += position[offset + size - 1]
-        offset += size
-    return value + fade(part, work)
-
-
-@compiled
 def fade(part: Part, work: Floats) -> float:
     """Shrink the response along each C_kk that noise hides, as its slope's prior does; returns the log Jacobian."""
     last, value = work.shape[1] - 1, 0.0
@@ -148,6 +123,31 @@ def unfade(part: Part, work: Floats) -> None:
         share = 1.0 / (1.0 + part.weights[FAINT, k] / (pivot * pivot))
         work[BAR, k, k] += (work[BAR, last, k] * work[FACTOR, last, k] + 1.0) * (1.0 - share) / pivot
         work[BAR, last, k] *= sqrt(share)
+
+
+@compiled
+def place(position: Floats, part: Part, work: Floats) -> float:
+    """Fill C from the coordinates; returns the part of the log density that is not a function of C alone."""
+    work[FACTOR, 0, 0] = 1.0
+    value, offset = 0.0, 0
+    for block in range(part.blocks.shape[0]):
+        value += place_factor(position[offset:], part, block, work)
+        offset += int(part.blocks[block, FIRST] * part.blocks[block, SIZE])
+    low, columns = int(part.numbers[LOW]), int(part.numbers[COLUMNS])
+    for i in range(first_continuous(part), work.shape[1]):
+        work[FACTOR, i, 0] = 0.0 if low else position[offset]
+        offset += 1 - low
+        size = min(i, columns - 1)
+        if i < min(columns, work.shape[1] - 1):
+            value += place_row(position[offset:], size, work[FACTOR, i, 1:], work[LENGTHS, i])
+        else:
+            work[FACTOR, i, 1:] = 0.0
+            work[FACTOR, i, 1 : 1 + size] = position[offset : offset + size]
+            if i < columns:
+                work[FACTOR, i, i] = exp(position[offset + size - 1])
+                value += position[offset + size - 1]
+        offset += size
+    return value + fade(part, work)
 
 
 @compiled

@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from dpbayes_core.samplers.compiled import inlined
 
 ROOT = Path(__file__).parent.parent.parent
 CALLER = """
@@ -50,3 +53,12 @@ def test_without_that_the_old_machine_code_would_run(tmp_path: Path) -> None:
     numba = {"module": "numba", "name": "njit", "decorator": "kernel(cache=True)"}
     assert run(tmp_path, 2.0, **numba) == 4.0
     assert run(tmp_path, 3.0, **numba) == 4.0, "numba notices by itself now: the extra digest may go"
+
+
+def test_a_kernel_that_calls_one_defined_below_it_is_refused() -> None:
+    space: dict[str, Any] = {}
+    exec("def above(x):\n    return below(x)", space)
+    with pytest.raises(NameError, match="cannot compile above: below is defined below it"):
+        inlined(space["above"])
+    space["below"] = abs
+    assert inlined(space["above"]) is not None
