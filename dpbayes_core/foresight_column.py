@@ -102,12 +102,13 @@ class Given:
     spread: Floats | None = None  # the variance of that
 
 
-def moments(column: Column, made: MadeUp, given: Given, variance: float) -> Moments:
+def moments(column: Column, made: MadeUp, given: Given, typical: float) -> Moments:
     """Integrate over v, and over the rows' own c, which differs from the released one by noise alone.
 
+    A continuous column's v has an exponential prior of mean `typical`, a level's v a flat one within its range.
     What c^2 / v explains must leave something of the response's variance: where `left` is given, c is weighed by that.
     """
-    v, log = (array[:, None, :] for array in _nodes(column, made.v, variance))
+    v, log = (array[:, None, :] for array in _nodes(column, made.v, typical))
     sigma2, noise, released = given.sigma2[..., None], given.noise[..., None], made.c[..., None]
     loose, ahead = column.tau**2 * sigma2, column.mu * np.sqrt(sigma2)
     before = v * sigma2 / given.rows + v**2 * loose  # variance of c around v ahead
@@ -150,18 +151,18 @@ def _normalised(log: Floats) -> tuple[Floats, Floats]:
     return weights / sums, (top + np.log(sums))[..., 0]
 
 
-def _nodes(column: Column, released: Floats, variance: float) -> tuple[Floats, Floats]:
+def _nodes(column: Column, released: Floats, typical: float) -> tuple[Floats, Floats]:
     """Nodes of v, (made-up releases, nodes), and the log of their weights: noise times prior, exponential or flat."""
     deviation = np.sqrt(column.noise_v)
     if deviation <= NEGLIGIBLE * column.v:
         return np.full_like(released, column.v), np.zeros_like(released)
-    highest = 12 * variance if column.kind == "continuous" else WIDEST_SPREAD[column.kind] ** 2
+    highest = 12 * typical if column.kind == "continuous" else WIDEST_SPREAD[column.kind] ** 2
     low = np.sqrt(np.clip(released - 6 * deviation, 0, 0.9 * highest))
     high = np.sqrt(np.clip(released + 6 * deviation, 1e-3 * highest, highest))
     root = low + (high - low) * (np.arange(NODES) + 0.5) / NODES
     log = np.log(root) - 0.5 * ((released - root**2) / deviation) ** 2
     if column.kind == "continuous":
-        log -= root**2 / variance
+        log -= root**2 / typical
     return root**2, log
 
 
