@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core import posterior_functions as functions
 from dpbayes_core.diagnostics import MOST_DIVERGENT, Diagnosis, diagnose
+from dpbayes_core.samplers.budget import beyond
 
 if TYPE_CHECKING:
     from dpbayes_core.prediction import Predictive, Rows
@@ -68,7 +69,16 @@ class Posterior:
         words = self.diagnosis.failures()
         if self.divergent:
             words.insert(0, f"{100 * self._divergent_share:.2g}% of the draws are divergent, above 0.1%")
+        if words and self.exhausted:
+            words.append("going on would be more work than a run may be")
         return "; ".join(words)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a run twice as long would be more work than a run may be."""
+        chains, draws = next(iter(self.draws.values())).shape
+        sizes = {"entries": len(self.latent), "parameters": len(self.draws)}
+        return beyond(gradients=self.gradients / chains, kept=chains * draws, **sizes)
 
     @property
     def divergent(self) -> bool:

@@ -142,6 +142,7 @@ class Collapsed:
     def _chain(self, problem: CollapsedProblem, numbers: Floats, attempt: int) -> "Chain":
         """The chain's arrays; its adaptation is a view of `numbers`."""
         from dpbayes_core.samplers.adaptation import schedule_for, view
+        from dpbayes_core.samplers.budget import deepest
         from dpbayes_core.samplers.collapsed_chain import Chain
         from dpbayes_core.samplers.flat import Target, work_for
         from dpbayes_core.samplers.nuts import Space, new_tree
@@ -153,6 +154,6 @@ class Collapsed:
         transposed = problem.stretch.transpose(0, 2, 1).copy()
         whitening = problem.centre, problem.starts, problem.stretch, transposed
         space = Space(target, work_for(target), *whitening, adaptation.metric, *np.zeros((2, size)))
-        tree = new_tree(size)
+        tree = new_tree(size, deepest(size, problem.stretch.shape[-1], len(problem.response)))
         tree.chosen.position[:] = numbers[:size]
         return Chain(space, tree, adaptation, schedule_for(self.warmup(attempt)), self.acceptance[attempt])

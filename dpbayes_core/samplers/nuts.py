@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.samplers.budget import MOST_DEPTH
 from dpbayes_core.samplers.collapsed_density import log_density
 from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.flat import Target
@@ -16,7 +17,6 @@ from dpbayes_core.samplers.flat import Target
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MAX_DEPTH = 10
 DIVERGENCE = 1000.0
 
 
@@ -83,10 +83,10 @@ def new_point(size: int) -> Point:
     return Point(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(1))
 
 
-def new_tree(size: int) -> Tree:
-    """A tree to be filled."""
+def new_tree(size: int, depth: int = MOST_DEPTH) -> Tree:
+    """A tree to be filled, of so many doublings at most."""
     left, right, chosen, candidate = (new_point(size) for _ in range(4))
-    return Tree(left, right, chosen, candidate, *np.zeros((3, size)), *np.zeros((2, MAX_DEPTH, size)))
+    return Tree(left, right, chosen, candidate, *np.zeros((3, size)), *np.zeros((2, depth, size)))
 
 
 @compiled
@@ -216,7 +216,7 @@ def transition(generator: np.random.Generator, space: Space, tree: Tree, step: f
     tree.total[:] = start.momentum
     energy = kinetic(start.momentum, metric) - start.value[0]
     status, weight, acceptance, gradients = GROWN, 0.0, 0.0, 0
-    for depth in range(MAX_DEPTH):
+    for depth in range(tree.momenta.shape[0]):
         new = grow(generator, space, tree, Half(generator.random() < 0.5, 1 << depth, step, energy))
         status, acceptance, gradients = new.status, acceptance + new.acceptance, gradients + new.gradients
         if status != GROWN:

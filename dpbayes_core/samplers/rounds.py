@@ -57,8 +57,8 @@ def first_round(draws: int) -> Round:
 
 
 def next_round(done: Round, posterior: Posterior, asked: int) -> Round | None:
-    """Nothing once converged or out of reach; a more careful attempt where draws diverged; else twice the draws."""
-    if posterior.converged:
+    """Nothing once converged, hopeless or too much work; a careful attempt after divergences; else twice the draws."""
+    if posterior.converged or posterior.exhausted:
         return None
     if posterior.divergent:
         return None if done.attempt == LAST_ATTEMPT else Round(attempt=done.attempt + 1, draws=asked)

@@ -25,6 +25,7 @@ class Judged:
 
     converged: bool = False
     divergent: bool = False
+    exhausted: bool = False
     least_ess: float = 390.0
 
 
@@ -49,6 +50,11 @@ def test_what_the_cap_would_not_bring_either_is_given_up_early() -> None:
     assert after(0, 2000, Judged(least_ess=1.0)) == Round(attempt=0, draws=4000), "too early to tell"
     assert after(0, 4000, Judged(least_ess=99.0)) is None
     assert after(0, 4000, Judged(least_ess=101.0)) == Round(attempt=0, draws=8000)
+
+
+def test_what_would_be_more_work_than_a_run_may_be_is_not_begun() -> None:
+    assert after(0, 1000, Judged(exhausted=True)) is None
+    assert after(0, 1000, Judged(exhausted=True, divergent=True)) is None
 
 
 def test_divergences_ask_for_one_more_careful_attempt_and_then_for_honesty() -> None:

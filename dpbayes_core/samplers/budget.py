@@ -1,0 +1,27 @@
+"""How much work a run may be: counted in multiplications and numbers, never in seconds, so that no clock decides."""
+
+MOST_DEPTH = 10  # doublings of a trajectory
+LEAST_DEPTH = 6
+MOST_OF_A_DRAW = 5e8  # multiplications, about half a second
+MOST_OF_A_ROUND = 1.2e12  # multiplications of one chain, about twenty minutes
+MOST_KEPT = 2.5e8  # numbers of all chains, 2 gigabytes
+
+
+def multiplications(size: int, block: int, width: int) -> float:
+    """About how many a gradient takes: `size` coordinates stretched in blocks, matrices of `width` rows behind them."""
+    return 3000.0 + float(size) * (block + 2.0 * width)
+
+
+def deepest(size: int, block: int, width: int) -> int:
+    """The doublings that a trajectory may take: 10, and fewer where gradients are dear."""
+    depth, work = MOST_DEPTH, multiplications(size, block, width)
+    while depth > LEAST_DEPTH and work * 2.0**depth > MOST_OF_A_DRAW:
+        depth -= 1
+    return depth
+
+
+def beyond(*, gradients: float, kept: int, entries: int, parameters: int) -> bool:
+    """Whether a round twice as long as one of so many gradients a chain and draws kept would be too much."""
+    block = entries if entries <= 400 else min(entries, parameters * (parameters + 1) // 2)
+    work = gradients * multiplications(entries, block, parameters + 1)
+    return 2 * work > MOST_OF_A_ROUND or 2 * kept * entries > MOST_KEPT
