@@ -1,0 +1,272 @@
+"""The default sampler against the papers' own on the same releases, and how it grows with rows, columns and holders.
+
+CPU time, one thread. Effective sample sizes are bulk ones of the worst coefficient, the intercept included, from four
+chains. A rival's first half is neither kept nor charged. Where a rival's chains disagree, the sum of what each chain
+believes of itself stands for it, after `<`; where it has made fewer than 50 draws a chain, every draw counts in full.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: CPU time is compared, not threads
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.collapsed_runs import (
+    CHAINS,
+    DRAWS,
+    GRID,
+    PRIOR,
+    SEED,
+    gibbs,
+    noise_of,
+    release_of,
+    rival,
+    sampled,
+    schema_of,
+    timed,
+    walk,
+)
+from dpbayes_core.mechanisms import gaussian_for
+from dpbayes_core.pool import pooled
+from dpbayes_core.release import Release
+from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.driver import AUTO, begin, choose, combine
+from dpbayes_core.samplers.rounds import ChainDraws, Round, first_round, next_round, run_chain
+from dpbayes_core.sensitivity import regression_sensitivity
+
+Floats = NDArray[np.float64]
+
+AIM, WITH_RIVALS = 300, 10  # times the better rival, up to so many covariates
+FLAT, STEEPEST = 1.3, 3.3
+PEOPLE, HELD = 80_000, 5  # rows over all holders, and their covariates
+
+
+@dataclass(frozen=True)
+class Form:
+    """How much is measured."""
+
+    sizes: tuple[int, ...]
+    worlds: tuple[tuple[int, float], ...]  # rows, epsilon
+    holders: tuple[int, ...]
+    patience: float  # CPU seconds for each rival in each cell
+    most: float  # CPU seconds for the default sampler in each cell
+    longest: float  # CPU seconds for the gate at 50 covariates; 0: not tried
+
+
+SHORT = Form((1, 5, 10), ((1000, 1.0), (100_000, 0.1)), (1, 5, 20), patience=1.0, most=20.0, longest=0.0)
+WORLDS = tuple((rows, epsilon) for rows in (1000, 100_000) for epsilon in (0.1, 1.0))
+FULL = Form((1, 2, 5, 10, 20, 50), WORLDS, (1, 5, 20, 100), patience=3.0, most=60.0, longest=400.0)
+
+
+def against_the_papers(form: Form) -> None:
+    """Effective draws a second, ours and theirs."""
+    print("effective draws of the worst coefficient a CPU second; ratio: ours without warm-up to the better rival")
+    print(
+        f"{'d':>3}{'rows':>9}{'epsilon':>8}{'noise':>10}{'ours':>9}{'warm too':>9}{'R-hat':>7}{'grad us':>9}"
+        f"{'Gibbs':>9}{'walk':>9}{'ratio':>9}  at least"
+    )
+    missed, cells = 0, 0
+    for d in form.sizes:
+        for rows, epsilon in form.worlds:
+            for name in ("gaussian", "laplace"):
+                release = release_of(d, rows, noise_of(d, name, epsilon))
+                run = sampled(release, form.most)
+                rate, warm, rhat = run.rates
+                words = f"{d:>3}{rows:>9,}{epsilon:>8}{name:>10}{rate:>9,.0f}{warm:>9,.0f}{rhat:>7.3f}"
+                words += f"{run.after / max(run.gradients, 1) * 1e6:>9.1f}"
+                if d <= WITH_RIVALS:
+                    rivals = [rival(each, release, form.patience) for each in (gibbs, walk)]
+                    best = max((each for each in rivals if each.value > 0), key=lambda r: r.value, default=None)
+                    ratio = rate / best.value if best else np.nan
+                    cells, missed = cells + 1, missed + (not ratio >= AIM)
+                    words += f"{rivals[0]!s:>9}{rivals[1]!s:>9}"
+                    words += f"{('>' if best and best.bound else '') + format(ratio, ',.0f'):>9}  {AIM}"
+                    words += "" if ratio >= AIM else "  MISSED"
+                print(words + ("" if run.ended else "  time was up"), flush=True)
+    print(f"{cells - missed} of {cells} cells reach {AIM}")
+
+
+def gradient(releases: Sequence[Release]) -> list[float]:
+    """CPU seconds of one gradient of the density at each release, the median of alternating turns."""
+    from numba import njit
+
+    from dpbayes_core.samplers.collapsed_density import log_density
+    from dpbayes_core.samplers.flat import work_for
+    from dpbayes_core.samplers.layout import Layout
+    from dpbayes_core.samplers.reference import referred
+    from dpbayes_core.samplers.target import build_target
+
+    @njit
+    def repeat(position: Floats, target: Any, work: Floats, slopes: Floats, times: int) -> float:
+        total = 0.0
+        for _ in range(times):
+            total += log_density(position, target, work, slopes)
+        return total
+
+    cases: list[tuple[Any, ...]] = []
+    for release in releases:
+        layout = Layout.of(release.schema)
+        target, start = referred(build_target(release, PRIOR, layout), layout, PRIOR, release.schema)
+        cases.append((start, target, work_for(target), np.zeros(start.size)))
+        repeat(*cases[-1], 1)
+    times = [max(3, int(0.05 / max(timed(lambda c=case: repeat(*c, 20))[1] / 20, 1e-7))) for case in cases]
+    turns = [
+        [timed(lambda c=case, n=count: repeat(*c, n))[1] / count for case, count in zip(cases, times, strict=True)]
+        for _ in range(9)
+    ]
+    return [float(value) for value in np.median(turns, axis=0)]
+
+
+def along_rows(form: Form) -> None:
+    """Noise that is the same share of the moments, from a hundred rows to a hundred million."""
+    sizes = (100, 100_000, 100_000_000)
+    print("\nrows, the noise the same share of the moments; CPU time of a gradient and of 1,000 draws of one chain")
+    print(
+        f"{'d':>3}{'noise':>10}{'rows':>13}{'gradient us':>13}{'draws s':>9}{'largest ratio of gradients':>28}  at most"
+    )
+    for d, name in ((5, "gaussian"), (5, "laplace"), (10, "gaussian")):
+        releases = [release_of(d, rows, noise_of(d, name, 1000.0 / rows)) for rows in sizes]
+        found = gradient(releases)
+        for rows, release, each in zip(sizes, releases, found, strict=True):
+            run = sampled(release, form.most)
+            thousand = run.after / max(run.theta.shape[1] * CHAINS, 1) * 1000
+            ratio = f"{max(found) / min(found):>28.2f}  {FLAT}" if rows == sizes[-1] else ""
+            print(f"{d:>3}{name:>10}{rows:>13,}{each * 1e6:>13.2f}{thousand:>9.2f}{ratio}", flush=True)
+
+
+def chained(releases: Sequence[Release]) -> list[float]:
+    """CPU seconds of one gradient within a chain, the product with the stretch and the tree included."""
+    sampler, found = SAMPLERS["collapsed"], list[float]()
+    for release in releases:
+        problem = sampler.prepare(release, PRIOR)
+        state, _ = sampler.run_block(problem, sampler.start(problem, SEED, 0), sampler.warmup(0) - 40)
+        block, turns = None, list[float]()
+        for _ in range(3):
+            (_, block), took = timed(lambda s=state, p=problem: sampler.run_block(p, s, 60))
+            turns.append(took / block.gradients)
+        found.append(float(np.median(turns)))
+    return found
+
+
+def along_columns() -> None:
+    """The density's gradient alone, and within chains: these multiply by as many numbers as entries squared."""
+    sizes = (10, 20, 30, 50)
+    releases = [release_of(d, 100_000, noise_of(d, "gaussian", 1.0)) for d in sizes]
+    print("\ncolumns, Gaussian noise: CPU microseconds of one gradient, and its power of d")
+    print(f"{'':>24}" + "".join(f"{f'd={d}':>9}" for d in sizes) + f"{'fitted':>8}{'ends':>6}  at most")
+    for what, found in (("density alone", gradient(releases)), ("within a chain", chained(releases))):
+        fitted = np.polyfit(np.log(sizes), np.log(found), 1)[0]
+        ends = np.log(found[-1] / found[0]) / np.log(sizes[-1] / sizes[0])
+        words = "".join(f"{each * 1e6:>9.1f}" for each in found)
+        print(f"{what:>24}{words}{fitted:>8.2f}{ends:>6.2f}  {STEEPEST}", flush=True)
+
+
+def intervals(theta: Floats) -> Floats:
+    """Widths of the 95% intervals."""
+    low, high = np.quantile(theta.reshape(-1, theta.shape[2]), (0.025, 0.975), axis=0)
+    return high - low
+
+
+def along_holders(form: Form) -> None:
+    """Holders whose sizes range over a factor of 100, jointly and as the sum of what they released."""
+    print(f"\nholders of {PEOPLE:,} rows, the largest 100 times the smallest, d = {HELD}, Gaussian noise of each at")
+    print("epsilon 1; widths: 95% intervals from the sum of their releases as multiples of joint ones, by coefficient")
+    print(
+        f"{'holders':>8}{'smallest':>9}{'joint':>8}{'warm too':>9}{'R-hat':>7}{'grad us':>9}{'the sum':>9}"
+        f"{'width: least':>14}{'median':>8}{'most':>7}"
+    )
+    noise = noise_of(HELD, "gaussian", 1.0)
+    for count in form.holders:
+        sizes = np.geomspace(1, 100, count) if count > 1 else np.ones(1)
+        sizes = np.round(sizes / sizes.sum() * PEOPLE).astype(int)
+        parts = [release_of(HELD, int(rows), noise, seed) for seed, rows in enumerate(sizes)]
+        together = gaussian_for(regression_sensitivity(schema_of(HELD)), rho=noise.rho / count, grid=GRID)  # type: ignore[attr-defined]
+        total = tuple(float(value) for value in np.sum([part.values for part in parts], axis=0))
+        whole = Release(
+            schema=schema_of(HELD), neighbours="replace-one", rows=int(sizes.sum()), mechanism=together, values=total
+        )
+        joint, summed = (sampled(each, form.most) for each in (pooled(parts), whole))
+        rate, warm, rhat = joint.rates
+        words = f"{count:>8}{sizes.min():>9,}{rate:>8,.0f}{warm:>9,.0f}{rhat:>7.3f}"
+        words += f"{joint.after / max(joint.gradients, 1) * 1e6:>9.1f}{summed.rates[0]:>9,.0f}"
+        if joint.theta.shape[1] > 0:
+            width = intervals(summed.theta) / intervals(joint.theta)
+            words += f"{width.min():>14.2f}{np.median(width):>8.2f}{width.max():>7.2f}"
+        print(words + ("" if joint.ended else "  time was up"), flush=True)
+
+
+class Spent(Exception):
+    """The CPU seconds ran out."""
+
+
+def gated(release: Release, longest: float, say: Callable[[str], None]) -> str:
+    """What the gate says once chains have been extended as the driver does, or when time is up."""
+    begun = time.process_time()
+    choice = choose(release, AUTO)
+    problem = choice.sampler.prepare(release, PRIOR)
+    say(f"mode and curvature {time.process_time() - begun:.0f} s")
+    current: Round | None = first_round(DRAWS)
+    drawn, said = begin(choice.sampler, problem, current, chains=CHAINS, seed=SEED), ""
+
+    def stop(_: ChainDraws) -> None:
+        if time.process_time() - begun > longest:
+            raise Spent
+
+    while current is not None:
+        try:
+            drawn = [run_chain(choice.sampler, problem, chain, current, block=50, checkpoint=stop) for chain in drawn]
+        except Spent:
+            return f"time was up in the round of {current.draws:,} draws a chain{said}"
+        posterior = combine(release, choice, drawn, seed=SEED)
+        verdict = "passes" if posterior.converged else f"does not pass: {posterior.why_not}"
+        said = f"; after {current.draws:,} draws a chain it {verdict}"
+        say(f"{time.process_time() - begun:.0f} s{said}")
+        following = next_round(current, posterior, DRAWS)
+        if following is None:
+            return verdict
+        if following.attempt != current.attempt:
+            drawn = begin(choice.sampler, problem, following, chains=CHAINS, seed=SEED)
+        current = following
+    return said
+
+
+def fifty(form: Form) -> None:
+    """Whether 50 covariates pass the gate."""
+    if form.longest == 0:
+        return
+    print(f"\nthe gate at d = 50, four chains of {DRAWS:,} draws to begin with, {form.longest:.0f} CPU s at most")
+    for rows, epsilon, name in ((100_000, 1.0, "gaussian"),):
+        said = gated(
+            release_of(50, rows, noise_of(50, name, epsilon)), form.longest, lambda w: print(f"  {w}", flush=True)
+        )
+        print(f"{rows:,} rows, epsilon {epsilon}, {name}: {said}", flush=True)
+
+
+def main(*words: str) -> None:
+    """Print every table, or those named: papers, rows, columns, holders, fifty.
+
+    `full` is for all cells, and not a few; a number is the only number of covariates to hold against the papers.
+    """
+    form, sizes = FULL if "full" in words else SHORT, tuple(int(word) for word in words if word.isdigit())
+    form = replace(form, sizes=sizes or form.sizes)
+    tables = {
+        "papers": lambda: against_the_papers(form),
+        "rows": lambda: along_rows(form),
+        "columns": along_columns,
+        "holders": lambda: along_holders(form),
+        "fifty": lambda: fifty(form),
+    }
+    for name in ("gaussian", "laplace"):
+        sampled(release_of(1, 1000, noise_of(1, name, 1.0)), np.inf, draws=10)  # compiles
+    for table in [word for word in words if word in tables] or tables:
+        tables[table]()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
