@@ -213,3 +213,51 @@ def test_given_moments_with_honest_noise_slopes_are_miscalibrated_as_documented(
 @pytest.mark.slow
 def test_with_moments_that_are_nearly_exact_they_are_not() -> None:
     assert ks_uniform(ranks_given_noisy_moments(100, 150, noise=0.01)) < 0.15
+
+
+def log_normal_law(means: Floats, scatters: Floats, rows: int) -> Floats:
+    """log p(mean, scatter) of the covariates under the prior of gibbs-ss-exact, up to a constant."""
+    d = means.shape[-1]
+    second = scatters + rows * means[:, :, None] * means[:, None, :]
+    full = np.zeros((len(means), d + 1, d + 1))
+    full[:, 0, 0], full[:, 0, 1:], full[:, 1:, 0] = rows + 0.01, rows * means, rows * means
+    full[:, 1:, 1:] = second + 0.01 * np.eye(d)
+    value = (rows - d - 2) / 2 * np.linalg.slogdet(scatters)[1]
+    return value - (d + 2 + rows) / 2 * np.linalg.slogdet(full)[1]
+
+
+def log_own_law(means: Floats, scatters: Floats, rows: int, prior: Prior) -> Floats:
+    """The same under the prior of the collapsed sampler."""
+    d, variances = means.shape[-1], np.diagonal(scatters, axis1=1, axis2=2) / rows
+    value = -0.5 * np.sum((means / prior.mean_sd) ** 2, axis=1) - np.sum(variances, axis=1) / prior.variance
+    return value - (d - 1) / 2 * np.sum(np.log(variances), axis=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("covariates", [("x",), ("x", "z")], ids=["d=1", "d=2"])
+def test_a_long_exact_gibbs_run_agrees_with_the_collapsed_sampler(covariates: tuple[str, ...]) -> None:
+    schema, rows, d = schema_of(*covariates), 1000, len(covariates)
+    release = example(schema, rows, name="gaussian", scale=10.0, seed=4)
+    exact = sample(release, Prior(), sampler="gibbs-ss-exact", draws=20_000, seed=1)
+    mine = sample(release, Prior(), sampler="collapsed", draws=4000, seed=2)
+    assert mine.converged
+    entries = np.stack([values.ravel() for values in exact.latent.values()], axis=1)
+    full = np.stack([schema.complete(row, rows) for row in entries])
+    means = full[:, 0, 1 : d + 1] / rows
+    scatters = full[:, 1 : d + 1, 1 : d + 1] - rows * means[:, :, None] * means[:, None, :]
+    logs = log_own_law(means, scatters, rows, Prior()) - log_normal_law(means, scatters, rows)
+    weights = np.exp(logs - logs.max())
+    shares = weights / weights.sum()
+    assert 1 / np.sum(shares**2) > 0.2 * len(shares), "the two priors are too far apart to compare"
+    for line in mine.summary():
+        values = exact.draws[line.name].ravel()
+        mean = shares @ values
+        spread = np.sqrt(shares @ (values - mean) ** 2)
+        chains = exact.draws[line.name].shape[0]
+        by_chain = [
+            np.average(part, weights=weight)
+            for part, weight in zip(exact.draws[line.name], weights.reshape(chains, -1), strict=True)
+        ]
+        error = np.hypot(np.std(by_chain, ddof=1) / np.sqrt(chains), line.sd / np.sqrt(line.ess_bulk))
+        assert abs(line.mean - mean) < 5 * error, line.name
+        assert abs(line.sd / spread - 1) < 0.1, line.name
