@@ -17,8 +17,9 @@ from dpbayes_core.priors import Prior
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
 from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import ExactStatistics, grid_for, on_grid
+from dpbayes_core.statistics import grid_for, on_grid
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, Floats]
@@ -99,8 +100,8 @@ def _release(columns: Columns, epsilon: float, generator: np.random.Generator) -
     grid, sensitivity = grid_for(LEARNT), regression_sensitivity(SCHEMA)
     mechanism = laplace_for(sensitivity, epsilon=epsilon, grid=grid, entries=len(sensitivity.weights))
     design = RegressionDesign(schema=SCHEMA, mechanism=mechanism)
-    statistic = design.statistic()
-    sums: ExactStatistics = statistic.sum(statistic.encode(columns))
+    statistic = SecondMoments(design.schema)
+    sums = statistic.sum(statistic.encode(columns))
     noise = SeededNoise(int(generator.integers(2**31)), i_know_this_is_not_private=True)
     exact = Release(
         schema=SCHEMA,

@@ -16,8 +16,9 @@ from dpbayes_core.priors import Prior
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
 from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import ExactStatistics, grid_for, on_grid
+from dpbayes_core.statistics import grid_for, on_grid
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
@@ -145,8 +146,8 @@ def _release(world: _World, count: int, generator: np.random.Generator) -> tuple
     sensitivity = regression_sensitivity(world.schema)
     mechanism = gaussian_for(sensitivity, grid=grid_for(count), epsilon=EPSILON, delta=DELTA)
     design = RegressionDesign(schema=world.schema, mechanism=mechanism)
-    statistic = design.statistic()
-    sums: ExactStatistics = statistic.sum(statistic.encode(world.rows(generator, count)))
+    statistic = SecondMoments(world.schema)
+    sums = statistic.sum(statistic.encode(world.rows(generator, count)))
     noise = SeededNoise(int(generator.integers(2**31)), i_know_this_is_not_private=True)
     exact = Release(
         schema=world.schema,
