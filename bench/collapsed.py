@@ -1,8 +1,9 @@
 """The default sampler against the papers' own on the same releases, and how it grows with rows, columns and holders.
 
 CPU time, one thread. Effective sample sizes are bulk ones of the worst coefficient, the intercept included, from four
-chains. A rival's first half is neither kept nor charged. Where a rival's chains disagree, the sum of what each chain
-believes of itself stands for it, after `<`; where it has made fewer than 50 draws a chain, every draw counts in full.
+chains (two at d = 50). A rival's first half is neither kept nor charged. Its number is an upper bound, `<`, where its
+chains disagree or its size grows less than half as fast as its draws: all start at the release, and short runs see
+nothing of what moves slowly. Of fewer than 50 draws a chain, every draw counts in full.
 """
 
 import os
@@ -54,14 +55,14 @@ class Form:
     sizes: tuple[int, ...]
     worlds: tuple[tuple[int, float], ...]  # rows, epsilon
     holders: tuple[int, ...]
-    patience: float  # CPU seconds for each rival in each cell
+    patience: tuple[float, float]  # CPU seconds for the Gibbs sampler and for the walk in each cell
     most: float  # CPU seconds for the default sampler in each cell
     longest: float  # CPU seconds for the gate at 50 covariates; 0: not tried
 
 
-SHORT = Form((1, 5, 10), ((1000, 1.0), (100_000, 0.1)), (1, 5, 20), patience=1.0, most=20.0, longest=0.0)
+SHORT = Form((1, 5, 10), ((1000, 1.0), (100_000, 0.1)), (1, 5, 20), patience=(1.0, 2.0), most=20.0, longest=0.0)
 WORLDS = tuple((rows, epsilon) for rows in (1000, 100_000) for epsilon in (0.1, 1.0))
-FULL = Form((1, 2, 5, 10, 20, 50), WORLDS, (1, 5, 20, 100), patience=3.0, most=60.0, longest=400.0)
+FULL = Form((1, 2, 5, 10, 20, 50), WORLDS, (1, 5, 20, 100), patience=(2.0, 6.0), most=100.0, longest=400.0)
 
 
 def against_the_papers(form: Form) -> None:
@@ -76,12 +77,12 @@ def against_the_papers(form: Form) -> None:
         for rows, epsilon in form.worlds:
             for name in ("gaussian", "laplace"):
                 release = release_of(d, rows, noise_of(d, name, epsilon))
-                run = sampled(release, form.most)
+                run = sampled(release, form.most, chains=CHAINS if d < 50 else CHAINS // 2)
                 rate, warm, rhat = run.rates
                 words = f"{d:>3}{rows:>9,}{epsilon:>8}{name:>10}{rate:>9,.0f}{warm:>9,.0f}{rhat:>7.3f}"
                 words += f"{run.after / max(run.gradients, 1) * 1e6:>9.1f}"
                 if d <= WITH_RIVALS:
-                    rivals = [rival(each, release, form.patience) for each in (gibbs, walk)]
+                    rivals = [rival(*each, release) for each in zip((gibbs, walk), form.patience, strict=True)]
                     best = max((each for each in rivals if each.value > 0), key=lambda r: r.value, default=None)
                     ratio = rate / best.value if best else np.nan
                     cells, missed = cells + 1, missed + (not ratio >= AIM)
@@ -224,8 +225,9 @@ def gated(release: Release, longest: float, say: Callable[[str], None]) -> str:
         except Spent:
             return f"time was up in the round of {current.draws:,} draws a chain{said}"
         posterior = combine(release, choice, drawn, seed=SEED)
-        verdict = "passes" if posterior.converged else f"does not pass: {posterior.why_not}"
-        said = f"; after {current.draws:,} draws a chain it {verdict}"
+        verdict = f"least effective sample size {posterior.least_ess:.0f}, "
+        verdict += "passes" if posterior.converged else f"does not pass: {posterior.why_not}"
+        said = f"; after {current.draws:,} draws a chain: {verdict}"
         say(f"{time.process_time() - begun:.0f} s{said}")
         following = next_round(current, posterior, DRAWS)
         if following is None:
@@ -251,7 +253,7 @@ def fifty(form: Form) -> None:
 def main(*words: str) -> None:
     """Print every table, or those named: papers, rows, columns, holders, fifty.
 
-    `full` is for all cells, and not a few; a number is the only number of covariates to hold against the papers.
+    `full` is for all cells, and not a few; numbers are the only numbers of covariates to hold against the papers.
     """
     form, sizes = FULL if "full" in words else SHORT, tuple(int(word) for word in words if word.isdigit())
     form = replace(form, sizes=sizes or form.sizes)

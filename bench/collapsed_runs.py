@@ -150,7 +150,7 @@ def walk(release: Release, patience: float) -> tuple[Floats, float]:
     return np.stack(made), spent / 2
 
 
-def rival(run: Callable[[Release, float], tuple[Floats, float]], release: Release, patience: float) -> Rate:
+def rival(run: Callable[[Release, float], tuple[Floats, float]], patience: float, release: Release) -> Rate:
     """What it manages, or at most does."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -163,6 +163,5 @@ def rival(run: Callable[[Release, float], tuple[Floats, float]], release: Releas
     if theta.shape[1] < FEW:
         return Rate(theta.shape[0] * theta.shape[1] / spent, bound=True)
     size, rhat = effective(theta)
-    if rhat <= AGREED:
-        return Rate(size / spent, bound=False)
-    return Rate(sum(effective(chain[None])[0] for chain in theta) / spent, bound=True)
+    early, _ = effective(theta[:, : theta.shape[1] // 4])
+    return Rate(size / spent, bound=rhat > AGREED or size < 2 * early)
