@@ -49,6 +49,7 @@ class Posterior:
     attempt: int  # 1 where divergences asked for a second, more careful run
     divergences: int
     gradients: int
+    cost: str = ""  # how the sampler's time grows
     expected: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict[str, tuple[Floats, Floats]])
     """Per draw, each coefficient's mean and variance given the latent statistic, where the sampler knows them."""
 

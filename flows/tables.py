@@ -177,6 +177,9 @@ def analyse(document: Document) -> None:
         coefficients(one["coefficients"])
         if one["prior_check"]:
             line(f"  prior:  {one['prior_check']['words']}", "yellow" if one["prior_check"]["conflict"] else None)
+        line(f"  law:    {one['target']} ({'calibrated' if one['calibrated'] else 'NOT calibrated'}; {one['choice']})")
+        if one["cost"]:
+            line(f"  time:   {one['cost']}")
         if one["caveat"]:
             line(f"  caveat: {one['caveat']}")
         line(f"  crate:  {shortened(one['crate'])}")

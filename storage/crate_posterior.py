@@ -193,6 +193,7 @@ def posterior_record(
             "calibrated": posterior.calibrated,
             "caveat": posterior.caveat,
             "choice": posterior.choice,
+            "cost": posterior.cost,
             "name": posterior.sampler,
             "target": posterior.target,
         },

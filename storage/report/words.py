@@ -103,7 +103,8 @@ def asked(releases: Sequence[Record], posterior: Record, told: Telling, made: An
         Pair("Model", told.model(made)),
         *((Pair("Release", _revision(releases[0])),) if len(releases) == 1 else ()),
         Pair("Analysis", posterior["analysis"]),
-        Pair("Sampler", f"{sampler['name']}: {sampler['target']}"),
+        Pair("Sampler", f"{sampler['name']} ({sampler['choice']}): {sampler['target']}"),
+        *((Pair("Time", sampler["cost"]),) if sampler.get("cost") else ()),
         Pair("Prior", _prior(told, made, request["prior"])),
         Pair("Asked for", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
     )

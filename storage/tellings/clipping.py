@@ -14,7 +14,7 @@ WORTH_SAYING = 0.005
 """The expected share of clipped responses from which wider bounds are advised."""
 
 MEASURED = (
-    "On simulated tables of 100,000 rows (dpbayes evaluate coverage) with 2% of the responses clipped, 95% intervals "
+    "On made-up tables of 100,000 rows (dpbayes evaluate coverage) with 2% of the responses clipped, 95% intervals "
     "of slopes held the truth in about 86% of cases and sigma's in 1%, against 52% and none without privacy; with "
     "0.5%, in 94% and 88%, against 92% and 52%"
 )
