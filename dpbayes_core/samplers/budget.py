@@ -1,9 +1,10 @@
 """How much work a run may be: counted in multiplications and numbers, never in seconds, so that no clock decides."""
 
+JOINTLY = 400  # coordinates up to which several parts are stretched together
 MOST_DEPTH = 10  # doublings of a trajectory
 LEAST_DEPTH = 6
-MOST_OF_A_DRAW = 5e8  # multiplications, about half a second
-MOST_OF_A_ROUND = 1.2e12  # multiplications of one chain, about twenty minutes
+MOST_OF_A_DRAW = 1e9  # multiplications, about half a second
+MOST_OF_A_ROUND = 2.4e12  # multiplications of one chain, about twenty minutes
 MOST_KEPT = 2.5e8  # numbers of all chains, 2 gigabytes
 
 
@@ -22,6 +23,6 @@ def deepest(size: int, block: int, width: int) -> int:
 
 def beyond(*, gradients: float, kept: int, entries: int, parameters: int) -> bool:
     """Whether a round twice as long as one of so many gradients a chain and draws kept would be too much."""
-    block = entries if entries <= 400 else min(entries, parameters * (parameters + 1) // 2)
+    block = entries if entries <= JOINTLY else min(entries, parameters * (parameters + 1) // 2)
     work = gradients * multiplications(entries, block, parameters + 1)
     return 2 * work > MOST_OF_A_ROUND or 2 * kept * entries > MOST_KEPT

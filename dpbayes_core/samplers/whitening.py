@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.samplers.budget import JOINTLY
 from dpbayes_core.samplers.climbing import climb
 from dpbayes_core.samplers.flat import (
     BENT,
@@ -24,7 +25,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FLOOR = 0.1  # smallest curvature believed, where the reference makes 1 the natural scale
-JOINTLY = 400  # dimensions up to which several parts are stretched together
 LARGEST = 1500  # dimensions; beyond, the curvature costs more than it gives
 ROUNDS = 100
 
