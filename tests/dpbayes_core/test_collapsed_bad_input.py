@@ -20,6 +20,7 @@ from tests.support.regressions import REGION, SEX, UNIT, mechanism, moments_of, 
 Floats = NDArray[np.float64]
 
 TWO = schema_of("x", "z")
+PRIOR = Prior(noise_scale=0.04)
 THETA = (0.1, 0.2, -0.3)
 LAPLACE = pytest.param("laplace", marks=pytest.mark.slow)
 BOTH = pytest.mark.parametrize("name", ["gaussian", "laplace"])
@@ -42,28 +43,27 @@ def told(moments: Floats, name: str, scale: float, *, schema: RegressionSchema =
     return released(schema, moments, mechanism(name, scale, len(schema.entries)), np.random.default_rng(seed))
 
 
-def believed(evidence: Evidence, *, draws: int = 500, prior: Prior | None = None) -> Posterior:
+def believed(evidence: Evidence, *, draws: int = 500) -> Posterior:
     """A posterior that is finite throughout, and honest where it has not converged."""
-    found = sample(evidence, prior or Prior(), draws=draws, seed=3, sampler="collapsed")
+    found = sample(evidence, PRIOR, draws=draws, seed=3, sampler="collapsed")
     assert all(np.isfinite(values).all() for values in (*found.draws.values(), *found.latent.values()))
     assert all(np.isfinite(values).all() for pair in found.expected.values() for values in pair)
     assert found.converged or found.why_not
     return found
 
 
-def converged(evidence: Evidence, *, draws: int = 500, prior: Prior | None = None) -> Posterior:
+def converged(evidence: Evidence, *, draws: int = 500) -> Posterior:
     """The same where the chains are known to pass."""
-    found = believed(evidence, draws=draws, prior=prior)
+    found = believed(evidence, draws=draws)
     assert found.converged, found.why_not
     return found
 
 
 def is_conjugate(posterior: Posterior, moments: Floats) -> None:
     """Means within a tenth of a posterior sd and sds within 15% of those without noise."""
-    prior = Prior()
-    full = prior.response_matrix(TWO) + moments
+    full = PRIOR.response_matrix(TWO) + moments
     theta = np.linalg.solve(full[:-1, :-1], full[:-1, -1])
-    shape, scale = prior.noise_shape + moments[0, 0] / 2, (full[-1, -1] - full[-1, :-1] @ theta) / 2
+    shape, scale = PRIOR.noise_shape + moments[0, 0] / 2, (full[-1, -1] - full[-1, :-1] @ theta) / 2
     sd = np.sqrt(scale / (shape - 1) * np.diag(np.linalg.inv(full[:-1, :-1])))
     for place, name in enumerate(TWO.coefficients):
         found = posterior.moments()[name]
@@ -83,16 +83,16 @@ def test_squares_that_no_rows_have_still_give_a_posterior(squares: float, name: 
 
 @GAUSSIAN_FIRST
 @pytest.mark.parametrize(("rows", "scale"), [(50, 1e9), (1000, 1e5)])
-def test_where_noise_drowns_everything_the_posterior_is_the_default_prior(rows: int, scale: float, name: str) -> None:
+def test_where_noise_drowns_everything_the_posterior_is_the_prior(rows: int, scale: float, name: str) -> None:
     posterior = believed(told(made(rows_of(rows)), name, scale), draws=1000)
-    theta, sigma = regression_draws(Prior(), TWO, 100_000, np.random.default_rng(1))
+    theta, sigma = regression_draws(PRIOR, TWO, 100_000, np.random.default_rng(1))
     for place, exact in zip(posterior.draws, (*theta.T, sigma), strict=True):
         assert ks_2samp(posterior.draws[place][:, ::10].ravel(), exact).pvalue > 1e-4, place
 
 
 def test_as_many_rows_as_variables_are_refused_and_one_more_is_not() -> None:
     with pytest.raises(SamplerUnsuitable, match="it needs more than 3 rows, the number of encoded variables"):
-        sample(told(made(rows_of(3)), "gaussian", 1e-3), Prior(), seed=1, sampler="collapsed")
+        sample(told(made(rows_of(3)), "gaussian", 1e-3), PRIOR, seed=1, sampler="collapsed")
     moments = made(rows_of(4))
     is_conjugate(converged(told(moments, "gaussian", 1e-4)), moments)
 
@@ -185,7 +185,7 @@ def test_units_change_nothing_but_units(bounds: Bounds) -> None:
     columns = (Continuous("x", bounds), Continuous("z", bounds))
     moments = made(rows_of(300))
     other = told(moments, "laplace", 1.0, schema=RegressionSchema(Continuous("y", bounds), columns))
-    here, there = sample(told(moments, "laplace", 1.0), Prior(), seed=1), sample(other, Prior(), seed=1)
+    here, there = sample(told(moments, "laplace", 1.0), PRIOR, seed=1), sample(other, PRIOR, seed=1)
     half = (bounds.high - bounds.low) / 2
     assert np.allclose(there.draws["x"], here.draws["x"], rtol=1e-6, atol=1e-9)
     assert np.allclose(there.draws["sigma"], half * here.draws["sigma"], rtol=1e-6)
@@ -222,7 +222,7 @@ def test_pools_of_very_unlike_parts_have_a_posterior(
     ]
     posterior = believed(pooled(parts))
     if scales[0] == 1e-3 and counts[0] == 500:
-        alone = sample(parts[0], Prior(), seed=4, draws=500, sampler="collapsed")
+        alone = sample(parts[0], PRIOR, seed=4, draws=500, sampler="collapsed")
         for name_ in TWO.coefficients:
             assert abs(posterior.draws[name_].mean() - alone.draws[name_].mean()) < 0.2 * alone.draws[name_].std()
 

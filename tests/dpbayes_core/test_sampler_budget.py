@@ -14,6 +14,7 @@ from dpbayes_core.samplers.budget import LEAST_DEPTH, MOST_DEPTH, MOST_OF_A_ROUN
 from tests.support.regressions import example, mechanism, moments_of, released, schema_of
 
 SAMPLER = SAMPLERS["collapsed"]
+PRIOR = Prior(noise_scale=0.04)
 
 
 def stiff() -> Release:
@@ -25,7 +26,7 @@ def stiff() -> Release:
 
 
 def gradients_of(release: Release, iterations: int) -> int:
-    problem = SAMPLER.prepare(release, Prior())
+    problem = SAMPLER.prepare(release, PRIOR)
     return SAMPLER.run_block(problem, SAMPLER.start(problem, 1, 0), iterations)[1].gradients
 
 
@@ -39,16 +40,16 @@ def test_trajectories_are_shorter_where_gradients_are_dear_but_never_short() -> 
 
 
 def test_no_trajectory_takes_more_gradients_than_its_depth_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = gradients_of(stiff(), 60)
-    assert whole <= 60 * (2**MOST_DEPTH - 1)
+    whole = gradients_of(stiff(), 300)
+    assert whole <= 300 * (2**MOST_DEPTH - 1)
     monkeypatch.setattr(budget, "MOST_OF_A_DRAW", 1.0)
-    assert gradients_of(stiff(), 60) <= 60 * (2**LEAST_DEPTH - 1) < whole, "else the bound was not reached"
+    assert gradients_of(stiff(), 300) <= 300 * (2**LEAST_DEPTH - 1) < whole, "else the bound was not reached"
 
 
 def test_a_run_that_has_had_its_share_ends_with_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MOST_OF_A_DRAW", 1.0)
     monkeypatch.setattr(budget, "MOST_OF_A_ROUND", 1.0)
-    found = sample(stiff(), Prior(), seed=1, draws=20, sampler="collapsed")
+    found = sample(stiff(), PRIOR, seed=1, draws=20, sampler="collapsed")
     assert found.draws["z"].shape == (4, 20)
     assert found.attempt == 0
     assert found.why_not.endswith("; going on would be more work than a run may be")
@@ -57,7 +58,7 @@ def test_a_run_that_has_had_its_share_ends_with_what_it_has(monkeypatch: pytest.
 
 def test_a_converged_run_says_nothing_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MOST_OF_A_ROUND", 1.0)
-    found = sample(example(schema_of("x"), 100), Prior(), seed=1, draws=1000)
+    found = sample(example(schema_of("x"), 100), PRIOR, seed=1, draws=1000)
     assert found.exhausted
     assert found.converged
     assert found.why_not == ""
@@ -80,8 +81,8 @@ def test_parts_that_are_stretched_each_by_itself_are_cheaper() -> None:
 
 
 def test_the_sizes_behind_a_posterior_are_those_of_its_draws() -> None:
-    parts = pooled([example(schema_of("x"), rows, seed=rows) for rows in (50, 60)])
-    found = sample(parts, Prior(), seed=1, draws=50, chains=2)
+    parts = pooled([example(schema_of("x"), rows, seed=rows) for rows in (50, 300)])
+    found = sample(parts, PRIOR, seed=1, draws=50, chains=2)
     assert isinstance(found, Posterior)
     assert len(found.latent) == 10
     assert not found.exhausted
