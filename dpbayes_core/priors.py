@@ -25,7 +25,7 @@ class Prior:
     intercept_sd: float = 10.0  # in units of the residual sd, as the next one
     coefficient_sd: float = 1.5
     noise_shape: float = 1.0
-    noise_scale: float = 0.04
+    noise_scale: float = 0.1
     mean_sd: float = 0.5  # the sample mean of each continuous covariate ~ N(0, mean_sd^2)
     variance: float = 0.2  # its sample variance ~ exponential with this mean
     correlation: float = 1.0  # LKJ shape of the sample correlations; 1: every correlation matrix alike

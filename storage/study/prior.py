@@ -48,8 +48,8 @@ class NoisePrior(Section):
     shape: Spread = Field(default=1.0, description="Shape: the larger, the firmer.", examples=["2"])
     scale: Spread | None = Field(
         default=None,
-        description="Scale, in squared half widths of the response's bounds; 0.04 unless sd is given.",
-        examples=["0.04"],
+        description="Scale, in squared half widths of the response's bounds; 0.1 unless sd is given.",
+        examples=["0.1"],
     )
     sd: Spread | None = Field(
         default=None,

@@ -15,7 +15,7 @@ WORTH_SAYING = 0.005
 
 MEASURED = (
     "On made-up tables of 100,000 rows (dpbayes evaluate coverage) with 2% of the responses clipped, 95% intervals "
-    "of slopes held the truth in about 86% of cases and sigma's in 1%, against 52% and none without privacy; with "
+    "held the slopes that made them in about 86% of cases and sigma in 1%, against 52% and none without privacy; with "
     "0.5%, in 94% and 88%, against 92% and 52%"
 )
 """What clipping did where it was tried: docs/coverage.md."""
