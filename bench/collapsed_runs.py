@@ -129,13 +129,13 @@ class Rate:
         return "fails" if np.isnan(self.value) else f"{'<' if self.bound else ''}{self.value:.3g}"
 
 
-def gibbs(release: Release, patience: float) -> tuple[Floats, float]:
+def gibbs(release: Release, patience: float, least: int = 4) -> tuple[Floats, float]:
     """Draws of the published Gibbs sampler, the second half of each chain, and their CPU seconds."""
     chains = [Published(release, SEED + chain) for chain in range(CHAINS)]
     for chain in chains:
         chain.run(2)
     _, took = timed(lambda: chains[0].run(4))
-    draws = max(4, int(patience / took * 4 / CHAINS / 2))
+    draws = max(least, int(patience / took * 4 / CHAINS / 2))
     for chain in chains:
         chain.run(draws)
     made, spent = timed(lambda: [chain.run(draws) for chain in chains])
