@@ -58,6 +58,7 @@ def climb(start: Floats, target: Target, work: Floats, floor: float, rounds: int
     position, trial = start.copy(), start.copy()
     gradient, direction, steps = np.zeros(size), np.zeros(size), np.full(size, 1e-5)
     hessian, factor = np.zeros((size, size)), np.zeros((size, size))
+    failed = 0
     for _ in range(rounds):
         negative_hessian(position, target, work, steps, hessian)
         ridged_cholesky(hessian, floor, factor)
@@ -69,15 +70,16 @@ def climb(start: Floats, target: Target, work: Floats, floor: float, rounds: int
         solve_upper(factor, direction, size)
         for i in range(size):
             gain += direction[i] * gradient[i]
-        length = 1.0
+        length, failed = 1.0, failed + 1
         for _ in range(40):
             for i in range(size):
                 trial[i] = position[i] + length * direction[i]
             if log_density(trial, target, work, gradient) > value + 1e-4 * length * gain:
                 position[:] = trial
+                failed = 0
                 break
             length *= 0.5
-        if gain < 1e-6:
+        if gain < 1e-6 or failed == 3:  # differences get finer once; then rounding has the last word
             break
     negative_hessian(position, target, work, steps, hessian)
     ridged_cholesky(hessian, floor, factor)
