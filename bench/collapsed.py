@@ -3,7 +3,7 @@
 CPU time, one thread. Effective sample sizes are bulk ones of the worst coefficient, the intercept included, from four
 chains (two at d = 50). A rival's first half is neither kept nor charged. Its number is an upper bound, `<`, where its
 chains disagree or its size grows less than half as fast as its draws: all start at the release, and short runs see
-nothing of what moves slowly. Of fewer than 50 draws a chain, every draw counts in full.
+nothing of what moves slowly, which flatters the walk. Of fewer than 50 draws a chain, every draw counts in full.
 """
 
 import os
@@ -64,7 +64,7 @@ class Form:
 
 
 SHORT = Form(
-    (1, 5, 10), ((1000, 1.0), (100_000, 0.1)), (1, 5, 20), patience=(1.0, 2.0), least=4, most=20.0, longest=0.0
+    (1, 5, 10), ((1000, 1.0), (100_000, 0.1)), (1, 5, 20), patience=(1.0, 6.0), least=4, most=20.0, longest=0.0
 )
 WORLDS = tuple((rows, epsilon) for rows in (1000, 100_000) for epsilon in (0.1, 1.0))
 FULL = Form((1, 2, 5, 10, 20, 50), WORLDS, (1, 5, 20, 100), patience=(2.0, 6.0), least=50, most=100.0, longest=400.0)
