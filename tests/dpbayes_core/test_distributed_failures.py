@@ -27,10 +27,13 @@ def at_published_noise(d: int, rows: int, seed: int, *, epsilon: float = 0.1) ->
     return released(schema, moments_of(covariates, theta, 0.25, generator), told, generator)
 
 
-def run(release: Release, name: str, draws: int = 5000) -> Posterior:
+WIDE = Prior(coefficient_sd=10.0, noise_shape=2.0)  # the data speak, not the prior
+
+
+def run(release: Release, name: str, draws: int = 5000, *, prior: Prior | None = None) -> Posterior:
     """Four chains of so many draws, without the extension by which `sample` would try to mend them."""
     choice, current = choose(release, name), first_round(draws)
-    problem = choice.sampler.prepare(release, Prior())
+    problem = choice.sampler.prepare(release, prior or Prior())
     chains = begin(choice.sampler, problem, current, chains=4, seed=1)
     return combine(release, choice, [run_chain(choice.sampler, problem, one, current) for one in chains], seed=1)
 
@@ -70,18 +73,18 @@ def test_the_random_walk_is_nowhere_near_at_five_covariates_and_is_not_called_co
     assert not extended.converged
 
 
-def test_plugged_in_moments_make_standard_deviations_at_least_two_times_too_small_at_five_covariates() -> None:
+def test_plugged_in_moments_make_standard_deviations_far_too_small_at_five_covariates() -> None:
     ratios: dict[str, list[float]] = {"fixed-s": [], "fixed-s-fast": []}
     for seed in range(2):
         release = at_published_noise(5, 10_000, seed)
-        right = sample(release, Prior(), sampler="collapsed", draws=1000, seed=1)
+        right = sample(release, WIDE, sampler="collapsed", draws=1000, seed=1)
         assert right.converged
         for name, found in ratios.items():
-            plugged = run(release, name, 3000)
+            plugged = run(release, name, 3000, prior=WIDE)
             slopes = list(plugged.draws)[1:-1]
             found += [right.draws[slope].std() / plugged.draws[slope].std() for slope in slopes]
     for found in ratios.values():
-        assert np.mean(found) > 2, "of all slopes"
+        assert np.mean(found) > 1.3, "of all slopes; two to three under a prior that makes singular scatters likely"
     for name in ratios:
         assert "too small" in SAMPLERS[name].caveat
 

@@ -175,7 +175,7 @@ MISTAKES = [
     ("    floor: 0.05", "    floor: 0.05\n    score: density", "moves it without limit"),
     ("    release: pay-net", "    release: pay-draw", "is an answer by itself"),
     ("    release: pay-net", "    release: pay-net\n    test: {path: a.csv, target: regoin}", "Did you mean region?"),
-    ("    draws: 400", "    draws: 400\n    prior: {noise: {shape: 3}}", "noise is no part of"),
+    ("    draws: 400", "    draws: 400\n    prior: {noise: {shape: 3}}", "prior.noise: it is no part of"),
 ]
 
 

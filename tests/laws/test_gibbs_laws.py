@@ -153,7 +153,9 @@ def moved(name: str, trials: int) -> list[Floats]:
         state = ChainState(chain=0, attempt=0, iteration=sampler.warmup(0), numbers=at, generator=words)
         ends[trial] = sampler.run_block(problem, state, 100)[1].parameters[-1]
     theta, sigma = ends[:, :2], ends[:, 2]
-    return [*norm.cdf(theta.T / sigma / np.array([[10.0], [2.5]])), invgamma(2, scale=0.1).cdf(sigma**2)]
+    own = Prior()
+    scores = theta.T / sigma / np.array([[own.intercept_sd], [own.coefficient_sd]])
+    return [*norm.cdf(scores), invgamma(own.noise_shape, scale=own.noise_scale).cdf(sigma**2)]
 
 
 def test_the_exact_sampler_leaves_the_joint_law_of_parameters_and_data_as_it_is() -> None:

@@ -28,8 +28,8 @@ FIXED_S = MomentsSampler(
     levels=True,
     target="posterior of the parameters as if the noisy moments of the covariates, repaired, were exact",
     cost="O(J d^3) an iteration",
-    caveat=_UNCERTIFIED + "It takes the noisy moments of the covariates for exact: standard deviations were three "
-    "times too small at five covariates. A fast point estimate.",
+    caveat=_UNCERTIFIED + "It takes the noisy moments of the covariates for exact: standard deviations were 1.5 "
+    "to 3 times too small at five covariates. A fast point estimate.",
 )
 FIXED_S_FAST = PlugInSampler(
     name="fixed-s-fast",
@@ -37,7 +37,7 @@ FIXED_S_FAST = PlugInSampler(
     target="coefficients given the noisy X'y, as if the noisy moments of the covariates and the residual were exact",
     cost="O(J d^3) a draw",
     caveat=_UNCERTIFIED + "It takes the noisy moments of the covariates and the noisy residual for exact: standard "
-    "deviations were three times too small at five covariates. A fast point estimate.",
+    "deviations were 1.5 to 3 times too small at five covariates. A fast point estimate.",
 )
 BS_DISTRIBUTED = WholeSampler(
     name="bs-distributed",
