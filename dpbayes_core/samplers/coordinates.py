@@ -32,6 +32,7 @@ from dpbayes_core.samplers.flat import (
     SIZE,
     SLOPES,
     STEP,
+    UNIT,
     WITHIN,
     WITHIN_BAR,
     Part,
@@ -100,15 +101,17 @@ def place_factor(position: Floats, part: Part, block: int, work: Floats) -> floa
 
 @compiled
 def fade(part: Part, work: Floats) -> float:
-    """Shrink the response along each C_kk that noise hides, as its slope's prior does; returns the log Jacobian."""
+    """Shrink the response along each C_kk that noise hides, as its slope's prior does: with C_kk and with sigma."""
     last, value = work.shape[1] - 1, 0.0
     if last >= part.numbers[COLUMNS]:
         return value
+    size = log(work[FACTOR, last, last] / part.weights[UNIT, last])
     for k in range(first_continuous(part), last):
         square = work[FACTOR, k, k] ** 2
         share = 1.0 / (1.0 + part.weights[FAINT, k] / square)
-        work[FACTOR, last, k] *= sqrt(share)
-        value += 0.5 * log(share)
+        scale = 0.5 * log(share) + (1.0 - share) * size
+        work[FACTOR, last, k] *= exp(scale)
+        value += scale
     return value
 
 
@@ -118,11 +121,15 @@ def unfade(part: Part, work: Floats) -> None:
     last = work.shape[1] - 1
     if last >= part.numbers[COLUMNS]:
         return
+    own = work[FACTOR, last, last]
+    size = log(own / part.weights[UNIT, last])
     for k in range(first_continuous(part), last):
         pivot = work[FACTOR, k, k]
         share = 1.0 / (1.0 + part.weights[FAINT, k] / (pivot * pivot))
-        work[BAR, k, k] += (work[BAR, last, k] * work[FACTOR, last, k] + 1.0) * (1.0 - share) / pivot
-        work[BAR, last, k] *= sqrt(share)
+        inner = (work[BAR, last, k] * work[FACTOR, last, k] + 1.0) * (1.0 - share)
+        work[BAR, k, k] += inner * (1.0 - 2.0 * share * size) / pivot
+        work[BAR, last, last] += inner / own
+        work[BAR, last, k] *= exp(0.5 * log(share) + (1.0 - share) * size)
 
 
 @compiled

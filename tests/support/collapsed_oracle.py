@@ -124,8 +124,9 @@ class Oracle:
                 jacobian += own[-1]
         for k in self.layout.continuous[:-1]:
             share = 1 / (1 + self.target.weights[number, FAINT, k] / root[k, k] ** 2)
-            root[m, k] *= np.sqrt(share)
-            jacobian += np.log(share) / 2
+            scale = np.log(share) / 2 + (1 - share) * np.log(root[m, m] / self.target.weights[number, UNIT, m])
+            root[m, k] *= np.exp(scale)
+            jacobian += scale
         if release.mechanism.name == "laplace" and release.rows is not None:
             root, bending = self.bent(root, number, release)
             jacobian += bending
