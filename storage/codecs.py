@@ -71,11 +71,19 @@ def _bytes(columns: Mapping[str, Any]) -> bytes:
     return cast("bytes", sink.getvalue().to_pybytes())
 
 
-def _table(data: bytes, what: str) -> Any:
+def parquet_table(data: bytes) -> Any:
+    """A whole Parquet file, read in this thread: a pool of Arrow's that is alive at exit may abort the process."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False) as file:
+        return file.read(use_threads=False)
+
+
+def _table(data: bytes, what: str) -> Any:
+    import pyarrow as pa
+
     try:
-        return pq.read_table(pa.BufferReader(data))
+        return parquet_table(data)
     except (pa.ArrowException, OSError):  # arrow's own words could quote bytes of the file
         raise IntegrityFailure(f"cannot read {what}: the file is not whole Parquet. Restore the crate.") from None

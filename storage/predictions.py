@@ -14,7 +14,7 @@ import numpy as np
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
 from dpbayes_core.prediction import Forecast, forecast
 from dpbayes_core.schema import Continuous, RegressionSchema
-from storage.codecs import read_draws
+from storage.codecs import parquet_table, read_draws
 from storage.crate_audit import check_lone_crate
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, sources_of
@@ -64,7 +64,6 @@ def read_posterior(place: str) -> PosteriorCrate:
 def read_rows(path: Path) -> dict[str, list[Any]]:
     """The columns of a CSV or Parquet file of public rows."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
         content = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
@@ -74,7 +73,7 @@ def read_rows(path: Path) -> dict[str, list[Any]]:
         raise StudyInvalid(f"cannot read {shown(str(path))}: it is not there, or too large. Name a file of rows.")
     try:
         if path.suffix == ".parquet":
-            table = pq.read_table(io.BytesIO(content))
+            table = parquet_table(content)
             names, columns = table.column_names, [column.to_pylist() for column in table.columns]
         else:
             names, columns = _csv(content.decode("utf-8-sig"))

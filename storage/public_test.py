@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.schema import NetworkSchema
+from storage.codecs import parquet_table
 from storage.study.study import Study
 from storage.study.work import TestSpec
 
@@ -54,10 +55,9 @@ def read_public_test(study: Study, spec: TestSpec, schema: NetworkSchema) -> Pub
 
 def _table(content: bytes, *, parquet: bool) -> Mapping[str, list[Any]]:
     import pyarrow.csv
-    import pyarrow.parquet
 
-    read: Any = pyarrow.parquet.read_table if parquet else pyarrow.csv.read_csv
-    table = read(io.BytesIO(content))
+    alone = pyarrow.csv.ReadOptions(use_threads=False)
+    table: Any = parquet_table(content) if parquet else pyarrow.csv.read_csv(io.BytesIO(content), alone)
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
