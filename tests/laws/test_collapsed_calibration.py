@@ -148,7 +148,7 @@ CELLS = [
 ]
 TWINS = [
     case("d=1, n=100, Gaussian, noise x 1.5", Cell((100,), "gaussian", wrong=1.5, trials=200), slow=False),
-    case("d=1, n=100, Laplace, noise / 1.5", Cell((100,), "laplace", wrong=1 / 1.5)),
+    case("d=1, n=100, Laplace, noise / 1.5", Cell((100,), "laplace", wrong=1 / 1.5, trials=800)),
     case("d=5, n=1000, Gaussian, noise x 1.5", Cell((1000,), "gaussian", NUMBERS[:5], wrong=1.5)),
     case("d=5, n=100000, Laplace, noise x 1.5", Cell((100_000,), "laplace", NUMBERS[:5], wrong=1.5)),
     case("five parts, d=1, noise x 1.5", Cell((40, 30, 20, 8, 2), "gaussian", wrong=1.5)),
