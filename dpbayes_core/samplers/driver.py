@@ -15,6 +15,7 @@ from dpbayes_core.samplers.registry import SAMPLERS, samplers_for
 from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round, run_chain
 
 AUTO = "auto"
+BY_AUTO = "auto: the first calibrated sampler that takes this release"  # also where it was asked for by name
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ def choose(release: AnyRelease, name: str = AUTO) -> Choice:
         )
     if refusal := SAMPLERS[name].refusal(release):
         raise SamplerUnsuitable(f"cannot analyse with sampler {name}: {refusal}. Choose another sampler.")
-    return Choice(SAMPLERS[name], "asked for by name")
+    first = next((s for s in samplers_for(release.kind) if s.calibrated and s.refusal(release) is None), None)
+    return Choice(SAMPLERS[name], BY_AUTO if first is not None and first.name == name else "asked for by name")
 
 
 def _choose_calibrated(release: AnyRelease) -> Choice:
@@ -46,7 +48,7 @@ def _choose_calibrated(release: AnyRelease) -> Choice:
         if sampler.calibrated:
             refusal = sampler.refusal(release)
             if refusal is None:
-                return Choice(sampler, "auto: the first calibrated sampler that takes this release")
+                return Choice(sampler, BY_AUTO)
             refusals.setdefault(refusal, []).append(sampler.name)
     why = "; ".join(f"{' and '.join(names)}: {refusal}" for refusal, names in refusals.items())
     others = [s.name for s in samplers_for(release.kind) if not s.calibrated and s.refusal(release) is None]

@@ -69,6 +69,7 @@ def test_auto_takes_the_calibrated_sampler_and_says_so() -> None:
     choice = choose(example(schema_of("x"), 50))
     assert choice.sampler is SAMPLERS["collapsed"]
     assert choice.reason == "auto: the first calibrated sampler that takes this release"
+    assert choose(example(schema_of("x"), 50), "collapsed") == choice, "the same analysis, however it was asked for"
     assert choose(example(schema_of("x"), 50), "naive").reason == "asked for by name"
 
 
