@@ -172,7 +172,7 @@ def _fetched(url: str) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if name != MANIFEST}
 
 
-_NO_ZIP = (zipfile.BadZipFile, NotImplementedError, RuntimeError)
+_NO_ZIP = (zipfile.BadZipFile, NotImplementedError, RuntimeError)  # zipfile's own: damaged, odd compression, encrypted
 
 
 def _folder(path: Path) -> dict[str, bytes]:
