@@ -52,9 +52,9 @@ class Collapsed:
     target: str = "posterior of the parameters given the noisy statistics, noise and latent statistics integrated out"
     calibrated: bool = True
     caveat: str = (
-        "Calibrated over truths drawn from the prior, whatever the law of the covariates; at fixed truths 95% intervals "
-        "of coefficients held 93% or more where nothing was clipped. Where noise hides the residuals, sigma follows "
-        "its prior. Values clipped at their bounds are taken as they were clipped: choose wide bounds for the "
+        "Calibrated over truths drawn from the prior, whatever the law of the covariates; at fixed truths 95% "
+        "intervals of coefficients held 93% or more where nothing was clipped. Where noise hides the residuals, sigma "
+        "follows its prior. Values clipped at their bounds are taken as they were clipped: choose wide bounds for the "
         "response. Several rows of one person are taken as independent."
     )
     cost: str = "a gradient takes O(J d^3) for J releases of d covariates, whatever the number of rows"
