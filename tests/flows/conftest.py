@@ -1,5 +1,6 @@
-"""One embedded Prefect server for all tests here, with its database in a temporary folder."""
+"""One embedded Prefect server and one Dask cluster for all tests here, with what they keep in temporary folders."""
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,23 +10,49 @@ import pytest
 from tests.support.desk import Desk
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("prefect")
     before = os.environ.copy()
     os.environ["PREFECT_HOME"] = str(folder)
-    yield folder
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):  # every run would end by a second's sleep
+        yield folder
     os.environ.clear()
     os.environ.update(before)
 
 
+@pytest.fixture(scope="session")
+def _shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+        local_directory=str(tmp_path_factory.mktemp("dask")),
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def workers(_shared_cluster: str) -> Iterator[None]:
+    """A module's chains run on a cluster that stands, rather than each analysis starting processes of its own."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DPBAYES_DASK", _shared_cluster)
+        yield
+
+
 @pytest.fixture
-def desk(tmp_path: Path, prefect_home: Path) -> Desk:
+def desk(tmp_path: Path) -> Desk:
     """A steward's desk with a small study of its own."""
     return Desk.set_up(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def shared_desk(tmp_path_factory: pytest.TempPathFactory, prefect_home: Path) -> Desk:
+def shared_desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """One desk for the tests of a module that only look."""
     return Desk.set_up(tmp_path_factory.mktemp("desk"))

@@ -76,6 +76,7 @@ def test_chains_on_dask_draw_what_one_process_draws(released: Desk) -> None:
         np.testing.assert_array_equal(stored[name], draws)
 
 
+@pytest.mark.usefixtures("workers")
 def test_another_prior_is_another_analysis_of_the_same_release(released: Desk) -> None:
     first = analyse(released)["analyses"][0]["crate"]
     text = released.study.read_text()
@@ -87,6 +88,7 @@ def test_another_prior_is_another_analysis_of_the_same_release(released: Desk) -
     assert release[0] == release[1]
 
 
+@pytest.mark.usefixtures("workers")
 def test_chains_that_have_not_mixed_are_archived_and_say_so(released: Desk) -> None:
     text = released.study.read_text()
     released.edit_study("draws: 500", "draws: 10")
@@ -105,6 +107,7 @@ def test_nothing_released_is_nothing_to_analyse(desk: Desk) -> None:
     assert "Run `dpbayes release` first" in error["message"]
 
 
+@pytest.mark.usefixtures("workers")
 def test_a_run_is_a_release_and_its_analyses(desk: Desk) -> None:
     document = desk.document("run", desk.study, "--period", PERIOD)
     assert document.keys() >= {"study", "period", "releases", "analyses"}

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.desk import PERIOD, STUDY, Desk
 
+pytestmark = pytest.mark.usefixtures("workers")
+
 FORMS = {
     "gibbs-ss-noisy": "age, female, region",
     "gibbs-ss-prior": "age, female, region",

@@ -11,6 +11,7 @@ from dpbayes_core.releases import release_from_record
 from tests.support.desk import PERIOD, STUDY, Desk, people
 
 RELATIONS = [("add-remove", 1), ("replace-one", 3), ("add-remove", 3)]
+pytestmark = pytest.mark.usefixtures("workers")
 
 
 def desk_of(folder: Path, neighbours: str, most: int, mechanism: str) -> Desk:

@@ -12,6 +12,8 @@ from dpbayes_core.releases import release_from_record
 from tests.support.desk import PERIOD, STUDY, Desk, people
 from tests.support.schemas import flaws_of_record
 
+pytestmark = pytest.mark.usefixtures("workers")
+
 NETWORK = """\
   pay-net:
     kind: bayes-net

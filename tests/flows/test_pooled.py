@@ -14,6 +14,8 @@ from tests.support.desk import STUDY, Desk, people
 from tests.support.offices import OFFICES, offices
 from tests.support.schemas import flaws_of_record
 
+pytestmark = pytest.mark.usefixtures("workers")
+
 PERIODS = ("2026-01", "2026-02", "2026-03")
 SAMPLER = "auto"
 ANALYSIS = f"""\

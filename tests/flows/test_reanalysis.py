@@ -12,6 +12,8 @@ from storage.crates import UNSIGNED, load, pack
 from tests.support.desk import PERIOD, Desk
 from tests.support.schemas import flaws_of_record
 
+pytestmark = pytest.mark.usefixtures("workers")
+
 QUICK = ("--chains", "2", "--draws", "300", "--sampler", "naive")
 
 

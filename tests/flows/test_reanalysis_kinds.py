@@ -13,6 +13,8 @@ from tests.flows.test_subsample import question_desk
 from tests.support.desk import PERIOD, Desk
 from tests.support.object_store import ObjectStore
 
+pytestmark = pytest.mark.usefixtures("workers")
+
 QUICK = ("--chains", "2", "--draws", "300")
 
 
@@ -33,7 +35,6 @@ def checked(desk: Desk, document: dict[str, Any], folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("prefect_home")
 def test_a_networks_crate_takes_a_prior_of_ones_own(tmp_path: Path) -> None:
     desk = network_desk(tmp_path / "desk")
     crates = crates_of(desk, tmp_path)
@@ -58,7 +59,6 @@ def test_a_networks_crate_takes_a_prior_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("prefect_home")
 def test_crates_of_random_subsets_are_analysed_with_the_prior_they_were_fitted_with(tmp_path: Path) -> None:
     desk = question_desk(tmp_path / "desk")
     for name, crate in crates_of(desk, tmp_path).items():

@@ -10,6 +10,8 @@ from storage.study.load import load_study
 from tests.support.desk import PERIOD, STUDY, Desk, people
 from tests.support.schemas import flaws_of_record
 
+pytestmark = pytest.mark.usefixtures("workers")
+
 ROWS = 20_000
 
 QUESTIONS = """\
