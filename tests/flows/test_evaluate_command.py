@@ -36,6 +36,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     return experiment
 
 
+@pytest.mark.usefixtures("workers")
 def test_a_quick_look_writes_table_plots_and_page_and_repeats_itself(
     small: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_quick_look_writes_table_plots_and_page_and_repeats_itself(
     assert "Published: " in again.stdout
 
 
+@pytest.mark.usefixtures("workers")
 def test_networks_are_evaluated_with_epsilon_beside_every_error(tmp_path: Path) -> None:
     done = RUNNER.invoke(app, ["evaluate", "networks", "--quick", "--out", str(tmp_path / "seen"), "--json"])
     assert done.exit_code == 0, done.output
