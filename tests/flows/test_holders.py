@@ -76,6 +76,7 @@ def test_every_office_has_its_charge_its_crate_and_its_line(tmp_path: Path, memb
 
 def test_people_read_which_office_a_line_is_about(tmp_path: Path) -> None:
     desk = offices(tmp_path)
+    desk.edit_study("covariates: [age, female, region]", "covariates: [age]")  # is planned in half the time
     assert "for each of its holders: n, s" in desk.run("check", desk.study, "--source", "--period", PERIOD).output
     page = tmp_path / "plan.html"
     assert "n, s: a charge of that cost for each" in desk.run("plan", desk.study, "--html", page).output
@@ -95,6 +96,7 @@ def test_people_read_which_office_a_line_is_about(tmp_path: Path) -> None:
 )
 def test_what_is_planned_is_what_is_then_spent(tmp_path: Path, membership: str) -> None:
     desk = offices(tmp_path, membership)
+    desk.edit_study("covariates: [age, female, region]", "covariates: [age]")  # is planned in half the time
     (planned,) = desk.document("plan", desk.study, "--period", PERIOD)["releases"]
     assert planned["holders"] == list(OFFICES)
     assert planned["neighbours"] == ("add-remove" if membership == "movable" else "replace-one")
@@ -111,6 +113,7 @@ def test_what_all_offices_would_cost_together_is_refused_before_anything_is_char
     tmp_path: Path, membership: str
 ) -> None:
     desk = offices(tmp_path, membership)
+    desk.edit_study("covariates: [age, female, region]", "covariates: [age]")  # is planned in half the time
     largest = desk.document("plan", desk.study, "--period", PERIOD)["releases"][0]["largest_epsilon"]
     delta, times = Decimal("1e-6"), TIMES[membership]
     fits, fits_not = (times * cap_rho_units(Decimal(str(largest)) + more, delta) for more in (0, Decimal("0.01")))

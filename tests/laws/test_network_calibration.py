@@ -137,7 +137,7 @@ def naive_draws(evidence: Evidence, seed: int) -> Floats:
 
 
 def test_noise_aware_intervals_cover_and_naive_ones_do_not() -> None:
-    cell = Cell(CLASS_AND_CHILD, 200, Noise("geometric", 0.5), trials=400, thin=3)
+    cell = Cell(CLASS_AND_CHILD, 200, Noise("geometric", 0.5), trials=150, thin=3)
     generator, inside = np.random.default_rng(5), np.zeros((2, 8))
     for trial in range(cell.trials):
         truth, evidence = cell.evidence(generator)
@@ -145,5 +145,5 @@ def test_noise_aware_intervals_cover_and_naive_ones_do_not() -> None:
             low, high = np.quantile(draws, (0.05, 0.95), axis=0)
             inside[place] += (low <= truth) & (truth <= high)
     aware, naive = inside.mean(axis=1) / cell.trials
-    assert 0.86 <= aware <= 0.93
-    assert naive <= 0.60
+    assert abs(aware - 0.9) < 4 * 0.011  # its Monte Carlo error: a release's eight intervals go together
+    assert naive < 0.56 + 4 * 0.019

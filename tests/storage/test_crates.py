@@ -5,6 +5,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def crate(entry: Json, signer: Signer) -> dict[str, bytes]:
     return build_release_crate(entry, STUDY_TEXT, signer)
 
 
+@cache
 def schema(name: str) -> Draft202012Validator:
     stated = json.loads((SCHEMAS / name).read_text())
     Draft202012Validator.check_schema(stated)
