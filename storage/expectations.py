@@ -1,7 +1,8 @@
 """The steward's own expectations: a Great Expectations suite about what a pass counted, read before anything is read.
 
-A suite speaks of the profile, never of rows: one line a batch, in columns such as `rows` and `age.nulls`. What is wrong
-with the file stops a release before the pass; what an expectation finds, or that it fails, stops nothing.
+A suite speaks of the profile, never of rows: one line a batch, in columns such as `rows` and `age.nulls`. It may hold
+known expectations with plain arguments only, nothing that is run. What is wrong with the file stops a release before
+the pass; what an expectation finds, or that it fails, stops nothing.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
+from storage.expectation_types import argument_flaw
 from storage.source import ColumnRule, TableSource
 from storage.study.periods import Period
 from storage.study.study import Study
@@ -19,7 +21,7 @@ from storage.study.study import Study
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 LARGEST_SUITE = 1_000_000  # bytes
 OF_NUMBERS, OF_LEVELS = ("nulls", "not_a_number", "out_of_bounds"), ("nulls", "unknown_levels")
-_NAMES = ("column", "column_A", "column_B", "column_list", "column_set")
+_NAMES = ("column", "column_A", "column_B", "column_list")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,10 @@ class OwnExpectation:
         """The library's own object; raises where there is no such expectation, or not with these arguments."""
         from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-        return ExpectationConfiguration(type=self.type, kwargs=json.loads(self.kwargs)).to_domain_obj()
+        kwargs = json.loads(self.kwargs)
+        if flaw := argument_flaw(self.type, kwargs):  # again: nothing else may come near the library
+            raise ValueError(flaw)
+        return ExpectationConfiguration(type=self.type, kwargs=kwargs).to_domain_obj()
 
 
 def counts_of(rule: ColumnRule) -> tuple[str, ...]:
@@ -86,8 +91,8 @@ def read_expectations(study: Study) -> tuple[OwnExpectation, ...]:
         if strange := sorted(one.columns - known):
             raise _invalid(name, f"expectation {place} speaks of {strange[0]}, which no profile has", _REMEDY_COLUMNS)
         if not _buildable(one):
-            what = f"expectation {place} is none that Great Expectations knows, or lacks an argument"
-            raise _invalid(name, what, "Look up its type and its arguments")
+            what = f"expectation {place} lacks an argument, or Great Expectations takes it otherwise"
+            raise _invalid(name, what, "Look up its arguments")
     return found
 
 
@@ -122,6 +127,12 @@ def _expectations(parsed: Any, name: str) -> Iterator[OwnExpectation]:
         kind, kwargs, description = held.get("type"), held.get("kwargs", {}), held.get("description")
         if not isinstance(kind, str) or not isinstance(kwargs, dict) or not isinstance(description, str | None):
             raise _invalid(name, f"expectation {place} is not a type with arguments", "Write type: and kwargs:")
+        if flaw := argument_flaw(kind, cast("Mapping[str, Any]", kwargs)):
+            raise _invalid(
+                name, f"expectation {place} {flaw}", "Write columns, numbers and true or false, or leave it out"
+            )
+        if description is not None and not description.replace("\n", " ").isprintable():
+            raise _invalid(name, f"the description of expectation {place} cannot be printed", "Write it again by hand")
         yield OwnExpectation(type=kind, kwargs=canonical_json(kwargs).decode(), description=description)
 
 
