@@ -29,6 +29,7 @@ class RowGroup(Confidential):
     table: str
     place: File
     metadata: Arrow  # holds minima and maxima of the columns
+    dictionaries: tuple[int, ...]  # leaves of the schema that are dictionaries of text
     index: int
 
     @property
@@ -58,15 +59,20 @@ class RowGroup(Confidential):
                 yield self._whole(attempt(partial(_declared_table, pa.Table.from_batches([piece]), columns)))
 
     def _read(self, columns: tuple[str, ...]) -> Arrow:
-        with self.place.open_arrow() as file, pq.ParquetFile(file, metadata=self.metadata) as parquet:
+        with self.place.open_arrow() as file, self._parquet(file) as parquet:
             return _declared_table(
                 parquet.read_row_group(self.index, columns=list(columns), use_threads=False), columns
             )
 
     def _batches(self, columns: tuple[str, ...], rows: int, stack: ExitStack) -> Any:
         file = stack.enter_context(self.place.open_arrow())
-        parquet = stack.enter_context(pq.ParquetFile(file, metadata=self.metadata))
+        parquet = stack.enter_context(self._parquet(file))
         return parquet.iter_batches(rows, row_groups=[self.index], columns=list(columns), use_threads=False)
+
+    def _parquet(self, file: Arrow) -> Arrow:
+        # left alone, Arrow casts such a column to the type it was written with: that fails for bytes that are no UTF-8
+        # and for more values than its places have numbers, so that one row would decide whether the table is read
+        return pq.ParquetFile(file, metadata=self.metadata, read_dictionary=self.dictionaries)
 
     def _whole(self, read: Arrow) -> Arrow:
         if read is None:
@@ -107,7 +113,8 @@ def lay_out_parquet(source: TableSource, files: Sequence[File]) -> Layout:
                     f"cannot read table {table}: column {name} is {kinds[name]} in one file and {kind} in another. "
                     "Write all files with the same types."
                 )
-        groups += [RowGroup(table, file, metadata, index) for index in range(metadata.num_row_groups)]
+        dictionaries = _dictionaries(schema, metadata, source.names)
+        groups += [RowGroup(table, file, metadata, dictionaries, index) for index in range(metadata.num_row_groups)]
     size = sum(group.size for group in groups)
     known = all(file.stamp for file in files)  # without one, a changed file may look like the same
     return Layout(first, lambda: iter(groups), size, "\n".join(file.identity for file in files) if known else None)
@@ -116,6 +123,17 @@ def lay_out_parquet(source: TableSource, files: Sequence[File]) -> Layout:
 def _footer(file: File) -> tuple[Arrow, Arrow]:
     with file.open_arrow() as opened, pq.ParquetFile(opened) as parquet:
         return parquet.schema_arrow, parquet.metadata
+
+
+def _dictionaries(schema: Arrow, metadata: Arrow, names: Sequence[str]) -> tuple[int, ...]:
+    """Which leaves are declared columns kept as dictionaries of text; other dictionaries are read as plain columns."""
+    wanted = {name for name in names if _of_text(schema.field(name).type)}
+    leaves = metadata.schema
+    return tuple(leaf for leaf in range(len(leaves) if wanted else 0) if leaves.column(leaf).path in wanted)
+
+
+def _of_text(stored: Arrow) -> bool:
+    return types.is_dictionary(stored) and kind_of(stored) == "string"
 
 
 def _stored(schema: Arrow, source: TableSource) -> dict[str, tuple[str, str]]:

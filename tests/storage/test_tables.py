@@ -4,10 +4,12 @@ import io
 import math
 import os
 import traceback
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -160,17 +162,59 @@ def test_levels_are_the_text_of_what_is_stored(
     assert sum_of_x == (2 - 3) * 2**38  # two at the second level; null and unknown count as the first
 
 
-def test_bytes_that_are_no_utf8_are_an_unknown_level_and_a_person(tmp_path: Path) -> None:
-    def as_text(*values: bytes) -> pa.Array:
-        stored = pa.array(values, pa.binary())
-        return pa.Array.from_buffers(pa.string(), len(values), stored.buffers())
+NO_UTF8: dict[str, Callable[[list[bytes]], pa.Array]] = {
+    "string": lambda values: pa.array(values, pa.binary()).view(pa.string()),
+    "large": lambda values: pa.array(values, pa.large_binary()).view(pa.large_string()),
+    "view": lambda values: pa.array(values, pa.binary_view()).view(pa.string_view()),
+    "dictionary": lambda values: dictionary_of(pa.array(list(dict.fromkeys(values))).view(pa.string()), values),
+    "large dictionary": lambda values: dictionary_of(
+        pa.array(list(dict.fromkeys(values)), pa.large_binary()).view(pa.large_string()), values
+    ),
+}
 
-    columns = {"person": as_text(b"\xff", b"\xfe\x80", b"\xff"), "female": as_text(b"\xff", b"yes", b"\xc3")}
+
+def dictionary_of(levels: pa.Array, values: list[bytes]) -> pa.Array:
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return pa.DictionaryArray.from_arrays(pa.array([places[value] for value in values], pa.int8()), levels)
+
+
+@pytest.mark.parametrize("kind", NO_UTF8)
+def test_bytes_that_are_no_utf8_are_an_unknown_level_and_a_person(tmp_path: Path, kind: str) -> None:
+    as_text = NO_UTF8[kind]
+    columns = {"person": as_text([b"\xff", b"\xfe\x80", b"\xff"]), "female": as_text([b"\xff", b"yes", b"\xc3"])}
     others = {"wage": [1.0, 1.0, 1.0], "age": [40.0, 40.0, 40.0], "region": ["south"] * 3}
     pq.write_table(pa.table({**columns, **others}), tmp_path / "t.parquet")
     assert sums(source(tmp_path / "t.parquet"))[0] == 2
     plain = [ORDINARY | {"wage": 1.0, "female": female} for female in ("no", "yes", "no")]
     assert sums(source(tmp_path / "t.parquet", None)) == (3, sums_of(plain))
+
+
+@pytest.mark.parametrize("kind", NO_UTF8)
+def test_one_row_of_bytes_that_are_no_utf8_is_summed_as_any_unknown_level(tmp_path: Path, kind: str) -> None:
+    rows = ordinary_rows(100, people=30, seed=5)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    found = []
+    for region in (b"we\xdft", b"west", b"\xc3"):
+        regions = [row["region"].encode() if row["region"] else b"nowhere" for row in rows]
+        regions[7] = region
+        pq.write_table(pa.table(columns | {"region": NO_UTF8[kind](regions)}), tmp_path / "t.parquet", row_group_size=9)
+        found.append(sums(source(tmp_path / "t.parquet", None)))
+    assert found == [found[0]] * 3
+
+
+def test_more_levels_than_the_places_of_a_dictionary_count_change_no_outcome(tmp_path: Path) -> None:
+    rows = [ORDINARY | {"wage": 1.0, "region": "south", "person": f"P{place}"} for place in range(300)]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    for other in range(127, 130):  # distinct values in the group; places of 8 bits count 128
+        names = [f"level {place}" for place in range(other)]
+        pieces = [
+            pa.DictionaryArray.from_arrays(pa.array(np.arange(100) % len(part), pa.int8()), part)
+            for part in (names[:100], names[100:], names[:1])
+        ]
+        pq.write_table(pa.table(columns | {"region": pa.chunked_array(pieces)}), tmp_path / "t.parquet")
+        assert pq.read_metadata(tmp_path / "t.parquet").num_row_groups == 1
+        expected = sums_of([row | {"region": "nowhere"} for row in rows])
+        assert sums(source(tmp_path / "t.parquet", None)) == (300, expected)
 
 
 def test_a_column_may_be_the_unit_and_a_covariate(tmp_path: Path) -> None:
