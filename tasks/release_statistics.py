@@ -58,19 +58,19 @@ def release_statistics(order: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
-    """Charge and release, or find what was released before under the same name; for every holder in its turn."""
+    """Charge and release, or find what was released before under the same name; of all holders in one transaction."""
     study = load_study(order.study)
     requests = requests_of(study, order)
     with Books.open(study.path) as books:
-        known = [books.ledger.known(request) is not None for request in requests]
-        due = [request for request, answered in zip(requests, known, strict=True) if not answered]
-        if due:
-            _refuse(study, due, books)
-            own = read_expectations(study)
-            _read_and_charge(study, due, books, noise, Stewardship(order.actor, order.holder, own))
-        else:
+        stored = books.ledger.stored(requests)
+        due = [request for request, entry in zip(requests, stored, strict=True) if entry is None]
+        if not due:
             _unfinished(requests[0], books).forget()  # the attempt that was committed may have died before it did
-    return tuple("already-released" if answered else "released" for answered in known)
+            return tuple("already-released" for _ in requests)
+        _refuse(study, due, books)
+        own = read_expectations(study)
+        made = _read_and_charge(study, due, books, noise, Stewardship(order.actor, order.holder, own))
+    return tuple("released" if request.holder in made else "already-released" for request in requests)
 
 
 def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
@@ -88,17 +88,19 @@ def _refuse(study: Study, due: list[Request], books: Books) -> None:
 
 
 @sealed()
-def _read_and_charge(study: Study, due: list[Request], books: Books, noise: NoiseSource, by: Stewardship) -> None:
-    """The pass and a transaction for each holder; a failure in here says only of which type it was."""
+def _read_and_charge(
+    study: Study, due: list[Request], books: Books, noise: NoiseSource, by: Stewardship
+) -> set[str | None]:
+    """One pass and one transaction, and whose release it made; a failure in here says only of which type it was."""
     design = study.design(due[0].release)
     unfinished = _unfinished(due[0], books)
     exact = _read(study, due[0], books, unfinished, by)
     parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
-    for request in due:
-        books.ledger.commit(request, design, parts[request.holder], noise, stamp=stamp_of(by.actor))
-        if request is due[-1]:
-            unfinished.forget()
-        books.settle()  # anchors the charge, and the account if this charge opened it
+    summed = {request.holder: parts[request.holder] for request in due}
+    answers = books.ledger.commit_all(due[0], design, summed, noise, stamp=stamp_of(by.actor))
+    unfinished.forget()
+    books.settle()  # anchors the charges, and the account if they opened it
+    return {holder for holder, answer in zip(summed, answers, strict=True) if answer.made}
 
 
 def _unfinished(request: Request, books: Books) -> Unfinished:

@@ -7,7 +7,7 @@ from dpbayes_core.accounting import Cost
 from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import RequestChanged, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
-from storage.ledger.accounts import account_key, admit, standing, total_of
+from storage.ledger.accounts import account_key, admit, opened, standing, total_of
 from storage.ledger.caps import CONVERSION, Debit, Scope, Total, debits
 from storage.ledger.entries import Entry, Stamp, act_key
 from storage.ledger.refusal import PeriodClosed, refusal, up
@@ -97,8 +97,17 @@ def _refuse_shape(page: Page, request: Request) -> None:
         raise StudyInvalid(f"{name}: revisions are counted from 1. Ask for a later one.")
     if request.supersedes is not None and not (request.reason or "").strip():
         raise StudyInvalid(f"{name}: a revision needs its reason on the record. Give --reason.")
-    if request.supersedes is not None and page.find(request.supersedes) is None:
+    if request.supersedes is not None and not _stands_before(page, request):
         raise StudyInvalid(f"{name}: there is no revision before it to supersede. Ask for that one first.")
+
+
+def _stands_before(page: Page, request: Request) -> bool:
+    """Whether there is a revision before it; one that stands at some holders only, where people move, is one."""
+    if request.supersedes is not None and page.find(request.supersedes) is not None:
+        return True
+    account = opened(page, request.account.population)
+    together = () if account is None or request.holder is None else account.released_together
+    return any(page.find(request.superseded_at(holder)) is not None for holder in together)
 
 
 def counting(membership: Membership, holder: str | None) -> dict[str, str]:

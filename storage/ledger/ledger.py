@@ -1,21 +1,24 @@
 """The ledger: it charges and releases in one entry, or does neither."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Self
 
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.design import Design
+from dpbayes_core.design import AnyRelease, Design
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
 from dpbayes_core.noise import NoiseSource
 from storage.ledger.accounts import AccountState, account_key, admit, opened, standing, states
-from storage.ledger.charging import charge_payload, closing_key, covers_rows, debits_of, look_ahead, matching, refuse
+from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
+from storage.ledger.drawing import drawn, refuse_relation
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
 from storage.ledger.refusal import Quote, quotes
-from storage.ledger.request import AccountSpec, Request, decimal_text, priced_under
+from storage.ledger.request import AccountSpec, Request, decimal_text
 from storage.ledger.store import Page, Store
+from storage.ledger.together import Answer, answers
 from storage.study.periods import Period, overlapped
 
 GENESIS = act_key("genesis")
@@ -92,6 +95,11 @@ class Ledger:
         entry = self.find(request.key)
         return None if entry is None else matching(entry, request)
 
+    def stored(self, requests: Sequence[Request]) -> tuple[Entry | None, ...]:
+        """The same of one release at several holders; refused where it has to be complete and is not."""
+        with self._store.snapshot() as page:
+            return answers(page, requests)
+
     def withdrawn(self, key: str) -> Entry | None:
         """The entry that withdrew a release, if one did."""
         return self.find(act_key("withdraw", key))
@@ -139,33 +147,27 @@ class Ledger:
             return _open_account(page, spec, stamp)
 
     def commit(self, request: Request, design: Design, exact: Any, noise: NoiseSource, *, stamp: Stamp) -> Entry:
-        """Charge and release, or neither: one transaction, so a crash costs nothing and a retry answers the same.
+        """Charge and release, or neither; `exact` is what the design's statistic summed."""
+        return self.commit_all(request, design, {request.holder: exact}, noise, stamp=stamp)[0].entry
 
-        `exact` is what the design's statistic summed. The account is opened where there is none.
+    def commit_all(
+        self, request: Request, design: Design, exacts: Mapping[str | None, Any], noise: NoiseSource, *, stamp: Stamp
+    ) -> tuple[Answer, ...]:
+        """Charge and release at each of these holders, or at none: `exacts` is what ONE pass summed of each.
+
+        One transaction, so a crash costs nothing and a retry answers the same; the account is opened where there is
+        none. What stands is the answer, and where people move all of it stands or nothing does.
         """
-        _refuse_noise(request, design, noise)
-        mechanism = design.mechanism
+        requests = [replace(request, holder=holder) for holder in exacts]
         # drawn before the lock is taken: nobody sees it unless the insert succeeds
-        release = design.release(noise, exact)
-        sound = release.mechanism == mechanism and release.neighbours == design.neighbours and release.protected
-        if not (sound and covers_rows(release, request.account.max_rows_per_unit)):
-            raise DpbayesError(
-                f"cannot charge {request.release}: its noise is made for less than its statistics can move. "
-                "Calibrate it to the schema's sensitivity; nothing was spent."
-            )
+        releases = [drawn(one, design, exacts[one.holder], noise) for one in requests]
         with self._store.exclusive() as page:
-            look_ahead(page, request)
-            if known := page.find(request.key):
-                return matching(known, request)
-            found = refuse(page, request, mechanism)
-            if page.find(account_key(request.account.population)) is None:
-                _open_account(page, request.account, stamp)
-            payload = charge_payload(
-                request, mechanism, found, digest=release.digest, noise=noise.identity, stamp=stamp
+            stored = answers(page, requests)
+            _refuse_together(page, [one for one, entry in zip(requests, stored, strict=True) if entry is None], design)
+            return tuple(
+                Answer(entry or _charge(page, one, design, release, noise=noise.identity, stamp=stamp), entry is None)
+                for one, release, entry in zip(requests, releases, stored, strict=True)
             )
-            # the account may know of moving people where the study does not
-            _refuse_relation(request, design, payload["neighbours"])
-            return page.append("charge", request.key, payload, canonical_json(release.to_record()))
 
     def raise_cap(self, population: str, cap: str, limit: Decimal, *, reason: str, stamp: Stamp) -> Entry:
         """Lift a cap, by its name, for every later charge; a programme's cap for all its accounts."""
@@ -256,18 +258,16 @@ def _act(about: Mapping[str, Any], reason: str, stamp: Stamp) -> dict[str, Any]:
     return {**about, "reason": reason} | stamp.to_record()
 
 
-def _refuse_noise(request: Request, design: Design, noise: NoiseSource) -> None:
-    if not noise.trusted:
-        raise DpbayesError(
-            f"cannot charge {request.release}: its noise source is for tests and protects nobody. Use OpenDP's noise."
-        )
-    account = request.account
-    _refuse_relation(request, design, priced_under(account.neighbours, account.membership, request.holder))
+def _refuse_together(page: Page, due: Sequence[Request], design: Design) -> None:
+    if len(due) > 1:  # one alone is refused as it is charged
+        refuse(page, due[0], design.mechanism, tuple(one.holder for one in due[1:] if one.holder is not None))
 
 
-def _refuse_relation(request: Request, design: Design, neighbours: str) -> None:
-    if neighbours != design.neighbours:
-        raise StudyInvalid(
-            f"cannot charge {request.release}: its noise is made for {design.neighbours} neighbours, and its account "
-            f"is kept for {neighbours}. State {neighbours} neighbours, and holders whose people do not move."
-        )
+def _charge(page: Page, request: Request, design: Design, release: AnyRelease, *, noise: str, stamp: Stamp) -> Entry:
+    found = refuse(page, request, design.mechanism)
+    if page.find(account_key(request.account.population)) is None:
+        _open_account(page, request.account, stamp)
+    payload = charge_payload(request, design.mechanism, found, digest=release.digest, noise=noise, stamp=stamp)
+    # the account may know of moving people where the study does not
+    refuse_relation(request, design, payload["neighbours"])
+    return page.append("charge", request.key, payload, canonical_json(release.to_record()))

@@ -1,7 +1,7 @@
 """What is asked of the ledger: a name for a release, its public definition and the account that pays."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import MAX_PREC, Context, Decimal
 from functools import cached_property
 from typing import Any, Literal
@@ -100,6 +100,11 @@ class AccountSpec:
         return "undeclared" if self.holders is None else self.holders.membership
 
     @property
+    def released_together(self) -> tuple[str, ...]:
+        """The holders of one release that are charged all at once: where people move, one pass bounds their rows."""
+        return self.holders.names if self.holders is not None and self.membership == "movable" else ()
+
+    @property
     def programme(self) -> str | None:
         """The programme this account takes part in, if any."""
         return next((cap.programme for cap in self.caps if cap.programme), None)
@@ -153,6 +158,10 @@ class Request:
     def supersedes(self) -> str | None:
         """The key of the revision before this one."""
         return self._key(self.revision - 1) if self.revision > 1 else None
+
+    def superseded_at(self, holder: str) -> str:
+        """The key of the revision before this one at another holder."""
+        return replace(self, holder=holder)._key(self.revision - 1)
 
     @cached_property
     def hash(self) -> str:

@@ -14,7 +14,7 @@ from storage.ledger.check import Check
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.refusal import limit_text
-from storage.ledger.request import AccountSpec, priced_under
+from storage.ledger.request import AccountSpec, priced_under, release_key
 from storage.study.periods import overlapped
 
 Problem = str | None
@@ -131,12 +131,15 @@ def _requests(history: History, entry: Entry) -> Problem:
 
 
 def _revision(history: History, stated: Mapping[str, Any]) -> Problem:
-    names = [stated[name] for name in ("study", "release", "period", "holder")]
-    first = stated["revision"] == 1
-    due = None if first else canonical_json([*names, stated["revision"] - 1]).decode()
+    study, release, period, holder = (stated[name] for name in ("study", "release", "period", "holder"))
+    before = stated["revision"] - 1
+    due = release_key(study, release, period, holder, before) if before else None
     if stated["supersedes"] != due:
         return "it does not supersede the revision before it"
-    if due is not None and (due not in history.charges or not stated["reason"]):
+    # where people move, a release that was left incomplete is superseded as a whole
+    together = () if holder is None else history.accounts[stated["account"]].released_together
+    keys = {due, *(release_key(study, release, period, each, before) for each in together)}
+    if due is not None and (history.charges.isdisjoint(keys) or not stated["reason"]):
         return "it supersedes what was never released, or gives no reason"
     return None
 

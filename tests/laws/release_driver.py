@@ -140,7 +140,7 @@ def marking(tell: Told) -> None:
         setattr(owner, name, marked)
 
     after(tasks.release_statistics, "read_statistics", "summed")
-    after(Ledger, "commit", "committed")
+    after(Ledger, "commit_all", "committed")
     after(Anchors, "write", "half anchored")
     after(tasks.publish_release, "store_crate", "archived")
 

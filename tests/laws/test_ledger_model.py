@@ -133,7 +133,15 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def commit(self, key: Key, mechanism: Any, asked: Any = None) -> Entry:
         asked = asked or self.request(key)
-        return (commit_moving if self.moves(key) else commit)(self.ledger, asked, self.made(key, mechanism))
+        if not self.moves(key):
+            return commit(self.ledger, asked, mechanism)
+        entries = commit_moving(self.ledger, asked, self.made(key, mechanism))
+        return next(entry for entry in entries if entry.payload["holder"] == key[3])
+
+    def together(self, key: Key) -> list[Key]:
+        """What one commit charges: where people move, all holders."""
+        population, period, name, holder, revision = key
+        return [(population, period, name, one, revision) for one in (HOLDERS if self.moves(key) else (holder,))]
 
     def moves(self, key: Key) -> bool:
         return MEMBERSHIPS[key[0]] == "movable" and key[3] is not None
@@ -143,13 +151,13 @@ class LedgerMachine(RuleBasedStateMachine):
         counted = len(mechanism.scales) > ENTRIES
         return coming(mechanism) if self.moves(key) and not counted else mechanism
 
-    def charges(self, population: str, new: Charge | None = None) -> list[Charge]:
-        kept = [(key[1], key[3], made.cost()) for key, (_, made) in self.charged.items() if key[0] == population]
-        return kept if new is None else [*kept, new]
+    def charges(self, population: str) -> list[Charge]:
+        return [(key[1], key[3], made.cost()) for key, (_, made) in self.charged.items() if key[0] == population]
 
     def admitted(self, key: Key, mechanism: Any) -> bool:
-        population, period, _, holder, _ = key
-        membership, charges = MEMBERSHIPS[population], self.charges(population, (period, holder, mechanism.cost()))
+        population, period, *_ = key
+        new = [(period, one[3], mechanism.cost()) for one in self.together(key)]
+        membership, charges = MEMBERSHIPS[population], self.charges(population) + new
         programme = 0
         for other, kind in MEMBERSHIPS.items():
             all_of_it = charges if other == population else self.charges(other)
@@ -183,7 +191,8 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.commit(key, mechanism)
             self.check_largest(key, mechanism, refused.value.largest_epsilon)
         else:
-            self.charged[key] = (self.commit(key, mechanism), mechanism)
+            for one in self.together(key):
+                self.charged[one] = (self.commit(one, mechanism), mechanism)
 
     def check_largest(self, key: Key, mechanism: Any, largest: Decimal) -> None:
         if largest > 0:
@@ -191,13 +200,17 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.admitted(key, self.made(key, make(float(largest))))
             assert not self.admitted(key, self.made(key, make(float(largest) * 1.02)))
 
-    @rule(key=KEYS, mechanism=st.sampled_from(MECHANISMS))
-    def crash(self, key: Key, mechanism: Any) -> None:
-        """Dying after the insert and before the commit is as if nothing had been asked."""
+    @rule(key=KEYS, mechanism=st.sampled_from(MECHANISMS), late=st.booleans())
+    def crash(self, key: Key, mechanism: Any, late: bool) -> None:
+        """Dying after the first insert or the last, and before the commit, is as if nothing had been asked."""
+        left = len(self.together(key)) if late else 1
 
         def dying(page: Page, entry: Entry) -> None:
+            nonlocal left
             write(page, entry)
-            raise Killed
+            left -= 1
+            if not left:
+                raise Killed
 
         write, before = Page.restore, self.ledger.head
         with pytest.MonkeyPatch.context() as patched, suppress(Killed, BudgetExceeded, PeriodClosed, StudyInvalid):

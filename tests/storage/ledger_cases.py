@@ -112,7 +112,14 @@ def commit(ledger: Ledger, asked: Request, mechanism: Any, stamp: Stamp = STAMP)
     return ledger.commit(asked, design(mechanism), EXACT, OpenDPNoise(), stamp=stamp)
 
 
-def commit_moving(ledger: Ledger, asked: Request, mechanism: Any) -> Entry:
-    """A release at a holder whose people may move, made with `coming` noise."""
-    moving = RegressionDesign(schema=SCHEMA, mechanism=mechanism, neighbours="add-remove")
-    return ledger.commit(asked, moving, EXACT, OpenDPNoise(), stamp=STAMP)
+def commit_moving(ledger: Ledger, asked: Request, mechanism: Any) -> tuple[Entry, ...]:
+    """A release at all holders of people who may move, made with `coming` noise."""
+    assert asked.account.holders is not None
+    exacts = dict.fromkeys(asked.account.holders.names, EXACT)
+    answers = ledger.commit_all(asked, moving(mechanism), exacts, OpenDPNoise(), stamp=STAMP)
+    return tuple(answer.entry for answer in answers)
+
+
+def moving(mechanism: Any) -> RegressionDesign:
+    """A release at holders whose people may move."""
+    return RegressionDesign(schema=SCHEMA, mechanism=mechanism, neighbours="add-remove")

@@ -178,7 +178,7 @@ def test_the_audit_finds_noise_for_fewer_rows_than_a_person_may_have(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as careless:
-        careless.setattr("storage.ledger.ledger.covers_rows", lambda release, rows: True)
+        careless.setattr("storage.ledger.drawing.covers_rows", lambda release, rows: True)
         commit(ledger, request(replace(account(), max_rows_per_unit=3)), laplace(0.1))
     [failed] = [check for check in verify(ledger.entries()) if not check.ok]
     assert "less than its statistics can move" in failed.detail

@@ -157,12 +157,12 @@ def test_moving_people_may_be_elsewhere_in_a_period_of_another_grain(ledger: Led
     movers = replace(account(*caps, population="movers"), holders=split("movable", "north", "south"))
     ledger.open_account(movers, STAMP)
     quarterly = replace(movers, grain="quarter")
-    commit_moving(ledger, request(quarterly, period="2026-Q1", holder="north"), coming(laplace(0.25)))
-    commit_moving(ledger, request(movers, period="2026-01", holder="south"), coming(laplace(0.5)))
+    commit_moving(ledger, request(quarterly, period="2026-Q1"), coming(laplace(0.25)))
+    commit_moving(ledger, request(movers, period="2026-01"), coming(laplace(0.5)))
     state = next(state for state in ledger.accounts() if state.spec.population == "movers")
     spent = {cap.period: ((cap.spent.epsilon or 0) / UNITS, cap.spent.rho) for cap in state.caps}
-    quarter, month = 4 * coming(laplace(0.25)).cost().rho, 4 * coming(laplace(0.5)).cost().rho
+    quarter, month = 2 * 4 * coming(laplace(0.25)).cost().rho, 4 * coming(laplace(0.5)).cost().rho
     # not the larger of both: who was in the north for the quarter may be in the south for the month
-    assert spent[None] == spent["2026-01"] == (1.5, quarter + month)
-    assert spent["2026-02"] == spent["2026-03"] == (0.5, quarter)
+    assert spent[None] == spent["2026-01"] == (2.0, quarter + month)
+    assert spent["2026-02"] == spent["2026-03"] == (1.0, quarter)
     assert failures(ledger) == []

@@ -10,23 +10,29 @@ import pytest
 
 from dpbayes_core.accounting import UNITS
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
+from dpbayes_core.noise import OpenDPNoise
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, HolderSpec, Request
 from storage.ledger.tally import COUNTING
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
+    EXACT,
     STAMP,
     account,
     cap,
     coming,
     commit,
     commit_moving,
+    design,
     gaussian,
     laplace,
     new_ledger,
 )
 from tests.storage.ledger_cases import request as asked_of
+
+NOISE = OpenDPNoise()
+BOTH: dict[str | None, Any] = {"north": EXACT, "south": EXACT}
 
 
 @pytest.fixture
@@ -105,8 +111,7 @@ def test_undeclared_holders_add_up_and_so_do_those_of_an_account_that_names_none
 def test_movable_people_count_twice_in_epsilon_and_four_times_in_rho(ledger: Ledger) -> None:
     spec = held("movable", cap("2", measure="pure-epsilon"), cap("1.5", "per-period", measure="pure-epsilon"))
     ledger.open_account(spec, STAMP)
-    commit_moving(ledger, asked(spec, "north"), coming(laplace(0.5)))
-    commit_moving(ledger, asked(spec, "south"), coming(laplace(0.5)))  # nobody is in two places at once
+    commit_moving(ledger, asked(spec, None), coming(laplace(0.5)))  # at both: nobody is in two places at once
     [state] = ledger.accounts()
     lifetime, period = (cap.spent for cap in state.caps)
     assert lifetime.epsilon == period.epsilon == UNITS
@@ -114,7 +119,7 @@ def test_movable_people_count_twice_in_epsilon_and_four_times_in_rho(ledger: Led
     with pytest.raises(BudgetExceeded, match="per-period") as refused:
         ledger.check(asked(spec, "south", 1), coming(laplace(0.5)))
     assert refused.value.largest_epsilon == Decimal("0.25")
-    commit_moving(ledger, asked(spec, "south", 1, period="2026-02"), coming(laplace(0.5)))  # there, next month
+    commit_moving(ledger, asked(spec, None, 1, period="2026-02"), coming(laplace(0.5)))  # elsewhere, next month
     [state] = ledger.accounts()
     assert state.caps[0].spent.epsilon == 2 * UNITS
     with pytest.raises(BudgetExceeded, match="lifetime"):
@@ -177,7 +182,7 @@ def test_the_count_of_a_holder_whose_people_move_is_never_released(ledger: Ledge
         commit(ledger, asked(spec, "north"), laplace(0.1))
     ledger.open_account(spec, STAMP)
     with pytest.raises(StudyInvalid, match="made for replace-one neighbours"):
-        commit(ledger, asked(replace(spec, holders=None), "north"), laplace(0.1))
+        ledger.commit_all(asked(replace(spec, holders=None), None), design(laplace(0.1)), BOTH, NOISE, stamp=STAMP)
     assert commit(ledger, asked(spec, None), laplace(0.1)).payload["neighbours"] == "replace-one"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import storage.archive
 import storage.books
 import storage.ledger.ledger
+import storage.ledger.store
 import storage.sources.layout
 import storage.sources.parquet
 import storage.stores
@@ -60,15 +61,24 @@ def while_anchoring() -> None:
 
 
 def between_holders() -> None:
-    """Die when the first holder is charged and the second is not."""
-    before(storage.ledger.ledger.Ledger, "commit", nth=2)
+    """Die when the first holder's entry is written and the second's is not."""
+    append, charges = storage.ledger.store.Page.append, 0
+
+    def patched(page: Any, kind: str, *arguments: Any, **keywords: Any) -> Any:
+        nonlocal charges
+        charges += kind == "charge"
+        if charges == 2:
+            die()
+        return append(page, kind, *arguments, **keywords)
+
+    storage.ledger.store.Page.append = patched
 
 
 BOUNDARIES: dict[str, Callable[[], None]] = {
     "before-read": lambda: before(storage.sources.layout, "lay_out"),
     "during-pass": lambda: before(storage.sources.parquet.RowGroup, "read", nth=3),
-    "before-commit": lambda: before(storage.ledger.ledger.Ledger, "commit"),
-    "after-commit": lambda: after(storage.ledger.ledger.Ledger, "commit"),
+    "before-commit": lambda: before(storage.ledger.ledger.Ledger, "commit_all"),
+    "after-commit": lambda: after(storage.ledger.ledger.Ledger, "commit_all"),
     "while-anchoring": while_anchoring,
     "after-anchoring": lambda: after(storage.books.Books, "anchor"),
     "while-archiving": lambda: before(storage.stores.LocalStore, "create", nth=4),
