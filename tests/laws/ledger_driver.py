@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,23 @@ from dpbayes_core.errors import BudgetExceeded, LedgerMissing
 from dpbayes_core.noise import OpenDPNoise
 from storage.ledger import wire
 from storage.ledger.ledger import Ledger
+from storage.ledger.request import HolderSpec, Request
+from storage.ledger.together import Answer
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import EXACT, STAMP, account, cap, commit, design, empty_ledger, laplace, request, url
+from tests.storage.ledger_cases import (
+    EXACT,
+    STAMP,
+    account,
+    cap,
+    coming,
+    commit,
+    design,
+    empty_ledger,
+    laplace,
+    moving,
+    request,
+    url,
+)
 
 NUMBERS = itertools.count(1)
 
@@ -98,6 +114,45 @@ def rivals(base: str, processes: int, attempts: int, epsilon: float) -> dict[str
     return {"answers": answers, "seconds": time.perf_counter() - start, "after": look(place)}
 
 
+HELD = replace(
+    account(cap("4", measure="pure-epsilon")),
+    holders=HolderSpec(by="office", names=("north", "south", "west"), membership="movable"),
+)
+
+
+def rivals_over_holders(base: str, processes: int, attempts: int, epsilon: float) -> dict[str, Any]:
+    """Homes that all ask for the same releases of moving people, each with what its own pass has summed."""
+    place = new_ledger(base)
+
+    def work(number: int) -> list[Any]:
+        made: list[Any] = []
+        with Ledger.open(place) as ledger:
+            for attempt in range(attempts):
+                asked = request(HELD, release=f"shared-{attempt}")
+                try:
+                    answers = commit_held(ledger, asked, laplace(epsilon), f"home-{number}")
+                    made.append([asked.release, [one.entry.hash for one in answers], [one.made for one in answers]])
+                except BudgetExceeded:
+                    made.append([asked.release, [], []])
+        return made
+
+    started = [in_child(lambda number=number: work(number)) for number in range(processes)]
+    for child in started:
+        next(child)
+    answers = [next(child) for child in started]
+    with Ledger.open(place) as ledger:
+        charges = [entry.payload for entry in ledger.entries() if entry.kind == "charge"]
+    named = [[charge[name] for name in ("release", "holder", "actor")] for charge in charges]
+    return {"answers": answers, "charges": named, "after": look(place)}
+
+
+def commit_held(ledger: Ledger, asked: Request, mechanism: Any, actor: str) -> tuple[Answer, ...]:
+    assert HELD.holders is not None
+    exacts = dict.fromkeys(HELD.holders.names, EXACT)
+    stamp = replace(STAMP, actor=actor)
+    return ledger.commit_all(asked, moving(coming(mechanism)), exacts, OpenDPNoise(), stamp=stamp)
+
+
 # --- deaths -----------------------------------------------------------------------------------------------------------
 
 
@@ -134,6 +189,12 @@ def release(place: str) -> list[Any]:
         return [entry.seq, entry.hash, (entry.release or b"").decode()]
 
 
+def release_held(place: str) -> list[Any]:
+    with Ledger.open(place) as ledger:
+        answers = commit_held(ledger, request(HELD), laplace(0.6), "tester")
+        return [(answer.entry.release or b"").decode() for answer in answers]
+
+
 def look(place: str) -> dict[str, Any]:
     with Ledger.open(place) as ledger:
         charges = [entry for entry in ledger.entries() if entry.kind == "charge"]
@@ -145,9 +206,9 @@ def look(place: str) -> dict[str, Any]:
         }
 
 
-def dying_release(place: str, step: int) -> list[Any]:
+def dying(work: Callable[[str], list[Any]], place: str, step: int) -> list[Any]:
     die_at(step)
-    return release(place)
+    return work(place)
 
 
 def dying_creation(place: str, step: int) -> bool:
@@ -156,15 +217,19 @@ def dying_creation(place: str, step: int) -> bool:
     return True
 
 
-def deaths_in_release(base: str) -> Iterator[dict[str, Any]]:
+def deaths_in_release(base: str, work: Callable[[str], list[Any]] = release) -> Iterator[dict[str, Any]]:
     for step in range(1, 1000):
         place = new_ledger(base)
-        finished = alone(lambda place=place, step=step: dying_release(place, step))
+        finished = alone(lambda place=place, step=step: dying(work, place, step))
         found = alone(lambda place=place: look(place))
-        again, after = alone(lambda place=place: ([release(place), release(place)], look(place)))
+        again, after = alone(lambda place=place: ([work(place), work(place)], look(place)))
         yield {"finished": finished is not None, "found": found, "again": again, "after": after}
         if finished is not None:
             return
+
+
+def deaths_in_release_over_holders(base: str) -> Iterator[dict[str, Any]]:
+    return deaths_in_release(base, release_held)
 
 
 def deaths_in_creation(base: str) -> Iterator[dict[str, Any]]:
@@ -184,10 +249,15 @@ def deaths_in_creation(base: str) -> Iterator[dict[str, Any]]:
 
 def main(scenario: str, base: str, processes: str = "", attempts: str = "", epsilon: str = "") -> None:
     design(laplace(0.1)).release(OpenDPNoise(), EXACT)  # load the library before forking
-    if scenario == "rivals":
-        print(json.dumps(rivals(base, int(processes), int(attempts), float(epsilon))))
+    contests = {"rivals": rivals, "rivals-over-holders": rivals_over_holders}
+    if scenario in contests:
+        print(json.dumps(contests[scenario](base, int(processes), int(attempts), float(epsilon))))
     else:
-        scenarios = {"release": deaths_in_release, "creation": deaths_in_creation}
+        scenarios = {
+            "release": deaths_in_release,
+            "release-over-holders": deaths_in_release_over_holders,
+            "creation": deaths_in_creation,
+        }
         print(json.dumps(list(scenarios[scenario](base))))
 
 

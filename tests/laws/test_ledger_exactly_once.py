@@ -129,6 +129,43 @@ def test_a_release_killed_at_any_statement_is_made_once_by_running_again(base: s
 
 
 @SLOW_ON_POSTGRESQL
+def test_a_release_of_moving_people_killed_at_any_statement_stands_at_all_holders_or_at_none(base: str) -> None:
+    runs = drive("ledger_driver", "release-over-holders", base)
+    assert runs[-1]["finished"]
+    windows = Counter(len(run["found"]["releases"]) for run in runs if not run["finished"])
+    assert set(windows) == {0, 3}
+    assert windows[0] > 20  # between the holders' entries, too
+    for run in runs:
+        first, second = run["again"]
+        assert first == second == run["after"]["releases"]
+        assert run["found"]["releases"] in ([], first)
+        assert run["after"]["ok"]
+        assert run["after"]["entries"] == 5
+
+
+@pytest.mark.parametrize(
+    ("processes", "attempts", "epsilon"), [(4, 12, 0.2), pytest.param(8, 100, 0.03, marks=pytest.mark.slow)]
+)
+def test_rivals_never_share_a_release_of_moving_people(
+    base: str, processes: int, attempts: int, epsilon: float
+) -> None:
+    done = drive("ledger_driver", "rivals-over-holders", base, processes, attempts, epsilon)
+    answers = [(name, tuple(hashes), made) for worker in done["answers"] for name, hashes, made in worker]
+    assert len(answers) == processes * attempts
+    fitting = limit_units(Decimal(4)) // (2 * laplace(epsilon).cost().epsilon)
+    admitted = {(name, hashes) for name, hashes, _ in answers if hashes}
+    assert len(admitted) == fitting < attempts
+    assert Counter(name for name, hashes, made in answers if any(made)).most_common(1)[0][1] == 1  # one made each
+    assert all(len(set(made)) == 1 for _, hashes, made in answers if hashes)
+    charges = done["charges"]
+    assert len(charges) == 3 * fitting
+    for one in range(0, len(charges), 3):
+        release, holders, actors = zip(*charges[one : one + 3], strict=True)
+        assert (len(set(release)), holders, len(set(actors))) == (1, ("north", "south", "west"), 1)
+    assert done["after"]["ok"]
+
+
+@SLOW_ON_POSTGRESQL
 def test_a_ledger_killed_while_it_is_made_is_there_whole_or_not_at_all(base: str) -> None:
     runs = drive("ledger_driver", "creation", base)
     assert all(run["after"] == {"entries": 1, "ok": True, "hashes": [], "releases": []} for run in runs)
