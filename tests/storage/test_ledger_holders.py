@@ -27,6 +27,7 @@ from tests.storage.ledger_cases import (
     design,
     gaussian,
     laplace,
+    moving,
     new_ledger,
 )
 from tests.storage.ledger_cases import request as asked_of
@@ -184,6 +185,78 @@ def test_the_count_of_a_holder_whose_people_move_is_never_released(ledger: Ledge
     with pytest.raises(StudyInvalid, match="made for replace-one neighbours"):
         ledger.commit_all(asked(replace(spec, holders=None), None), design(laplace(0.1)), BOTH, NOISE, stamp=STAMP)
     assert commit(ledger, asked(spec, None), laplace(0.1)).payload["neighbours"] == "replace-one"
+
+
+def commit_both(ledger: Ledger, wanted: Request, made: Any, noise: OpenDPNoise = NOISE) -> list[bool]:
+    """Which of them this commit charged."""
+    return [answer.made for answer in ledger.commit_all(wanted, design(made), BOTH, noise, stamp=STAMP)]
+
+
+def test_one_commit_charges_every_holder_or_none(ledger: Ledger) -> None:
+    """The first would fit by itself."""
+    spec = held("undeclared")
+    with pytest.raises(BudgetExceeded, match="release-0 of 2026-01 at north, south to the lifetime cap") as refused:
+        commit_both(ledger, asked(spec, None), laplace(0.6))
+    assert refused.value.largest_epsilon == Decimal("0.5")
+    assert [entry.kind for entry in ledger.entries()] == ["genesis"]  # nor was the account opened
+    assert commit_both(ledger, asked(spec, None), laplace(0.5)) == [True, True]
+    assert [entry.payload["holder"] for entry in ledger.entries() if entry.kind == "charge"] == ["north", "south"]
+    assert failures(ledger) == []
+
+
+@pytest.mark.parametrize("membership", ["fixed", "undeclared"])
+def test_where_nobody_moves_what_another_charged_stands_and_only_the_rest_is_made(
+    ledger: Ledger, membership: Any
+) -> None:
+    spec = held(membership)
+    alone = commit(ledger, asked(spec, "south"), laplace(0.5))
+    answers = ledger.commit_all(asked(spec, None), design(laplace(0.5)), BOTH, NOISE, stamp=STAMP)
+    assert [answer.made for answer in answers] == [True, False]
+    assert answers[1].entry == alone
+    assert commit_both(ledger, asked(spec, None), laplace(0.5)) == [False, False]
+    assert ledger.count("charge") == 2
+    assert failures(ledger) == []
+
+
+def test_a_holder_whose_people_move_is_not_charged_without_the_others(ledger: Ledger) -> None:
+    """Also where only the account knows that they move."""
+    spec, made = held("movable"), moving(coming(laplace(0.1)))
+    for stated, each in ((spec, made), (replace(spec, holders=None), design(laplace(0.1)))):
+        with pytest.raises(StudyInvalid, match=r"all holders are released together\. Ask for north, south\."):
+            ledger.commit(asked(stated, "north"), each, EXACT, NOISE, stamp=STAMP)
+        ledger.open_account(spec, STAMP)
+    with pytest.raises(StudyInvalid, match="all holders are released together"):
+        ledger.commit_all(asked(spec, None), made, {**BOTH, "west": EXACT}, NOISE, stamp=STAMP)
+    assert ledger.count("charge") == 0
+
+
+def test_a_release_of_moving_people_that_stands_in_part_is_neither_completed_nor_answered(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a version left it that charged holder by holder; the next revision is of all of them."""
+    spec, made = held("movable"), moving(coming(laplace(0.1)))
+    with monkeypatch.context() as older:
+        older.setattr(AccountSpec, "released_together", ())
+        ledger.commit(asked(spec, "south"), made, EXACT, NOISE, stamp=STAMP)
+    wanted = [asked(spec, holder) for holder in BOTH]
+    for ask in (lambda: ledger.stored(wanted), lambda: commit_moving(ledger, asked(spec, None), coming(laplace(0.1)))):
+        with pytest.raises(StudyInvalid, match=r"released at south only: .* Give the next --revision and --reason"):
+            ask()
+    third = asked(spec, None, revision=3, reason="cut off")
+    with pytest.raises(StudyInvalid, match="no revision before it to supersede"):
+        commit_moving(ledger, third, coming(laplace(0.1)))
+    commit_moving(ledger, replace(third, revision=2), coming(laplace(0.1)))
+    commit_moving(ledger, third, coming(laplace(0.1)))
+    assert ledger.count("charge") == 5
+    assert failures(ledger) == []
+
+
+def test_where_nobody_moves_a_revision_of_what_was_never_released_is_refused(ledger: Ledger) -> None:
+    spec = held("fixed")
+    commit(ledger, asked(spec, "south"), laplace(0.1))
+    with pytest.raises(StudyInvalid, match="no revision before it to supersede"):
+        commit_both(ledger, asked(spec, None, revision=2, reason="cut off"), laplace(0.1))
+    assert ledger.count("charge") == 1
 
 
 @pytest.mark.parametrize(
