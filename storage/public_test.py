@@ -1,9 +1,16 @@
-"""Public records that a network is tried on: read as they stand, for nothing in them is confidential."""
+"""Public records that a network is tried on: read as they stand, so never the confidential table itself.
 
+Their number, their digest and how well they are told are published without a charge.
+"""
+
+import glob
 import hashlib
 import io
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +19,7 @@ from numpy.typing import NDArray
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.schema import NetworkSchema
 from storage.codecs import parquet_table
+from storage.study.apart import PERIOD, templates_here
 from storage.study.study import Study
 from storage.study.work import TestSpec
 
@@ -35,15 +43,11 @@ def read_public_test(study: Study, spec: TestSpec, schema: NetworkSchema) -> Pub
     """The records of a CSV or Parquet file beside the study; a level that is not declared counts as elsewhere."""
     import pyarrow as pa
 
-    path = study.path.parent / spec.path
-    try:
-        content = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
-    except OSError:
-        content = None
+    content = _content(study, spec.path)
     if content is None:
         raise StudyInvalid(f"cannot try the network: {spec.path} is not there, or too large. Put a public file there.")
     try:
-        table = _table(content, parquet=path.suffix == ".parquet")
+        table = _table(content, parquet=Path(spec.path).suffix == ".parquet")
     except (pa.ArrowException, UnicodeDecodeError):
         raise StudyInvalid(f"cannot try the network: {spec.path} is neither CSV nor Parquet. Write one.") from None
     missing = [name for name in schema.names if name not in table]
@@ -51,6 +55,41 @@ def read_public_test(study: Study, spec: TestSpec, schema: NetworkSchema) -> Pub
         raise StudyInvalid(f"cannot try the network: {spec.path} has no column {missing[0]}. Add every node.")
     codes = [_codes(table[node.name], node.levels, study.columns[node.name].unknown) for node in schema.nodes]
     return PublicTest(spec.target, hashlib.sha256(content).hexdigest(), np.stack(codes, axis=1))
+
+
+def _content(study: Study, path: str) -> bytes | None:
+    """The bytes, if there are any and not too many; StudyInvalid where they are the table's."""
+    try:
+        with (study.path.parent / path).open("rb") as file:
+            found = os.fstat(file.fileno())
+            theirs = any(os.path.samestat(found, one) for one in _files_of_table(study))
+            content = None if theirs or found.st_size > MOST_BYTES else file.read(MOST_BYTES)
+    except OSError:
+        return None
+    if theirs:
+        raise StudyInvalid(
+            f"cannot try the network: {path} is a file of the confidential table. Put a public file there."
+        )
+    return content
+
+
+def _files_of_table(study: Study) -> Iterator[os.stat_result]:
+    """Every file on this machine of any period's table, whatever links lead to it."""
+    for template in templates_here(study.source, study.path.parent):
+        parts = template.split(PERIOD)
+        for pattern in {"*".join(parts), "*".join(map(glob.escape, parts))}:
+            for place in glob.iglob(pattern, recursive=True):
+                for file in (place, *_entries(place)):
+                    with suppress(OSError):  # what went away, or may not be looked at
+                        yield os.stat(file)
+
+
+def _entries(place: str) -> list[str]:
+    """What is directly in a folder; nothing of anything else."""
+    try:
+        return [entry.path for entry in os.scandir(place)]
+    except OSError:
+        return []
 
 
 def _table(content: bytes, *, parquet: bool) -> Mapping[str, list[Any]]:

@@ -1,7 +1,9 @@
 """What sections say of each other: names that must exist, caps that can never be met, noise that no cap takes."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from storage.study.apart import names_table
 from storage.study.compile import priced
 from storage.study.flaw import Flaw, Place, nearest, shown
 from storage.study.models import StudyFile
@@ -9,9 +11,10 @@ from storage.study.prior import prior_flaws
 from storage.study.work import AnalysisSpec, ReleaseSpec
 
 
-def flaws(file: StudyFile) -> Iterator[Flaw]:
+def flaws(file: StudyFile, folder: Path) -> Iterator[Flaw]:
     """Everything that is wrong between the sections of a file whose sections are right by themselves."""
     yield from _table(file)
+    yield from _public(file, folder)
     yield from _holders(file)
     yield from _caps(file)
     for name, release in file.releases.items():
@@ -26,6 +29,17 @@ def _table(file: StudyFile) -> Iterator[Flaw]:
     if unit in file.columns:
         what = f"{shown(str(unit))} names people and is declared as a column to analyse"
         yield Flaw(("columns", str(unit)), what, "Delete it from columns")
+
+
+def _public(file: StudyFile, folder: Path) -> Iterator[Flaw]:
+    """Files that are read as public ones and are the confidential table by their spelling."""
+    what, remedy = "this is a place of the confidential table", "Name a public file, outside the source's paths"
+    for name, analysis in file.analyses.items():
+        if analysis.test is not None and names_table(file.source, folder, analysis.test.path):
+            yield Flaw(("analyses", name, "test", "path"), what, remedy)
+    suite = file.source.expectations
+    if suite is not None and names_table(file.source, folder, suite):
+        yield Flaw(("source", "expectations"), what, remedy)
 
 
 def _holders(file: StudyFile) -> Iterator[Flaw]:

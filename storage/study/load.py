@@ -22,7 +22,7 @@ def load_study(path: Path | str) -> Study:
     path = Path(path)
     try:
         text = read_whole(path, "study")
-        return Study(path=path.absolute(), text=text, file=_checked(parse(decoded(text))))
+        return Study(path=path.absolute(), text=text, file=_checked(parse(decoded(text)), path.absolute().parent))
     except Flaw as flaw:
         sentence = str(flaw)
     raise StudyInvalid(f"cannot read study {shown(path.name or str(path))}: {sentence}")
@@ -58,7 +58,7 @@ def decoded(text: bytes) -> str:
         raise Flaw((), "it is not UTF-8 text", "Save it as UTF-8", line) from None
 
 
-def _checked(document: Document) -> StudyFile:
+def _checked(document: Document, folder: Path) -> StudyFile:
     if not isinstance(document.value, dict):
         raise Flaw((), "it is not a list of keys and values", "Start with study: and its name", 1)
     if flaw := first_flaw(unavailable_in(document.value), document):
@@ -69,7 +69,7 @@ def _checked(document: Document) -> StudyFile:
         raise first_flaw(flaws_of(error), document) or Flaw(
             (), "it is not a study", "See the study reference"
         ) from None
-    if flaw := first_flaw(flaws(file), document):
+    if flaw := first_flaw(flaws(file, folder), document):
         raise flaw
     return file
 

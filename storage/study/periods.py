@@ -22,6 +22,11 @@ _PATTERNS: dict[Grain, re.Pattern[str]] = {
 }
 
 
+def ends_of_names(text: str, start: int) -> set[int]:
+    """Where a period's name may end that begins there, whichever grain it is of."""
+    return {found.end() for pattern in _PATTERNS.values() if (found := pattern.match(text, start))}
+
+
 @total_ordering
 @dataclass(frozen=True)
 class Period:

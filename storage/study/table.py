@@ -103,7 +103,8 @@ class SourceSpec(Section):
     expectations: Text | None = Field(
         default=None,
         description="The steward's own expectations about what a pass counts: a Great Expectations suite as JSON, "
-        "relative to the study file; it decides nothing, and what it finds stays in the vault.",
+        "relative to the study file, of known expectations with plain arguments; it decides nothing, and what it finds "
+        "stays in the vault.",
         examples=["expectations.json"],
     )
 

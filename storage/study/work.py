@@ -49,7 +49,8 @@ class TestSpec(Section):
     """Public records on which a network's posterior is tried."""
 
     path: Text = Field(
-        description="CSV or Parquet file of public records with a column for each node, relative to the study file.",
+        description="CSV or Parquet file of public records with a column for each node, relative to the study file; "
+        "never the table: how many records it has, its sha256 and how well they are told are published, uncharged.",
         examples=["public/census.csv"],
     )
     target: Text = Field(description="Node that is told from all others.", examples=["pay"])

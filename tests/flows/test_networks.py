@@ -1,5 +1,6 @@
 """A steward's networks and posterior draws: asked for in the study file, released once, analysed, audited."""
 
+import hashlib
 import json
 from itertools import product
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpbayes_core.releases import release_from_record
+from tests.support.canaries import places
 from tests.support.desk import PERIOD, STUDY, Desk, people
 from tests.support.schemas import flaws_of_record
 
@@ -189,3 +191,15 @@ def test_what_cannot_be_is_refused_before_anything_is_read(tmp_path: Path, old: 
     if "prior" in new:
         desk.write_table(people())
     assert why in desk.document(*command, exit_code=2)["error"]["message"]
+
+
+@pytest.mark.parametrize("name", [f"data/pay-{PERIOD}.parquet", "public.parquet"])
+def test_the_table_itself_is_no_public_records(tmp_path: Path, name: str) -> None:
+    tried = f"    release: pay-net\n    test: {{path: {name}, target: region}}\n"
+    desk = network_desk(tmp_path / "desk")
+    desk.edit_study("    release: pay-net\n", tried)
+    (desk.folder / "public.parquet").symlink_to(desk.table())
+    refused = desk.document("run", desk.study, "--period", PERIOD, exit_code=2)
+    assert "the confidential table" in json.dumps(refused)
+    assert places(desk.home / "archive", (hashlib.sha256(desk.table().read_bytes()).hexdigest(),)) == []
+    assert not list((desk.home / "archive").glob("posteriors/**/*.json"))
