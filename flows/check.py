@@ -19,6 +19,11 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         from storage.expectations import read_expectations
 
         read_expectations(study)
+    for analysis in study.analyses.values():
+        if analysis.test is not None:
+            from storage.public_test import refuse_table
+
+            refuse_table(study, analysis.test)
     source = _check_source(study, period) if look_at_source else None
     return {
         "file": str(path),

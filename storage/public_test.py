@@ -57,20 +57,28 @@ def read_public_test(study: Study, spec: TestSpec, schema: NetworkSchema) -> Pub
     return PublicTest(spec.target, hashlib.sha256(content).hexdigest(), np.stack(codes, axis=1))
 
 
+def refuse_table(study: Study, spec: TestSpec) -> None:
+    """StudyInvalid where the records are a file of the table, by whatever link; reads nothing of any file."""
+    with suppress(OSError):
+        _apart(study, spec.path, os.stat(study.path.parent / spec.path))
+
+
 def _content(study: Study, path: str) -> bytes | None:
     """The bytes, if there are any and not too many; StudyInvalid where they are the table's."""
     try:
         with (study.path.parent / path).open("rb") as file:
             found = os.fstat(file.fileno())
-            theirs = any(os.path.samestat(found, one) for one in _files_of_table(study))
-            content = None if theirs or found.st_size > MOST_BYTES else file.read(MOST_BYTES)
+            _apart(study, path, found)
+            return None if found.st_size > MOST_BYTES else file.read(MOST_BYTES)
     except OSError:
         return None
-    if theirs:
+
+
+def _apart(study: Study, path: str, found: os.stat_result) -> None:
+    if any(os.path.samestat(found, one) for one in _files_of_table(study)):
         raise StudyInvalid(
             f"cannot try the network: {path} is a file of the confidential table. Put a public file there."
         )
-    return content
 
 
 def _files_of_table(study: Study) -> Iterator[os.stat_result]:

@@ -199,7 +199,8 @@ def test_the_table_itself_is_no_public_records(tmp_path: Path, name: str) -> Non
     desk = network_desk(tmp_path / "desk")
     desk.edit_study("    release: pay-net\n", tried)
     (desk.folder / "public.parquet").symlink_to(desk.table())
-    refused = desk.document("run", desk.study, "--period", PERIOD, exit_code=2)
-    assert "the confidential table" in json.dumps(refused)
+    for command in (("check", desk.study), ("run", desk.study, "--period", PERIOD)):
+        refused = desk.document(*command, exit_code=2)
+        assert "the confidential table" in json.dumps(refused)
     assert places(desk.home / "archive", (hashlib.sha256(desk.table().read_bytes()).hexdigest(),)) == []
     assert not list((desk.home / "archive").glob("posteriors/**/*.json"))
