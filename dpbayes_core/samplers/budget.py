@@ -1,6 +1,6 @@
 """How much work a run may be: counted in multiplications and numbers, never in seconds, so that no clock decides."""
 
-JOINTLY = 400  # coordinates up to which several parts are stretched together
+MOST_OF_COUPLING = 2e10  # multiplications of one step of the search for the mode; beyond, parts are stretched alone
 MOST_DEPTH = 10  # doublings of a trajectory
 LEAST_DEPTH = 6
 MOST_OF_A_DRAW = 1e9  # multiplications, about half a second
@@ -13,6 +13,12 @@ def multiplications(size: int, block: int, width: int) -> float:
     return 3000.0 + float(size) * (block + 2.0 * width)
 
 
+def coupling(size: int, width: int) -> float:
+    """About how many multiplications it takes to find what couples parts of `size` coordinates in all."""
+    entries = width * (width + 1) / 2
+    return float(size) * entries**2
+
+
 def deepest(size: int, block: int, width: int) -> int:
     """The doublings that a trajectory may take: 10, and fewer where gradients are dear."""
     depth, work = MOST_DEPTH, multiplications(size, block, width)
@@ -23,6 +29,7 @@ def deepest(size: int, block: int, width: int) -> int:
 
 def beyond(*, gradients: float, kept: int, entries: int, parameters: int) -> bool:
     """Whether a round twice as long as one of so many gradients a chain and draws kept would be too much."""
-    block = entries if entries <= JOINTLY else min(entries, parameters * (parameters + 1) // 2)
-    work = gradients * multiplications(entries, block, parameters + 1)
+    block = min(entries, parameters * (parameters + 1) // 2)
+    coupled = 4 * block if entries > block else 0
+    work = gradients * multiplications(entries, block + coupled, parameters + 1)
     return 2 * work > MOST_OF_A_ROUND or 2 * kept * entries > MOST_KEPT

@@ -12,6 +12,8 @@ from dpbayes_core.samplers.linear_algebra import cholesky, solve_lower, solve_up
 
 Floats = NDArray[np.float64]
 
+FLOOR = 0.1  # smallest curvature believed, where the reference makes 1 the natural scale
+
 
 @inlined
 def negative_hessian(position: Floats, target: Target, work: Floats, steps: Floats, hessian: Floats) -> None:
@@ -52,7 +54,7 @@ def ridged_cholesky(hessian: Floats, ridge: float, factor: Floats) -> None:
 
 
 @compiled
-def climb(start: Floats, target: Target, work: Floats, floor: float, rounds: int) -> tuple[Floats, Floats]:
+def climb(start: Floats, target: Target, work: Floats, rounds: int) -> tuple[Floats, Floats]:
     """Newton's method with a ridge to the mode; returns it and the Cholesky factor of its floored curvature."""
     size = start.size
     position, trial = start.copy(), start.copy()
@@ -61,7 +63,7 @@ def climb(start: Floats, target: Target, work: Floats, floor: float, rounds: int
     failed = 0
     for _ in range(rounds):
         negative_hessian(position, target, work, steps, hessian)
-        ridged_cholesky(hessian, floor, factor)
+        ridged_cholesky(hessian, FLOOR, factor)
         value = log_density(position, target, work, gradient)
         gain = 0.0
         for i in range(size):
@@ -82,5 +84,5 @@ def climb(start: Floats, target: Target, work: Floats, floor: float, rounds: int
         if gain < 1e-6 or failed == 3:  # differences get finer once; then rounding has the last word
             break
     negative_hessian(position, target, work, steps, hessian)
-    ridged_cholesky(hessian, floor, factor)
+    ridged_cholesky(hessian, FLOOR, factor)
     return position, factor

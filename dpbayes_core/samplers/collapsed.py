@@ -37,6 +37,9 @@ class CollapsedProblem:
     centre: Floats
     starts: Integers
     stretch: Floats
+    lean: Floats
+    along: Floats
+    turn: Floats
     places: Integers  # part, row and column in the coordinates' order of each released entry
     order: Integers  # coefficient at each position of the coordinates that has one
     units: Floats  # the user's coefficients from theta in that order
@@ -83,13 +86,7 @@ class Collapsed:
 
         layout, schema, releases = Layout.of(evidence.schema), evidence.schema, parts_of(evidence)
         target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
-        alone = [
-            referred(build_target(release, prior, layout), layout, prior, schema)[0]
-            if self.refusal(release) is None
-            else None
-            for release in releases
-        ]
-        whitening = whiten(target, alone, start)
+        whitening = whiten(target, start)
         places = [
             np.column_stack([np.full(len(release.entries), part), *layout.places(release)])
             for part, release in enumerate(releases)
@@ -146,16 +143,25 @@ class Collapsed:
         from dpbayes_core.samplers.adaptation import schedule_for, view
         from dpbayes_core.samplers.budget import deepest
         from dpbayes_core.samplers.collapsed_chain import Chain
-        from dpbayes_core.samplers.flat import Target, work_for
-        from dpbayes_core.samplers.nuts import Space, new_tree
+        from dpbayes_core.samplers.flat import REFERENCE, Target, work_for
+        from dpbayes_core.samplers.nuts import new_tree
+        from dpbayes_core.samplers.space import Stretch, space_of
 
         size = problem.centre.size
         own = problem.parts.copy()  # the number of rows moves with the chain where it is latent
         target = Target(problem.numbers, problem.response, own, problem.matrices, problem.weights, problem.blocks)
         adaptation = view(numbers[size:])
-        transposed = problem.stretch.transpose(0, 2, 1).copy()
-        whitening = problem.centre, problem.starts, problem.stretch, transposed
-        space = Space(target, work_for(target), *whitening, adaptation.metric, *np.zeros((2, size)))
-        tree = new_tree(size, deepest(size, problem.stretch.shape[-1], len(problem.response)))
+        stretch = Stretch(
+            starts=problem.starts,
+            blocks=problem.stretch,
+            transposed=problem.stretch.transpose(0, 2, 1).copy(),
+            lean=problem.lean,
+            reference=int(problem.numbers[REFERENCE]),
+            along=problem.along,
+            turn=problem.turn,
+        )
+        space = space_of(target, work_for(target), problem.centre, stretch, adaptation.metric)
+        multiplied = problem.stretch.shape[-1] + 4 * len(problem.along)
+        tree = new_tree(size, deepest(size, multiplied, len(problem.response)))
         tree.chosen.position[:] = numbers[:size]
         return Chain(space, tree, adaptation, schedule_for(self.warmup(attempt)), self.acceptance[attempt])

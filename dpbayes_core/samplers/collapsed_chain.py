@@ -6,11 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.adaptation import STEP, Adaptation, adapt
-from dpbayes_core.samplers.collapsed_density import pool, root_of, statistic
+from dpbayes_core.samplers.collapsed_density import pool, root_of
 from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.conjugate import describe, draw_parameters
 from dpbayes_core.samplers.flat import INTERCEPT, MOMENTS, ROOT, ROWS, SHAPE, SLOPES, UNIT_ROWS
-from dpbayes_core.samplers.nuts import DIVERGED, Space, Tree, evaluate, to_coordinates, transition
+from dpbayes_core.samplers.nuts import DIVERGED, Tree, transition
+from dpbayes_core.samplers.parts import statistic
+from dpbayes_core.samplers.space import Space, evaluate, to_coordinates
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

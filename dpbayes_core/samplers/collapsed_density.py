@@ -6,58 +6,34 @@ sum_j (n_j-m-2)/2 log|A_j| - (N-d-2)/2 log|A_x| + log p(mean, A_x / N) - 1/2 log
 the parts share; their own moments have a flat prior where they are factors'.
 """
 
-from math import copysign, exp, lgamma, log, pi, sqrt
+from math import lgamma, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.samplers.compiled import compiled, inlined
-from dpbayes_core.samplers.coordinates import place, pull
+from dpbayes_core.samplers.compiled import compiled
 from dpbayes_core.samplers.counting import digamma, rows_constant
 from dpbayes_core.samplers.flat import (
-    ALONE,
     BAR,
-    BENT,
     CONSTANT,
     COUNTED,
-    EACH,
-    FACTOR,
-    GAUSSIAN,
     INSIDE,
     INTERCEPT,
     INVERSE,
-    LAPLACE,
-    LATENT,
     MEAN_PRECISION,
     MOMENTS,
-    NOISE,
-    NOISY,
-    OFFSET,
     POWER,
     PULL,
     ROOT,
     ROWS,
-    SCALES,
     SHAPE,
     UNIT_ROWS,
     VARIANCE_RATE,
-    Part,
     Target,
 )
-from dpbayes_core.samplers.kinks import bend, unbend
+from dpbayes_core.samplers.parts import part_slopes, statistic
 
 Floats = NDArray[np.float64]
-
-
-@compiled
-def moments(work: Floats) -> None:
-    """MOMENTS = R / n = C C', lower triangle."""
-    for i in range(work.shape[1]):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(j + 1):
-                total += work[FACTOR, i, k] * work[FACTOR, j, k]
-            work[MOMENTS, i, j] = total
 
 
 @compiled
@@ -126,7 +102,6 @@ def pool(target: Target, work: Floats) -> float:
     parts, rows = len(target.parts), 0.0
     whole = work[parts]
     whole[MOMENTS] = 0.0
-    whole[PULL] = 0.0
     for j in range(parts):
         share = target.parts[j, ROWS] / target.numbers[UNIT_ROWS]
         rows += target.parts[j, ROWS]
@@ -145,10 +120,12 @@ def whole_constant(rows: float, numbers: Floats, d: int) -> tuple[float, float]:
 
 
 @compiled
-def whole_terms(target: Target, work: Floats, weights: Floats) -> tuple[float, float]:
+def whole_terms(target: Target, work: Floats, rows: float) -> tuple[float, float]:
     """What the density says of the sum over all parts, and its derivative in the number of rows at given moments."""
     numbers, size = target.numbers, work.shape[2]
-    rows, whole = pool(target, work), work[len(target.parts)]
+    whole = work[len(target.parts)]
+    weights = whole[BAR, 0]
+    whole[PULL] = 0.0
     inside, lost, d = int(numbers[INSIDE]), numbers[INTERCEPT], size - 2
     value, slope = 0.0, 0.0
     if numbers[COUNTED] > 0.0:
@@ -175,110 +152,13 @@ def whole_terms(target: Target, work: Floats, weights: Floats) -> tuple[float, f
 
 
 @compiled
-def part_terms(part: Part, work: Floats, lost: float, inside: int) -> tuple[float, float]:
-    """Powers of C's diagonal, their derivatives set in BAR, and the derivative in the rows."""
-    rows, size = part.numbers[ROWS], work.shape[1]
-    value, slope = 0.0, 0.0
-    if part.numbers[LATENT] > 0.0:
-        value, slope = rows_constant(rows, inside, size - 1, lost)
-    for i in range(size):
-        work[BAR, i, : i + 1] = 0.0
-        weight = part.weights[ALONE, i] + part.weights[EACH, i] * rows
-        if weight != 0.0 or part.weights[EACH, i] != 0.0:
-            logged = log(work[FACTOR, i, i])
-            value += weight * logged
-            slope += part.weights[EACH, i] * logged
-            work[BAR, i, i] = weight / work[FACTOR, i, i]
-    return value, slope
-
-
-@compiled
-def noise_terms(part: Part, work: Floats) -> tuple[float, float]:
-    """Log density of the noise, its derivatives in C added to BAR, and the one in the rows."""
-    n, noise, value, in_rows = part.numbers[ROWS], int(part.numbers[NOISE]), 0.0, 0.0
-    for i in range(work.shape[1]):
-        for j in range(i + 1):
-            scale = part.matrices[SCALES, i, j]
-            if scale == 0.0:
-                continue
-            residual = (part.matrices[NOISY, i, j] - n * work[MOMENTS, i, j]) / scale
-            if noise == GAUSSIAN:
-                value -= 0.5 * residual * residual
-                slope = residual
-            elif noise == LAPLACE:
-                value -= abs(residual)
-                slope = copysign(1.0, residual)
-            else:
-                root = sqrt(1.0 + 0.25 * residual * residual)
-                value -= 2.0 * (root - 1.0)
-                slope = 0.5 * residual / root
-            slope /= scale
-            in_rows += slope * work[MOMENTS, i, j]
-            slope *= n
-            for k in range(j + 1):
-                work[BAR, i, k] += slope * work[FACTOR, j, k]
-            for k in range(j + 1):
-                work[BAR, j, k] += slope * work[FACTOR, i, k]
-    return value, in_rows
-
-
-@compiled
-def statistic(position: Floats, target: Target, work: Floats) -> float:
-    """Fill rows, C and moments of each part; returns what of the log density is no function of these alone."""
-    value = 0.0
-    for j in range(len(target.parts)):
-        part = Part(target.parts[j], target.matrices[j], target.weights[j], target.blocks)
-        offset = int(part.numbers[OFFSET])
-        if part.numbers[LATENT] > 0.0:
-            least = work.shape[2]  # the rows, m + 1 at least, have a flat prior in their logarithm
-            part.numbers[ROWS] = least + exp(position[offset])
-            value += position[offset] - log(part.numbers[ROWS])
-            offset += 1
-        value += place(position[offset:], part, work[j])
-        if part.numbers[BENT] > 0.0:
-            value += bend(part, work[j])
-        moments(work[j])
-    return value
-
-
-@inlined
-def pull_whole(share: float, whole: Floats, work: Floats) -> float:
-    """Add to BAR what the whole says of one part; returns the derivative in its rows, in unit rows."""
-    in_share, size = 0.0, work.shape[1]
-    for i in range(size):
-        for k in range(size):
-            weight = share * (whole[PULL, i, k] if k <= i else whole[PULL, k, i])
-            for j in range(min(i, k) + 1):
-                work[BAR, i, j] += weight * work[FACTOR, k, j]
-        for k in range(i):
-            in_share += whole[PULL, i, k] * work[MOMENTS, i, k]
-        in_share += 0.5 * whole[PULL, i, i] * work[MOMENTS, i, i]
-    return in_share
-
-
-@compiled
 def log_density(position: Floats, target: Target, work: Floats, gradient: Floats) -> float:
     """Log density of the coordinates given the releases, its gradient into `gradient`; -inf outside."""
-    numbers = target.numbers
-    value = numbers[CONSTANT] + statistic(position, target, work)
-    whole, in_rows = whole_terms(target, work, work[len(target.parts), BAR, 0])
+    value = target.numbers[CONSTANT] + statistic(position, target, work)
+    rows = pool(target, work)
+    whole, in_rows = whole_terms(target, work, rows)
     value += whole
     if not np.isfinite(value):
         return -np.inf
-    for j in range(len(target.parts)):
-        part = Part(target.parts[j], target.matrices[j], target.weights[j], target.blocks)
-        own, in_own = part_terms(part, work[j], numbers[INTERCEPT], int(numbers[INSIDE]))
-        noise, in_noise = noise_terms(part, work[j])
-        share = part.numbers[ROWS] / numbers[UNIT_ROWS]
-        in_share = pull_whole(share, work[len(target.parts)], work[j])
-        value += own + noise
-        if part.numbers[BENT] > 0.0:
-            unbend(part, work[j])
-        offset = int(part.numbers[OFFSET])
-        if part.numbers[LATENT] > 0.0:
-            above = part.numbers[ROWS] - work.shape[2]
-            slope = in_rows + in_own + in_noise + in_share / numbers[UNIT_ROWS] - 1.0 / part.numbers[ROWS]
-            gradient[offset] = 1.0 + slope * above
-            offset += 1
-        pull(position[offset:], part, work[j], gradient[offset:])
+    value += part_slopes(position, target, work, in_rows, gradient)
     return value if np.isfinite(value) else -np.inf

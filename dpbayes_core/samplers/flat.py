@@ -22,8 +22,9 @@ ALONE, EACH, UNIT, FAINT = range(4)
 FIRST, SIZE, STEP, SHARE = range(4)
 # target.numbers: a constant, the rows that moments are divided by, the shape of sigma2's prior, the number of rows
 # of factors, 1 with an intercept, twice the power of the correlations' determinant, precision of the means of
-# covariates, rate of their variances, 1 where a number of rows is latent
-CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED = range(9)
+# covariates, rate of their variances, 1 where a number of rows is latent, the part whose C the others' are relative to
+# (-1: none)
+CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED, REFERENCE = range(10)
 # work of a part: C, H, M, M^-1 [U, I] and what is derived in them; C C'; shares and their slopes in row 0;
 # C before the kinks of Laplace noise are taken out, its residuals in units of the noise, and exp(-|residual| / W);
 # the r_j of each row of C
@@ -31,6 +32,7 @@ FACTOR, WITHIN, MIXING, ROTATED = range(4)
 BAR, WITHIN_BAR, ROTATED_BAR, MIXING_BAR = range(4, 8)
 MOMENTS, ROOT, INVERSE, SHARES, REST, SLOPES, STRAIGHT, RESIDUAL, NEAR, LENGTHS = range(8, 18)
 SLOTS = 18
+RELATIVE = WITHIN  # W of a part whose C is the reference's times W; only where there are no factors
 # work of the whole, the last one: MOMENTS of all parts, ROOT and INVERSE as they come, and in PULL, derivatives in
 # MOMENTS: twice those on the diagonal
 PULL = FACTOR
@@ -48,7 +50,7 @@ class Part(NamedTuple):
 class Target(NamedTuple):
     """Releases and one prior as arrays; `part` gives one release of them."""
 
-    numbers: Floats  # (9,)
+    numbers: Floats  # (10,)
     response: Floats  # M0 over the unit rows
     parts: Floats  # (parts, 7)
     matrices: Floats  # (parts, 2, m+1, m+1)

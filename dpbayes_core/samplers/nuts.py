@@ -10,40 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.budget import MOST_DEPTH
-from dpbayes_core.samplers.collapsed_density import log_density
 from dpbayes_core.samplers.compiled import compiled, inlined
-from dpbayes_core.samplers.flat import Target
+from dpbayes_core.samplers.space import Point, Space, evaluate, new_point
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 DIVERGENCE = 1000.0
-
-
 GROWN, TURNED, DIVERGED = range(3)
-
-
-class Space(NamedTuple):
-    """The target seen through the whitening, coordinates = centre + stretch @ u block by block, and u's metric."""
-
-    target: Target
-    work: Floats
-    centre: Floats
-    starts: Integers
-    stretch: Floats  # (blocks, size, size)
-    transposed: Floats
-    metric: Floats  # inverse mass
-    coordinates: Floats  # scratch
-    slopes: Floats  # scratch
-
-
-class Point(NamedTuple):
-    """A place on a trajectory."""
-
-    position: Floats
-    momentum: Floats
-    gradient: Floats
-    value: Floats  # one number: the log density
 
 
 class Tree(NamedTuple):
@@ -78,41 +51,10 @@ class Outcome(NamedTuple):
     gradients: int
 
 
-def new_point(size: int) -> Point:
-    """A point to be filled."""
-    return Point(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(1))
-
-
 def new_tree(size: int, depth: int = MOST_DEPTH) -> Tree:
     """A tree to be filled, of so many doublings at most."""
     left, right, chosen, candidate = (new_point(size) for _ in range(4))
     return Tree(left, right, chosen, candidate, *np.zeros((3, size)), *np.zeros((2, depth, size)))
-
-
-@compiled
-def to_coordinates(space: Space, position: Floats) -> None:
-    """space.coordinates = centre + stretch @ position."""
-    space.coordinates[:] = space.centre
-    for block in range(space.starts.size - 1):
-        start, end = space.starts[block], space.starts[block + 1]
-        for j in range(end - start):
-            weight = position[start + j]
-            for i in range(j + 1):
-                space.coordinates[start + i] += space.transposed[block, j, i] * weight
-
-
-@inlined
-def evaluate(space: Space, point: Point) -> None:
-    """Log density and gradient at a point's position."""
-    to_coordinates(space, point.position)
-    point.value[0] = log_density(space.coordinates, space.target, space.work, space.slopes)
-    point.gradient[:] = 0.0
-    for block in range(space.starts.size - 1):
-        start, end = space.starts[block], space.starts[block + 1]
-        for i in range(end - start):
-            weight = space.slopes[start + i]
-            for j in range(i, end - start):
-                point.gradient[start + j] += space.stretch[block, i, j] * weight
 
 
 @compiled

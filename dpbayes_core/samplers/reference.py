@@ -14,12 +14,14 @@ from dpbayes_core.samplers.flat import (
     LOW,
     NOISE,
     NOISY,
+    REFERENCE,
     ROWS,
     SCALES,
     UNIT,
     Target,
 )
 from dpbayes_core.samplers.layout import Layout
+from dpbayes_core.samplers.relative import relative_numbers
 from dpbayes_core.samplers.target import STANDARD_DEVIATION
 from dpbayes_core.schema import RegressionSchema
 
@@ -47,20 +49,29 @@ def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSch
     slopes = _slopes(prior, schema)[layout.order[layout.continuous.start : -1] - 1]
     shared, _ = _guess(*whole, _typical(layout, prior, schema), layout)
     starts: list[Floats] = []
-    for place, part in enumerate(target.parts):
+    roots: list[Floats] = []
+    logits: list[list[Floats]] = []
+    for place in range(len(rows)):
         own = matrices[place, NOISY] / rows[place], noise[place] / rows[place]
-        guess, logits = _guess(*own, shared, layout)
+        likely = 1 / rows[place] if len(rows) > 1 else 1.0  # parts of one population differ by so much of its variance
+        guess, shares = _guess(*own, shared, layout, likely)
         root = np.eye(len(guess.mean))
+        root[1:, 0] = guess.mean[1:]
         root[1:, 1:] = np.linalg.cholesky(guess.scatter[1:, 1:])
         weights[place, UNIT] = np.diag(root)
         faint = own[1][-1, layout.continuous.start : -1] / slopes
         weights[place, FAINT, layout.continuous.start : -1] = faint
+        roots.append(root)
+        logits.append(shares)
+    first = int(target.numbers[REFERENCE])
+    for place, (part, root) in enumerate(zip(target.parts, roots, strict=True)):
         if part[LATENT]:
             starts.append(np.log([part[ROWS] - len(root)]))
-        starts += [
-            *_levels(root[1:, 1:], logits, layout),
-            *_numbers(part, guess.mean, root, layout, weights[place, FAINT]),
-        ]
+        if first in (-1, place):
+            starts += _levels(root[1:, 1:], logits[place], layout)
+            starts += _numbers(part, root, layout, weights[place, FAINT])
+        else:
+            starts += relative_numbers(root, roots[first], int(part[COLUMNS]), low=bool(part[LOW]))
     return target._replace(weights=weights), np.concatenate(starts)
 
 
@@ -80,16 +91,18 @@ def _typical(layout: Layout, prior: Prior, schema: RegressionSchema) -> Guess:
     return Guess(np.zeros(len(scatter)), np.diag(scatter))
 
 
-def _guess(moments: Floats, noise: Floats, towards: Guess, layout: Layout) -> tuple[Guess, list[Floats]]:
-    """Noisy moments drawn towards a guess, each entry by its noise against the guess's own scale; logits of shares."""
-    spread = np.diag(towards.scatter) + 0.25
+def _guess(
+    moments: Floats, noise: Floats, towards: Guess, layout: Layout, likely: float = 1.0
+) -> tuple[Guess, list[Floats]]:
+    """Noisy moments drawn towards a guess, each entry by its noise against what is likely; logits of shares."""
+    spread = likely * (np.diag(towards.scatter) + 0.25)
     drawn = towards.mean + (moments[0] - towards.mean) * spread / (spread + noise[0] ** 2)
     drawn[: 1 + layout.inside] = moments[0, : 1 + layout.inside]
     typical = np.median(noise[noise > 0])
     mean, logits = _shares(drawn, layout, max(1e-9, float(typical)))
     cross = moments[0][:, None] * mean
     scatter = moments - cross - cross.T + mean[:, None] * mean
-    width = np.diag(towards.scatter)[:, None] * np.diag(towards.scatter)
+    width = likely * np.diag(towards.scatter)[:, None] * np.diag(towards.scatter)
     share: Floats = width / np.where(noise > 0, width + noise**2, np.where(width > 0, width, 1.0))
     scatter = share * scatter + (1 - share) * towards.scatter
     values, vectors = np.linalg.eigh(scatter[1:, 1:])
@@ -120,13 +133,13 @@ def _levels(root: Floats, logits: list[Floats], layout: Layout) -> list[Floats]:
     return parts
 
 
-def _numbers(part: Floats, mean: Floats, root: Floats, layout: Layout, faint: Floats) -> list[Floats]:
+def _numbers(part: Floats, root: Floats, layout: Layout, faint: Floats) -> list[Floats]:
     """Coordinates of the continuous rows."""
     parts: list[Floats] = []
     columns = int(part[COLUMNS])
     for i in layout.continuous:
         if not part[LOW]:
-            parts.append(mean[i : i + 1])
+            parts.append(root[i, :1])
         row = root[i, 1 : min(i + 1, columns)].copy()
         if i == len(root) - 1 and i < columns:
             pivots = np.diag(root)[1:-1]

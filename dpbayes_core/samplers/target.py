@@ -27,6 +27,7 @@ from dpbayes_core.samplers.flat import (
     NOISY,
     OFFSET,
     POWER,
+    REFERENCE,
     ROWS,
     SCALES,
     SHAPE,
@@ -47,13 +48,14 @@ def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
     """The density that the collapsed sampler draws from."""
     releases, schema = parts_of(evidence), evidence.schema
     size, unit_rows = schema.m + 1, sum(_rows(release, schema.m) for release in releases)
-    numbers = np.zeros(9)
+    numbers = np.zeros(10)
     numbers[[UNIT_ROWS, SHAPE, INSIDE]] = unit_rows, prior.noise_shape, layout.inside
     numbers[INTERCEPT] = float(schema.intercept)
     numbers[POWER] = 2 * (prior.correlation - 1)
     numbers[[MEAN_PRECISION, VARIANCE_RATE]] = prior.mean_sd**-2, 1 / prior.variance
     numbers[COUNTED] = float(any(release.rows is None for release in releases))
     parts = np.array([_part(release, layout) for release in releases])
+    numbers[REFERENCE] = _reference(parts, layout)
     parts[1:, OFFSET] = np.cumsum([dimensions(part, layout) for part in parts[:-1]])
     matrices, weights = np.zeros((len(releases), 2, size, size)), np.zeros((len(releases), 4, size))
     for place, release in enumerate(releases):
@@ -89,6 +91,13 @@ def _part(release: Release, layout: Layout) -> list[float]:
     part[[ROWS, NOISE, COLUMNS]] = rows, noise, columns
     part[[LOW, BENT, LATENT]] = 1 - lost, bent, release.rows is None
     return part.tolist()
+
+
+def _reference(parts: Floats, layout: Layout) -> int:
+    """The part with the most rows, where there are several, none of them with levels, and it has enough rows."""
+    largest = int(parts[:, ROWS].argmax())
+    full = parts[largest, COLUMNS] == len(layout.order)
+    return largest if len(parts) > 1 and layout.inside == 0 and full else -1
 
 
 def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Floats:

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.samplers.budget import JOINTLY
+from dpbayes_core.samplers.budget import MOST_OF_COUPLING, coupling
 from dpbayes_core.samplers.climbing import climb
+from dpbayes_core.samplers.coupling import climb_together
+from dpbayes_core.samplers.curvature import Search
 from dpbayes_core.samplers.flat import (
     BENT,
     LAPLACE,
@@ -24,43 +26,46 @@ from dpbayes_core.samplers.linear_algebra import invert_lower
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-FLOOR = 0.1  # smallest curvature believed, where the reference makes 1 the natural scale
 LARGEST = 1500  # dimensions; beyond, the curvature costs more than it gives
 ROUNDS = 100
 
 
 class Whitening(NamedTuple):
-    """Coordinates = centre + stretch @ u block by block, with u about standard normal."""
+    """Where chains are centred and how they are stretched; see samplers/space.py."""
 
     centre: Floats
-    starts: Integers  # where each block starts, and where the last one ends
+    starts: Integers
     stretch: Floats  # (blocks, size, size), each upper triangular
+    lean: Floats
+    along: Floats
+    turn: Floats
 
 
-def whiten(target: Target, alone: list[Target | None], start: Floats) -> Whitening:
-    """All coordinates as one block, or each part by its own target (`alone`) where that would be too many."""
-    if len(alone) == 1 or start.size <= JOINTLY:
-        centre, lower = _peak(target, start)
-        return Whitening(centre, np.array([0, start.size]), lower.T[None].copy())
+def whiten(target: Target, start: Floats) -> Whitening:
+    """One part's coordinates as one block, and several parts' as one each and what couples them."""
+    parts = len(target.parts)
     starts = np.append(target.parts[:, OFFSET], start.size).astype(np.int64)
-    stretch, centre = np.zeros((len(alone), *[np.diff(starts).max()] * 2)), start.copy()
-    for place, own in enumerate(alone):
-        inside = slice(starts[place], starts[place + 1])
-        lower = np.eye(inside.stop - inside.start)
-        if own is not None:
-            centre[inside], lower = _peak(own, start[inside])
-        stretch[place, : len(lower), : len(lower)] = lower.T
-    return Whitening(centre, starts, stretch)
+    widest = int(np.diff(starts).max())
+    if widest > LARGEST:
+        blocks = np.tile(np.eye(widest), (parts, 1, 1))
+        return Whitening(start, starts, blocks, *_uncoupled(start.size))
+    smoothed = _smoothed(target)
+    if parts == 1:
+        centre, curvature = climb(start, smoothed, work_for(target), ROUNDS)
+        lower = np.zeros_like(curvature)
+        invert_lower(curvature, lower, start.size)
+        return Whitening(centre, starts, lower.T[None].copy(), *_uncoupled(start.size))
+    together = coupling(start.size, len(target.response)) <= MOST_OF_COUPLING
+    centre, stretch = climb_together(start, Search(smoothed, work_for(target), starts, together), ROUNDS)
+    return Whitening(centre, starts, stretch.blocks, stretch.lean, stretch.along, stretch.turn)
 
 
-def _peak(target: Target, start: Floats) -> tuple[Floats, Floats]:
-    """The mode of the smoothed target, and the inverse of the Cholesky factor of its curvature."""
-    if start.size > LARGEST:
-        return start, np.eye(start.size)
+def _smoothed(target: Target) -> Target:
     parts = target.parts.copy()
     parts[parts[:, NOISE] == LAPLACE, NOISE] = SMOOTHED
     parts[:, BENT] = 0.0
-    centre, curvature = climb(start, target._replace(parts=parts), work_for(target), FLOOR, ROUNDS)
-    lower = np.zeros_like(curvature)
-    invert_lower(curvature, lower, start.size)
-    return centre, lower
+    return target._replace(parts=parts)
+
+
+def _uncoupled(size: int) -> tuple[Floats, Floats, Floats]:
+    return np.zeros((0, 0, 0)), np.zeros((0, size)), np.zeros((0, 0))

@@ -23,7 +23,7 @@ SCHEMAS = {"x": schema_of("x"), "levels": schema_of(SEX, REGION, JOB), "all": sc
 def whitened(release: Release) -> tuple[Target, Whitening]:
     layout, schema = Layout.of(release.schema), release.schema
     target, start = referred(build_target(release, Prior(), layout), layout, Prior(), schema)
-    return target, whiten(target, [target], start)
+    return target, whiten(target, start)
 
 
 def slopes_at_the_centre(target: Target, whitening: Whitening) -> Floats:

@@ -14,7 +14,7 @@ from scipy.special import loggamma
 from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
-from dpbayes_core.samplers.flat import FAINT, UNIT, Target
+from dpbayes_core.samplers.flat import FAINT, OFFSET, UNIT, Target
 from dpbayes_core.samplers.layout import Layout
 from dpbayes_core.schema import RegressionSchema
 
@@ -98,20 +98,58 @@ class Oracle:
     def places(self, position: Any) -> list[Place]:
         """Every part."""
         found: list[Place] = []
+        own = [
+            position[int(part[OFFSET]) : int(end)]
+            for part, end in zip(self.target.parts, [*self.target.parts[1:, OFFSET], len(position)], strict=True)
+        ]
+        first = self.reference
+        to = None if first is None else self.place(own[first], first, parts_of(self.evidence)[first])
         for number, release in enumerate(parts_of(self.evidence)):
-            place, position = self.place(position, number, release)
-            found.append(place)
-        assert len(position) == 0
+            if to is None or number == first:
+                found.append(self.place(own[number], number, release))
+            else:
+                found.append(self.place(own[number], number, release, to.root))
         return found
 
-    def place(self, position: Any, number: int, release: Release) -> tuple[Place, Any]:
-        """One part, and the coordinates of those after it."""
+    @property
+    def reference(self) -> int | None:
+        """The part that the others are told relative to: the one of most rows, where nothing has levels."""
+        rows = [release.rows or max(release.count, self.schema.m + 2) for release in parts_of(self.evidence)]
+        enough = max(rows) + 1 - self.lost > self.schema.m
+        return int(np.argmax(rows)) if len(rows) > 1 and not self.layout.inside and enough else None
+
+    def relative(self, position: Any, reference: Complex) -> tuple[Complex, Any]:
+        """C_0 W, and its log Jacobian: a linear map of each column, and the diagonal's logs."""
+        weights, jacobian = np.eye(len(reference), dtype=np.complex128), np.complex128(0)
+        for i in range(1, len(reference)):
+            free = slice(1 - self.lost, i + 1)
+            count = i + self.lost
+            weights[i, free], position = position[:count], position[count:]
+            jacobian += weights[i, i] + count * np.log(reference[i, i])
+            weights[i, i] = np.exp(weights[i, i])
+        assert len(position) == 0
+        return reference @ weights, jacobian
+
+    def place(self, position: Any, number: int, release: Release, reference: Complex | None = None) -> Place:
+        """One part."""
         m, rows, jacobian = self.schema.m, np.complex128(release.rows or 0), np.complex128(0)
         if release.rows is None:
             rows, jacobian, position = m + 1 + np.exp(position[0]), position[0], position[1:]
+        root, own = self.own(position, number) if reference is None else self.relative(position, reference)
+        jacobian += own
+        if release.mechanism.name == "laplace" and release.rows is not None:
+            root, bending = self.bent(root, number, release)
+            jacobian += bending
+        for i in self.layout.continuous:
+            jacobian += np.log(np.diag(root)[1:i]).sum() + np.log(root[i, i]) + log(2)
+        return Place(root, rows, jacobian)
+
+    def own(self, position: Any, number: int) -> tuple[Complex, Any]:
+        """C from a part's own coordinates, and the log Jacobian."""
+        m = self.schema.m
         root = np.zeros((m + 1, m + 1), dtype=np.complex128)
         root[0, 0] = 1
-        jacobian += self.factors(position, root)
+        jacobian = self.factors(position, root)
         position = position[sum(size * first for first, size, _ in self.blocks()) :]
         for i in self.layout.continuous:
             if self.lost:
@@ -122,17 +160,13 @@ class Oracle:
             else:
                 root[i, 1:i], root[i, i] = own[:-1], np.exp(own[-1])
                 jacobian += own[-1]
+        assert len(position) == 0
         for k in self.layout.continuous[:-1]:
             share = 1 / (1 + self.target.weights[number, FAINT, k] / root[k, k] ** 2)
             scale = np.log(share) / 2 + (1 - share) * np.log(root[m, m] / self.target.weights[number, UNIT, m])
             root[m, k] *= np.exp(scale)
             jacobian += scale
-        if release.mechanism.name == "laplace" and release.rows is not None:
-            root, bending = self.bent(root, number, release)
-            jacobian += bending
-        for i in self.layout.continuous:
-            jacobian += np.log(np.diag(root)[1:i]).sum() + np.log(root[i, i]) + log(2)
-        return Place(root, rows, jacobian), position
+        return root, jacobian
 
     def direction(self, own: Any, row: Complex) -> Any:
         """A row of C as length and partial correlations; its log Jacobian."""
