@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from storage.crates import release_path
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
+from storage.ledger.request import AccountSpec
 from storage.ledger.verify import verify
 from storage.signatures import public_key_name, read_public_key
 
@@ -83,14 +85,14 @@ def _published(
 ) -> list[Check]:
     """Everything in the archive but the anchors, whose own checks have been made."""
     crates, strangers = _places(archive, len(records))
-    due = _due(records)
+    due, never = _due(records), _never_published(records)
     found: Found = {
         "the archive holds nothing else": [f"{name} is no part of an archive" for name in strangers],
         "published keys are known": _key_flaws(archive, trusted),
         "every charge has its crate": [
             f"{path} of entry {record['seq']} is missing: run `dpbayes release` for it again"
             for path, record in due.items()
-            if path not in crates
+            if path not in crates and record["seq"] not in never
         ],
         **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS)},
     }
@@ -129,6 +131,22 @@ def _due(records: Sequence[Record]) -> dict[str, Record]:
         except MALFORMED:
             continue
     return found
+
+
+def _never_published(records: Sequence[Record]) -> set[int]:
+    """Charges of releases that stand at some holders only, where people move, and were superseded by a whole one."""
+    together: dict[str, int] = {}
+    made: dict[tuple[Any, ...], list[int]] = {}
+    for record in records:
+        with suppress(*MALFORMED):
+            stated = record["payload"]
+            if record["kind"] == "account":
+                together[stated["account"]] = len(AccountSpec.from_record(stated["spec"]).released_together)
+            elif record["kind"] == "charge" and stated["holder"] is not None:
+                name = tuple(stated[each] for each in ("account", "study", "release", "period", "revision"))
+                made.setdefault(name, []).append(record["seq"])
+    part = [name for name, charges in made.items() if len(charges) < together.get(name[0], 0)]
+    return {charge for *name, revision in part if (*name, revision + 1) in made for charge in made[*name, revision]}
 
 
 def _key_flaws(archive: Archive, trusted: Mapping[str, bytes]) -> list[str]:
