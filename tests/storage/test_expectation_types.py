@@ -66,6 +66,18 @@ def test_every_type_is_one_of_the_library_and_is_answered_with_all_its_arguments
             assert set(names) <= set(get_expectation_impl(kind).__fields__), kind  # it ignores others in silence
 
 
+def test_no_expectation_has_pandas_read_text_as_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas as pd
+
+    called: list[str] = []
+    for place, name in ((pd.DataFrame, "query"), (pd.DataFrame, "eval"), (pd, "eval")):
+        monkeypatch.setattr(place, name, lambda *given, name=name, **more: called.append(name))
+    validate(profile(500, 417), TABLE, own=tuple(everything()))
+    assert called == []
+    pd.DataFrame({"a": [1]}).query("a > 0")
+    assert called == ["query"]
+
+
 def test_no_argument_is_code_or_decides_how_the_library_runs() -> None:
     harmful = {"row_condition", "condition_parser", "ignore_row_if", "result_format", "catch_exceptions", "meta"}
     assert not harmful & set(ARGUMENTS)
