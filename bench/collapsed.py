@@ -2,8 +2,8 @@
 
 CPU time, one thread. Effective sample sizes are bulk ones of the worst coefficient, the intercept included, from four
 chains (two at d = 50). A rival's first half is neither kept nor charged. Its number is an upper bound, `<`, where its
-chains disagree or its size grows less than half as fast as its draws: all start at the release, and short runs see
-nothing of what moves slowly, which flatters the walk. Of fewer than 50 draws a chain, every draw counts in full.
+chains disagree or its size grows less than half as fast as its draws. Ours and the walk start scattered, the Gibbs
+sampler at the release, as it finds its statistics anew. Of fewer than 50 draws a chain, every draw counts in full.
 """
 
 import os

@@ -32,15 +32,26 @@ class Walker:
 
 def run(release: Evidence, draws: int, seed: int) -> Floats:
     """Draws of theta, standardised, the constant first: (draws, d + 1); as many again are made and dropped before."""
-    return run_all(release, draws, seed)[:, :-1]
+    return run_all(release, draws, seed, scattered=True)[:, :-1]
 
 
-def run_all(release: Evidence, draws: int, seed: int, *, fixed: bool = False, prior: Prior | None = None) -> Floats:
-    """The same with sigma as the last column; `fixed` plugs the repaired moments in instead of moving them."""
+def run_all(
+    release: Evidence,
+    draws: int,
+    seed: int,
+    *,
+    fixed: bool = False,
+    prior: Prior | None = None,
+    scattered: bool = False,
+) -> Floats:
+    """The same with sigma as the last column; `fixed` plugs the repaired moments in instead of moving them.
+
+    A walk starts at the release, as published, or `scattered` around it by as much noise again.
+    """
     generator = np.random.default_rng(seed)
     first = (prior or Prior()).response_matrix(release.schema)
     shape = (prior or Prior()).noise_shape
-    walkers = [_walker(part, fixed) for part in parts_of(release)]
+    walkers = [_walker(part, fixed, generator if scattered else None) for part in parts_of(release)]
     d = release.schema.d
     theta, variance = np.zeros(d + 1), 0.1
     kept, total = np.empty((draws, d + 2)), DROPPED * draws
@@ -58,12 +69,15 @@ def run_all(release: Evidence, draws: int, seed: int, *, fixed: bool = False, pr
     return kept
 
 
-def _walker(release: Release, fixed: bool) -> Walker:
+def _walker(release: Release, fixed: bool, scatter: np.random.Generator | None) -> Walker:
     size = release.schema.m
     noisy, variances = release.matrix(), np.zeros((size + 1, size + 1))
     for (i, j), scale in zip(release.entries, np.asarray(release.mechanism.scales), strict=True):
         variances[i, j] = variances[j, i] = scale**2
     moments = noisy[:size, :size].copy()
+    if scatter is not None:
+        moved = np.sqrt(variances[:size, :size]) * scatter.standard_normal((size, size))
+        moments += np.tril(moved) + np.tril(moved, -1).T
     rows, mean = moments[0, 0], moments[0, 1:] / moments[0, 0]
     values, vectors = np.linalg.eigh(moments[1:, 1:] - rows * np.outer(mean, mean))
     least = 0.0 if fixed else 0.001 * rows
