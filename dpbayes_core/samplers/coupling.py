@@ -20,7 +20,7 @@ from dpbayes_core.samplers.space import Stretch, gather, stretched, stretched_ba
 Floats = NDArray[np.float64]
 
 COLLINEAR = 1e-7  # what is left of a direction, as a share, below which it is one of the others
-NEAR = 0.5  # of a step's gain, for each coordinate: then the position is nearer to the mode than chains ever are
+NEAR = 0.01  # of a step's gain, for each coordinate: chains are hardly ever nearer to the mode
 WEAKEST = 1e-3  # the smallest curvature believed along what couples the parts, as a share of the parts' own
 
 
