@@ -133,13 +133,20 @@ def unfade(part: Part, work: Floats) -> None:
 
 
 @compiled
-def place(position: Floats, part: Part, work: Floats) -> float:
-    """Fill C from the coordinates; returns the part of the log density that is not a function of C alone."""
+def place_factors(position: Floats, part: Part, work: Floats) -> tuple[float, int]:
+    """Fill the head of C, and return its part of the log density and how many coordinates it takes."""
     work[FACTOR, 0, 0] = 1.0
     value, offset = 0.0, 0
     for block in range(part.blocks.shape[0]):
         value += place_factor(position[offset:], part, block, work)
         offset += int(part.blocks[block, FIRST] * part.blocks[block, SIZE])
+    return value, offset
+
+
+@compiled
+def place(position: Floats, part: Part, work: Floats) -> float:
+    """Fill C from the coordinates; returns the part of the log density that is not a function of C alone."""
+    value, offset = place_factors(position, part, work)
     low, columns = int(part.numbers[LOW]), int(part.numbers[COLUMNS])
     for i in range(first_continuous(part), work.shape[1]):
         work[FACTOR, i, 0] = 0.0 if low else position[offset]
@@ -234,13 +241,20 @@ def pull_factor(position: Floats, part: Part, block: int, work: Floats, gradient
 
 
 @compiled
-def pull(position: Floats, part: Part, work: Floats, gradient: Floats) -> None:
-    """Reverse of `place`: derivatives in the coordinates, given those in C (BAR, lower triangle)."""
-    unfade(part, work)
+def pull_factors(position: Floats, part: Part, work: Floats, gradient: Floats) -> int:
+    """Reverse of `place_factors`; returns how many coordinates it takes."""
     offset = 0
     for block in range(part.blocks.shape[0]):
         pull_factor(position[offset:], part, block, work, gradient[offset:])
         offset += int(part.blocks[block, SIZE] * part.blocks[block, FIRST])
+    return offset
+
+
+@compiled
+def pull(position: Floats, part: Part, work: Floats, gradient: Floats) -> None:
+    """Reverse of `place`: derivatives in the coordinates, given those in C (BAR, lower triangle)."""
+    unfade(part, work)
+    offset = pull_factors(position, part, work, gradient)
     low, columns = int(part.numbers[LOW]), int(part.numbers[COLUMNS])
     for i in range(first_continuous(part), work.shape[1]):
         if low == 0:

@@ -32,7 +32,7 @@ FACTOR, WITHIN, MIXING, ROTATED = range(4)
 BAR, WITHIN_BAR, ROTATED_BAR, MIXING_BAR = range(4, 8)
 MOMENTS, ROOT, INVERSE, SHARES, REST, SLOPES, STRAIGHT, RESIDUAL, NEAR, LENGTHS = range(8, 18)
 SLOTS = 18
-RELATIVE = WITHIN  # W of a part whose C is the reference's times W; only where there are no factors
+RELATIVE, PULLED = ROOT, INVERSE  # W of a part whose C is the reference's times W, and derivatives in its head
 # work of the whole, the last one: MOMENTS of all parts, ROOT and INVERSE as they come, and in PULL, derivatives in
 # MOMENTS: twice those on the diagonal
 PULL = FACTOR

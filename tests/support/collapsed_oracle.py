@@ -16,6 +16,7 @@ from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.flat import FAINT, OFFSET, UNIT, Target
 from dpbayes_core.samplers.layout import Layout
+from dpbayes_core.samplers.relative import SOFT
 from dpbayes_core.schema import RegressionSchema
 
 Floats = NDArray[np.float64]
@@ -113,22 +114,29 @@ class Oracle:
 
     @property
     def reference(self) -> int | None:
-        """The part that the others are told relative to: the one of most rows, where nothing has levels."""
+        """The part that the others are told relative to: the one of most rows."""
         rows = [release.rows or max(release.count, self.schema.m + 2) for release in parts_of(self.evidence)]
         enough = max(rows) + 1 - self.lost > self.schema.m
-        return int(np.argmax(rows)) if len(rows) > 1 and not self.layout.inside and enough else None
+        return int(np.argmax(rows)) if len(rows) > 1 and enough else None
 
     def relative(self, position: Any, reference: Complex) -> tuple[Complex, Any]:
-        """C_0 W, and its log Jacobian: a linear map of each column, and the diagonal's logs."""
-        weights, jacobian = np.eye(len(reference), dtype=np.complex128), np.complex128(0)
-        for i in range(1, len(reference)):
-            free = slice(1 - self.lost, i + 1)
+        """C_0 W with the part's own rows of factors, and its log Jacobian: a linear map, and the diagonal's logs."""
+        head = 1 + self.layout.inside
+        root = np.eye(len(reference), dtype=np.complex128)
+        jacobian = self.factors(position, root)
+        position = position[sum(size * first for first, size, _ in self.blocks()) :]
+        soft = reference.copy()
+        for i in range(1, head):
+            soft[i, i] += SOFT / reference[i, i]
+        weights = np.linalg.solve(soft, root)
+        for i in self.layout.continuous:
+            weights[i] = 0
             count = i + self.lost
-            weights[i, free], position = position[:count], position[count:]
+            weights[i, 1 - self.lost : i + 1], position = position[:count], position[count:]
             jacobian += weights[i, i] + count * np.log(reference[i, i])
             weights[i, i] = np.exp(weights[i, i])
         assert len(position) == 0
-        return reference @ weights, jacobian
+        return np.vstack([root[:head], reference[head:] @ weights]), jacobian
 
     def place(self, position: Any, number: int, release: Release, reference: Complex | None = None) -> Place:
         """One part."""

@@ -191,16 +191,29 @@ def prior_statistics(
     return np.column_stack([theta, sigma]), regressed(known, theta, sigma, rows, generator)
 
 
+def _rows_of(moments: Floats, count: int, generator: np.random.Generator) -> Floats:
+    """Any so many rows with these moments a row."""
+    directions = np.linalg.qr(generator.standard_normal((count, len(moments))))[0]
+    return np.sqrt(count) * directions @ np.linalg.cholesky(moments).T
+
+
 def split_statistics(
     prior: Prior, schema: RegressionSchema, rows: Sequence[int], count: int, generator: np.random.Generator
 ) -> tuple[Floats, list[Floats]]:
-    """The same for people who are split over parts at random: parameters, and moments of each part."""
-    whole = covariate_moments(prior, flat_factors(schema, count, generator), schema, generator)
+    """The same for people who are split over parts at random, given each part's factors: moments of each part."""
+    heads = [flat_factors(schema, count, generator) for _ in rows]
+    whole_heads: Floats = np.tensordot(np.divide(rows, sum(rows)), heads, axes=1)
+    whole = covariate_moments(prior, whole_heads, schema, generator)
     theta, sigma = regression_draws(prior, schema, count, generator)
     starts, parts = np.cumsum([0, *rows]), [np.zeros((count, schema.m + 1, schema.m + 1)) for _ in rows]
     for trial in range(count):
+        inside = whole_heads.shape[-1]
         known = np.ones((sum(rows), schema.d + 1))
-        known[:, 1:] = generator.standard_normal((sum(rows), schema.d))
+        if inside > 1:
+            known[:, :inside] = np.concatenate(
+                [_rows_of(head[trial], n, generator) for head, n in zip(heads, rows, strict=True)]
+            )
+        known[:, inside:] = generator.standard_normal((sum(rows), schema.d + 1 - inside))
         made = np.linalg.cholesky(known.T @ known / len(known))  # any rows with these moments are split alike
         known = known @ np.linalg.solve(made.T, np.linalg.cholesky(whole[trial]).T)
         response = known @ theta[trial] + sigma[trial] * generator.standard_normal(len(known))
