@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from flows.tables import line, out, shortened
+from flows.tables import counted, line, out, shortened
 
 Document = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def recovered(document: Document) -> None:
         line(f"Entries {document['first']} to {document['last']} were written again from their anchors.", "bold")
     else:
         line("Nothing was lost: the ledger holds every anchored entry.", "bold")
-    line(f"{document['charges']} charges; head {document['head']['seq']} {document['head']['hash'][:16]}")
+    line(f"{counted(document['charges'], 'charge')}; head {document['head']['seq']} {document['head']['hash'][:16]}")
 
 
 def seen(text: str) -> str:

@@ -51,6 +51,7 @@ def _release(release: Document) -> None:
             )
             for cap in release["caps"]
         ],
+        names=2,
     )
     now, year = (number(release[key]) if release[key] else "none" for key in LARGEST)
     line(f"  largest epsilon that fits: {now} now, {year} in every period below")
@@ -115,7 +116,7 @@ def _reached(value: float | None, fits: bool) -> str:
 def _year(year: Sequence[Document]) -> None:
     line("")
     grid(
-        "If every release of every period is charged in turn: what is spent after each",
+        "If every release of every period is charged in turn: what is spent after each period",
         ("period", "verdict", *(f"{cap['cap']} ({_limit(cap)})" for cap in year[0]["caps"])),
         [
             (" to ".join(run_ends(run)), run_verdict(run), *(number(cap["after"]) for cap in run[-1]["caps"]))

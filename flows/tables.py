@@ -6,10 +6,9 @@ from decimal import ROUND_DOWN, Context, Decimal
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 Document = Mapping[str, Any]
 
@@ -41,14 +40,28 @@ def line(text: str, style: str | None = None) -> None:
     out.print(text, style=style, markup=False)
 
 
-def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table whose first column is a name and whose other columns are numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, header in enumerate(headers):
-        table.add_column(header, justify="right" if number else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # a level in brackets is no markup
-    out.print(table)
+def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
+    """A table of names and numbers, none of them cut: columns that have no room stand below, by the names again."""
+    widths = [max(map(cell_len, column)) for column in zip(headers, *rows, strict=True)]
+    if title:
+        line(title, "bold")
+    for piece in _pieces(widths, names):
+        for number, row in enumerate((headers, *rows)):
+            spaces = [" " * (width - cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
+            cells = (row[0] + spaces[0], *(spaces[column] + row[column] for column in piece))
+            line("  ".join(cells).rstrip(), None if number else "bold")
+
+
+def _pieces(widths: Sequence[int], names: int) -> list[list[int]]:
+    """Which columns stand beside the first; numbers go on below where the line is full, one of them at least."""
+    again = list(range(1, names))
+    pieces = [again.copy()]
+    for column in range(names, len(widths)):
+        wide = widths[0] + sum(2 + widths[other] for other in (*pieces[-1], column))
+        if pieces[-1] != again and wide > out.width:
+            pieces.append(again.copy())
+        pieces[-1].append(column)
+    return pieces
 
 
 def number(value: float | str | None, digits: int = 4) -> str:
@@ -56,6 +69,11 @@ def number(value: float | str | None, digits: int = 4) -> str:
     if value is None:
         return "-"
     return value if isinstance(value, str) else f"{value:.{digits}g}"
+
+
+def counted(many: int, thing: str) -> str:
+    """How many of a thing there are, as people say it."""
+    return f"{many} {thing}{'' if many == 1 else 's'}"
 
 
 def fixed(value: float | None, places: int) -> str:
@@ -136,6 +154,7 @@ def caps(title: str, rows: Sequence[Document]) -> None:
             (cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"]), rounded_down(cap["remaining"]))
             for cap in rows
         ],
+        names=2,
     )
 
 
@@ -160,7 +179,7 @@ def ledger(document: Document) -> None:
         split = account["holders"]
         held = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
         caps(f"account {account['account']}{held}", account["caps"])
-    line(f"{document['charges']} charges; head {document['head']['seq']} {document['head']['hash'][:16]}")
+    line(f"{counted(document['charges'], 'charge')}; head {document['head']['seq']} {document['head']['hash'][:16]}")
 
 
 def analyse(document: Document) -> None:

@@ -1,0 +1,44 @@
+"""Tables for people: whatever the width of a terminal, no number and no name is cut."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from flows import tables
+
+HEADERS = ("coefficient", "period", "mean", "sd", "largest epsilon")
+ROWS = [
+    ("P(education=school | female=yes)", "2026-01", "0.3931", "0.006245", "7.97"),
+    ("region[east]", "", "-1", "0", "1"),
+]
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, width: int, names: int = 1) -> list[str]:
+    paper = io.StringIO()
+    monkeypatch.setattr(tables, "out", Console(file=paper, width=width, soft_wrap=True, highlight=False))
+    tables.grid("  posterior", HEADERS, ROWS, names=names)
+    return paper.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [10, 50, 60, 80, 200])
+def test_no_cell_of_a_table_is_cut(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    lines = printed(monkeypatch, width)
+    cells = {cell for line in lines for cell in re.split(r"\s{2,}", line.strip())}
+    assert cells >= {cell for row in (HEADERS, *ROWS) for cell in row if cell}
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 200])
+def test_a_line_keeps_within_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    assert max(map(len, printed(monkeypatch, width))) <= width
+
+
+def test_columns_that_have_no_room_stand_below_beside_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, 60, names=2)
+    assert [line.split() for line in lines if line.startswith("region")] == [
+        ["region[east]", "-1", "0"],
+        ["region[east]", "1"],
+    ]
+    assert sum("2026-01" in line for line in lines) == 2
+    assert len(printed(monkeypatch, 200)) == 1 + 1 + len(ROWS)
