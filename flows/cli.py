@@ -131,7 +131,12 @@ def analyse(
 
 
 @app.command()
-def run(study: StudyFile, period: PeriodName, json: AsJson = False, debug: Debug = False) -> None:
+def run(
+    study: StudyFile,
+    period: Annotated[str, typer.Option(help="2026-01, or a range as 2026-01..2026-03.", show_default=False)],
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
     """Release, then analyse; `--period 2026-01..2026-03` does one period after the other."""
     with guarded(Console(json), debug) as console:
         from flows.launch import run_periods
@@ -186,7 +191,9 @@ def predict(
 
 @app.command()
 def evaluate(
-    name: Annotated[str, typer.Argument(help="An experiment such as `subsample`.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="subsample, networks, coverage, cirrhosis or distributed.", show_default=False)
+    ],
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
     out: Annotated[
         Path | None, typer.Option(help="A folder for JSON, CSV, plots and a page.", show_default=False)

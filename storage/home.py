@@ -45,7 +45,9 @@ class Home:
             folder = next((place / NAME for place in (begin, *begin.parents) if _is_home(place / NAME)), None)
         if folder is None or not _is_home(folder):
             where = f"{folder} is not one" if folder else f"no {NAME} folder stands above {start}"
-            raise LedgerMissing(f"cannot find a home: {where}. Run `dpbayes ledger create` or `dpbayes init`.")
+            raise LedgerMissing(
+                f"cannot find a home: {where}. Run `dpbayes ledger create STUDY`, or `dpbayes init` for an example."
+            )
         require_private(folder / "keys")
         return cls._at(folder, settings)
 

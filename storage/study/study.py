@@ -153,7 +153,9 @@ class Study:
             )
         if (revision > 1) != bool(reason and reason.strip()):
             rule = "a revision after the first needs a reason" if revision > 1 else "the first revision takes no reason"
-            remedy = "Say why the release before it is superseded" if revision > 1 else "Ask for revision 2"
+            remedy = (
+                "Say with --reason why the release before it is superseded" if revision > 1 else "Ask for revision 2"
+            )
             raise StudyInvalid(f"cannot request {release} of {name}: {rule}. {remedy}.")
         return Request(
             study=self.study,

@@ -66,8 +66,10 @@ class DrawTelling(Telling):
             return (("Points", f"{len(subject.values)} of the grid, for each probability"),)
         told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; 1 is the posterior itself")]
         if isinstance(subject, NetworkSubject):
-            floors = sorted(set(subject.floors))
-            told.append(("Probabilities", f"at least {', '.join(short(floor, 3) for floor in floors)}"))
+            floors = [short(floor, 3) for floor in subject.floors]
+            if len(set(floors)) > 1:
+                floors = [f"{floor} of {name}" for name, floor in zip(subject.schema.names, floors, strict=True)]
+            told.append(("Probabilities", f"at least {', '.join(dict.fromkeys(floors))}"))
             told.append(accuracy(design, subject.schema, rows))
         return tuple(told)
 

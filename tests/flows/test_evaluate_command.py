@@ -131,3 +131,8 @@ def test_an_experiment_that_does_not_exist_is_refused_in_one_sentence() -> None:
     assert done.exit_code == 2
     assert "cannot evaluate nothing: there is no such experiment. Choose one of subsample" in done.stderr
     assert RUNNER.invoke(app, ["evaluate", "subsample", "--seed", "-1"]).exit_code == 2
+
+
+def test_the_help_names_every_experiment() -> None:
+    help = RUNNER.invoke(app, ["evaluate", "--help"]).stdout
+    assert all(name in help for name in registry.EXPERIMENTS)
