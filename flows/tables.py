@@ -202,7 +202,7 @@ def analyse(document: Document) -> None:
         if one["caveat"]:
             line(f"  caveat: {one['caveat']}")
         line(f"  crate:  {shortened(one['crate'])}")
-        line(f"  report: {shortened(one['report'])}")
+        line(f"  report: {shortened(one['report'] if one['report'] != one['crate'] else 'report.html in it')}")
     origins(document)
 
 

@@ -22,7 +22,7 @@ _LOOK = (
 
 def box_plot(figure: Figure) -> str:
     """The panels side by side on one vertical axis."""
-    width = LEFT + PANEL * len(figure.panels) + 8
+    width = LEFT + max(PANEL * len(figure.panels), 9 * len(figure.title)) + 8  # a letter of the title is 9 wide at most
     parts = [_axis(figure, width)]
     parts += [_panel(panel, figure, LEFT + PANEL * place) for place, panel in enumerate(figure.panels)]
     name = figure.name
