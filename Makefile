@@ -14,6 +14,7 @@ setup: .venv/.ready  ## make .venv and install the hash-pinned requirements.lock
 .venv/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "dpbayes needs Python 3.11: make setup PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
+	@echo 'installing what requirements.lock names into .venv, once: two minutes or so'
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -22,6 +22,7 @@ from storage.ledger.caps import (
     with_limits,
 )
 from storage.ledger.entries import Entry, act_key
+from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.ledger.store import Page
 from storage.study.periods import overlapped
@@ -144,7 +145,8 @@ def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpe
     asked = {cap.name: cap for cap in stated.caps}
     for name in sorted(asked.keys() | opened_caps.keys()):
         if asked.get(name) not in (opened_caps.get(name), current.get(name)):
-            named.append(f"{name} cap")
+            standing = current.get(name)
+            named.append(f"{name} cap" + (f" ({limit_text(standing)} stands)" if standing is not None else ""))
     if stated.holders is not None and not _same_split(stated, known):
         named.append("split over holders")
     if len(asked) != len(stated.caps):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -75,9 +76,19 @@ def split_text(holders: HolderSpec) -> str:
 
 
 def _charge(stated: Payload) -> str:
+    return f"{_released(stated)}, {stated['mechanism']['name']}"
+
+
+def _released(stated: Payload) -> str:
     holder = "" if stated["holder"] is None else f" at {stated['holder']}"
     revision = "" if stated["revision"] == 1 else f", revision {stated['revision']}"
-    return f"{stated['release']} of {stated['period']}{holder}{revision}, {stated['mechanism']['name']}"
+    return f"{stated['release']} of {stated['period']}{holder}{revision}"
+
+
+def _withdrawal(stated: Payload) -> str:
+    study, release, period, holder, revision = json.loads(stated["withdraws"])
+    named = {"release": release, "period": period, "holder": holder, "revision": revision}
+    return f"{_released(named)} withdrawn (study {study})"
 
 
 def _key(stated: Payload) -> str:
@@ -92,7 +103,7 @@ WORDS: Mapping[str, Callable[[Payload], str]] = {
         f"{stated['cap']} cap of {stated['account'] or 'the programme'} raised to {stated['limit']}"
     ),
     "close": lambda stated: f"{stated['period']} of {stated['account']} closed",
-    "withdraw": lambda stated: f"{stated['withdraws']} withdrawn",
+    "withdraw": _withdrawal,
     "note": lambda stated: "a note",
     "key": _key,
 }

@@ -119,7 +119,7 @@ def test_a_release_is_withdrawn_by_its_name_and_stays_paid_for(desk: Desk) -> No
     spent = desk.document("ledger", "show", desk.study)["accounts"]
     name = ("withdraw", desk.study, "pay-regression", "--period", PERIOD)
     done = desk.document("ledger", *name, "--revision", "2", "--reason", "wrong table")
-    assert done["entry"]["what"] == '["pay","pay-regression","2026-01",null,2] withdrawn'
+    assert done["entry"]["what"] == "pay-regression of 2026-01, revision 2 withdrawn (study pay)"
     assert done["accounts"] == spent
     again = desk.document("ledger", *name, "--revision", "2", "--reason", "wrong table")
     assert again["status"] == "already-recorded"
