@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 # part.numbers: rows, the law of the noise, first coordinate, columns of C that are not empty, the first free column
-# (0: means are free; 1: no intercept), whether Laplace kinks are bent out, whether the number of rows is latent
-ROWS, NOISE, OFFSET, COLUMNS, LOW, BENT, LATENT = range(7)
+# (0: means are free; 1: no intercept), whether Laplace kinks are bent out, whether the number of rows is latent,
+# whether C is told relative to the reference's
+ROWS, NOISE, OFFSET, COLUMNS, LOW, BENT, LATENT, RELATED = range(8)
 # values of part.numbers[NOISE]; SMOOTHED: pseudo-Huber, the Laplace law's slope and curvature 1/(2 b^2)
 GAUSSIAN, LAPLACE, SMOOTHED = range(3)
 # part.matrices: z and its noise scales (0: not released)
@@ -41,7 +42,7 @@ PULL = FACTOR
 class Part(NamedTuple):
     """One release, variables in the order of the coordinates."""
 
-    numbers: Floats  # (7,); the rows are set with every evaluation where they are not public
+    numbers: Floats  # (8,); the rows are set with every evaluation where they are not public
     matrices: Floats  # (2, m+1, m+1)
     weights: Floats  # (4, m+1)
     blocks: Floats  # (factors, 4)
@@ -52,7 +53,7 @@ class Target(NamedTuple):
 
     numbers: Floats  # (10,)
     response: Floats  # M0 over the unit rows
-    parts: Floats  # (parts, 7)
+    parts: Floats  # (parts, 8)
     matrices: Floats  # (parts, 2, m+1, m+1)
     weights: Floats  # (parts, 4, m+1)
     blocks: Floats  # (factors, 4)

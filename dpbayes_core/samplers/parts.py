@@ -25,6 +25,7 @@ from dpbayes_core.samplers.flat import (
     OFFSET,
     PULL,
     REFERENCE,
+    RELATED,
     ROWS,
     SCALES,
     UNIT_ROWS,
@@ -59,7 +60,7 @@ def place_part(position: Floats, target: Target, index: int, work: Floats) -> fl
         part.numbers[ROWS] = least + exp(position[offset])
         value += position[offset] - log(part.numbers[ROWS])
         offset += 1
-    if reference < 0 or reference == index:
+    if part.numbers[RELATED] == 0.0:
         value += place(position[offset:], part, own)
     else:
         value += place_relative(position[offset:], part, work[reference], own)
@@ -172,7 +173,7 @@ def pull_part(position: Floats, target: Target, index: int, work: Floats, gradie
     if part.numbers[BENT] > 0.0:
         unbend(part, own)
     offset = int(part.numbers[OFFSET]) + int(part.numbers[LATENT])
-    if reference < 0 or reference == index:
+    if part.numbers[RELATED] == 0.0:
         pull(position[offset:], part, own, gradient[offset:])
     else:
         pull_relative(position[offset:], part, work[reference], own, gradient[offset:])

@@ -15,6 +15,7 @@ from dpbayes_core.samplers.flat import (
     NOISE,
     NOISY,
     REFERENCE,
+    RELATED,
     ROWS,
     SCALES,
     UNIT,
@@ -68,7 +69,7 @@ def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSch
         if part[LATENT]:
             starts.append(np.log([part[ROWS] - len(root)]))
         starts += _levels(root[1:, 1:], logits[place], layout)
-        if first in (-1, place):
+        if not part[RELATED]:
             starts += _numbers(part, root, layout, weights[place, FAINT])
         else:
             starts += relative_numbers(root, roots[first], part, layout.continuous)

@@ -1,5 +1,6 @@
 """Releases and a prior as the flat arrays of the collapsed density, variables in the order of its coordinates."""
 
+from collections.abc import Sequence
 from math import lgamma, log, pi
 
 import numpy as np
@@ -28,6 +29,7 @@ from dpbayes_core.samplers.flat import (
     OFFSET,
     POWER,
     REFERENCE,
+    RELATED,
     ROWS,
     SCALES,
     SHAPE,
@@ -55,7 +57,7 @@ def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
     numbers[[MEAN_PRECISION, VARIANCE_RATE]] = prior.mean_sd**-2, 1 / prior.variance
     numbers[COUNTED] = float(any(release.rows is None for release in releases))
     parts = np.array([_part(release, layout) for release in releases])
-    numbers[REFERENCE] = _reference(parts, layout)
+    numbers[REFERENCE] = _relate(parts, releases, len(layout.order))
     parts[1:, OFFSET] = np.cumsum([dimensions(part, layout) for part in parts[:-1]])
     matrices, weights = np.zeros((len(releases), 2, size, size)), np.zeros((len(releases), 4, size))
     for place, release in enumerate(releases):
@@ -87,17 +89,25 @@ def _part(release: Release, layout: Layout) -> list[float]:
     noise, lost = NOISE_KINDS[release.mechanism.name], int(release.schema.intercept)
     columns = size if release.rows is None else int(min(size, rows + 1 - lost))
     bent = noise == LAPLACE and release.rows is not None and columns == size
-    part = np.zeros(7)
+    part = np.zeros(8)
     part[[ROWS, NOISE, COLUMNS]] = rows, noise, columns
     part[[LOW, BENT, LATENT]] = 1 - lost, bent, release.rows is None
     return part.tolist()
 
 
-def _reference(parts: Floats, layout: Layout) -> int:
-    """The part with the most rows, where there are several and it has enough."""
-    largest = int(parts[:, ROWS].argmax())
-    full = parts[largest, COLUMNS] == len(layout.order)
-    return largest if len(parts) > 1 and full else -1
+def _relate(parts: Floats, releases: Sequence[Release], size: int) -> int:
+    """The best known part of those with enough rows, relative to which all less well known ones are told; or -1."""
+    hidden = [
+        STANDARD_DEVIATION[int(part[NOISE])] * float(np.median(release.mechanism.scales)) / part[ROWS]
+        for part, release in zip(parts, releases, strict=True)
+    ]
+    full = [place for place, part in enumerate(parts) if part[COLUMNS] == size]
+    if len(parts) == 1 or not full:
+        return -1
+    reference = min(full, key=lambda place: hidden[place])
+    parts[:, RELATED] = np.array(hidden) >= hidden[reference]
+    parts[reference, RELATED] = 0.0
+    return reference
 
 
 def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Floats:

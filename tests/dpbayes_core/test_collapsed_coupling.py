@@ -1,4 +1,4 @@
-"""Several parts: their coordinates relative to the largest, and the stretch that knows what couples them."""
+"""Several parts: their coordinates relative to the best known one, and the stretch that knows what couples them."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def curvature(target: Target, centre: Floats) -> Floats:
 def test_the_stretch_is_the_inverse_root_of_the_curvature(columns: tuple[Covariate | str, ...]) -> None:
     """Where noise is small every ridge is small beside the curvature, and coupling is strong."""
     target, problem = prepared(parts(400, 900, 300, scale=3.0, columns=columns))
-    assert problem.lean.size > 0, "relative to the largest"
+    assert problem.lean.size > 0, "relative to the best known one"
     root = matrix_of(stretch_of(problem))
     stretched = root.T @ curvature(target, problem.centre) @ root
     np.testing.assert_allclose(stretched, np.eye(len(root)), atol=0.02)

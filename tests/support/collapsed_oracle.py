@@ -103,21 +103,24 @@ class Oracle:
             position[int(part[OFFSET]) : int(end)]
             for part, end in zip(self.target.parts, [*self.target.parts[1:, OFFSET], len(position)], strict=True)
         ]
-        first = self.reference
-        to = None if first is None else self.place(own[first], first, parts_of(self.evidence)[first])
-        for number, release in enumerate(parts_of(self.evidence)):
-            if to is None or number == first:
-                found.append(self.place(own[number], number, release))
-            else:
-                found.append(self.place(own[number], number, release, to.root))
+        first, related = self.related()
+        releases = parts_of(self.evidence)
+        to = self.place(own[first], first, releases[first]).root if related else None
+        for number, release in enumerate(releases):
+            found.append(self.place(own[number], number, release, to if number in related else None))
         return found
 
-    @property
-    def reference(self) -> int | None:
-        """The part that the others are told relative to: the one of most rows."""
-        rows = [release.rows or max(release.count, self.schema.m + 2) for release in parts_of(self.evidence)]
-        enough = max(rows) + 1 - self.lost > self.schema.m
-        return int(np.argmax(rows)) if len(rows) > 1 and enough else None
+    def related(self) -> tuple[int, list[int]]:
+        """The part of enough rows that noise hides least, and those hidden no less, which are told relative to it."""
+        m, hidden, full = self.schema.m, list[float](), list[int]()
+        for number, release in enumerate(parts_of(self.evidence)):
+            rows = release.rows or max(release.count, m + 2)
+            spread = 2**0.5 if release.mechanism.name == "laplace" else 1.0
+            hidden.append(spread * float(np.median(release.mechanism.scales)) / rows)
+            full += [number] if rows + 1 - self.lost > m else []
+        first = min(full, key=lambda number: hidden[number]) if full else 0
+        others = [number for number in range(len(hidden)) if number != first and hidden[number] >= hidden[first]]
+        return first, others if full else []
 
     def relative(self, position: Any, reference: Complex) -> tuple[Complex, Any]:
         """C_0 W with the part's own rows of factors, and its log Jacobian: a linear map, and the diagonal's logs."""
