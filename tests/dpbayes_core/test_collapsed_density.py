@@ -52,17 +52,19 @@ def counted(release: Release) -> Release:
 
 
 def evidence(schema: RegressionSchema, name: str, form: str) -> Evidence:
-    """One release, one with a noisy count, or several of both kinds."""
+    """One release, one with a noisy count, two with the same noise, or several of all kinds."""
     one = example(schema, 60, name=name, scale=4.0)
     if form == "one":
         return one
     if form == "counted":
         return counted(one)
+    if form == "two alike":
+        return pooled([one, example(schema, 80, name=name, scale=4.0, seed=2)])
     other = example(schema, 80, name="gaussian", scale=2.0, seed=2)
     return pooled([one, other, counted(example(schema, 50, name=name, scale=4.0, seed=3))])
 
 
-FORMS = ("one", "counted", "three parts")
+FORMS = ("one", "counted", "two alike", "three parts")
 
 
 def case(schema: RegressionSchema, name: str, form: str) -> tuple[Oracle, Target, Floats]:
