@@ -37,7 +37,7 @@ class Curvature(NamedTuple):
 
     blocks: Floats  # (parts, size, size), lower triangles
     between: Floats  # (parts, size, size): of each part and the reference; none without one
-    slopes: Floats  # A: (entries, coordinates)
+    slopes: Floats  # A: (entries, coordinates), or none where coupling is not looked for
 
 
 @inlined
@@ -74,7 +74,7 @@ def curvature_at(position: Floats, search: Search) -> Curvature:
     parts, size, reference = len(target.parts), np.max(starts[1:] - starts[:-1]), int(target.numbers[REFERENCE])
     entries, probe = work.shape[2] * (work.shape[2] + 1) // 2, position.copy()
     blocks, between = np.zeros((parts, size, size)), np.zeros((parts if reference >= 0 else 0, size, size))
-    slopes, second = np.zeros((entries, probe.size)), np.zeros(probe.size)
+    slopes, second = np.zeros((entries if search.together else 0, probe.size)), np.zeros(probe.size)
     ahead = Side(np.zeros(probe.size), np.zeros(entries))
     behind = Side(np.zeros(probe.size), np.zeros(entries))
     statistic(position, target, work)
@@ -89,7 +89,8 @@ def curvature_at(position: Floats, search: Search) -> Curvature:
             look(probe, search, index, in_rows, behind)
             probe[i] = position[i]
             second[:] = (behind.slopes - ahead.slopes) / (2.0 * step)
-            slopes[:, i] = (ahead.moments - behind.moments) / (2.0 * step)
+            for entry in range(len(slopes)):
+                slopes[entry, i] = (ahead.moments[entry] - behind.moments[entry]) / (2.0 * step)
             for j in range(start, end):
                 blocks[index, max(i, j) - start, min(i, j) - start] += second[j] if i == j else 0.5 * second[j]
             for other in range(parts if index == reference else 0):

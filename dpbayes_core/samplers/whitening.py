@@ -28,6 +28,7 @@ Integers = NDArray[np.int64]
 
 LARGEST = 1500  # dimensions; beyond, the curvature costs more than it gives
 ROUNDS = 100
+ALONE = 3  # rounds where coupling is too dear to look for: steps without it gain little more
 
 
 class Whitening(NamedTuple):
@@ -56,7 +57,8 @@ def whiten(target: Target, start: Floats) -> Whitening:
         invert_lower(curvature, lower, start.size)
         return Whitening(centre, starts, lower.T[None].copy(), *_uncoupled(start.size))
     together = coupling(start.size, len(target.response)) <= MOST_OF_COUPLING
-    centre, stretch = climb_together(start, Search(smoothed, work_for(target), starts, together), ROUNDS)
+    search = Search(smoothed, work_for(target), starts, together)
+    centre, stretch = climb_together(start, search, ROUNDS if together else ALONE)
     return Whitening(centre, starts, stretch.blocks, stretch.lean, stretch.along, stretch.turn)
 
 
