@@ -19,11 +19,10 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         from storage.expectations import read_expectations
 
         read_expectations(study)
-    for analysis in study.analyses.values():
-        if analysis.test is not None:
-            from storage.public_test import refuse_table
+    if any(analysis.test for analysis in study.analyses.values()):
+        from storage.public_test import refuse_table
 
-            refuse_table(study, analysis.test)
+        refuse_table(study)
     source = _check_source(study, period) if look_at_source else None
     return {
         "file": str(path),

@@ -57,10 +57,12 @@ def read_public_test(study: Study, spec: TestSpec, schema: NetworkSchema) -> Pub
     return PublicTest(spec.target, hashlib.sha256(content).hexdigest(), np.stack(codes, axis=1))
 
 
-def refuse_table(study: Study, spec: TestSpec) -> None:
-    """StudyInvalid where the records are a file of the table, by whatever link; reads nothing of any file."""
-    with suppress(OSError):
-        _apart(study, spec.path, os.stat(study.path.parent / spec.path))
+def refuse_table(study: Study) -> None:
+    """StudyInvalid where any analysis's records are a file of the table, by whatever link; reads nothing of any."""
+    for analysis in study.analyses.values():
+        if analysis.test is not None:
+            with suppress(OSError):
+                _apart(study, analysis.test.path, os.stat(study.path.parent / analysis.test.path))
 
 
 def _content(study: Study, path: str) -> bytes | None:

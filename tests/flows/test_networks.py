@@ -203,4 +203,5 @@ def test_the_table_itself_is_no_public_records(tmp_path: Path, name: str) -> Non
         refused = desk.document(*command, exit_code=2)
         assert "the confidential table" in json.dumps(refused)
     assert places(desk.home / "archive", (hashlib.sha256(desk.table().read_bytes()).hexdigest(),)) == []
-    assert not list((desk.home / "archive").glob("posteriors/**/*.json"))
+    for kind in ("releases", "posteriors"):
+        assert not list((desk.home / "archive").glob(f"{kind}/**/*.json")), "refused before anything is paid for"
