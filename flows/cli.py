@@ -15,7 +15,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Publish differentially private Bayesian analyses on a schedule, and let anyone verify them.",
     epilog="Exit codes: 0 done, 2 study or arguments wrong, 3 refused by the budget, 4 table's shape differs, "
     "5 integrity failure, 6 archived but not converged, 1 anything else.",
 )
@@ -30,6 +29,23 @@ Revision = Annotated[
     int, typer.Option(help="A number above 1 is a new, fully charged release that supersedes the one before.")
 ]
 Reason = Annotated[str | None, typer.Option(help="Why a revision is needed; recorded for ever.")]
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"dpbayes {version('dpbayes')}")
+        raise typer.Exit
+
+
+@app.callback()
+def dpbayes(
+    told: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Say the version and exit.")
+    ] = False,
+) -> None:
+    """Publish differentially private Bayesian analyses on a schedule, and let anyone verify them."""
 
 
 @app.command()
