@@ -8,16 +8,18 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 # part.numbers: rows, the law of the noise, first coordinate, columns of C that are not empty, the first free column
-# (0: means are free; 1: no intercept), whether Laplace kinks are bent out, whether the number of rows is latent,
-# whether C is told relative to the reference's
+# (0: means are free; 1: no intercept), what is done to C where noise is Laplace's, whether the number of rows is
+# latent, whether C is told relative to the reference's
 ROWS, NOISE, OFFSET, COLUMNS, LOW, BENT, LATENT, RELATED = range(8)
 # values of part.numbers[NOISE]; SMOOTHED: pseudo-Huber, the Laplace law's slope and curvature 1/(2 b^2)
 GAUSSIAN, LAPLACE, SMOOTHED = range(3)
+# values of part.numbers[BENT]: nothing; entries are steadied; and kinks bent out
+PLAIN, STEADIED, KINKED = range(3)
 # part.matrices: z and its noise scales (0: not released)
 NOISY, SCALES = range(2)
 # part.weights: the power of C_kk is ALONE + EACH * rows; about how large it is; the square below which the response
-# is hardly known along k
-ALONE, EACH, UNIT, FAINT = range(4)
+# is hardly known along k; the sum of squares before C_kk at the reference (-1: of the straight row)
+ALONE, EACH, UNIT, FAINT, ANCHOR = range(5)
 # columns of part.blocks, one row per factor: first row of C, number of rows, what switching a level on adds to
 # its variable, weight of the summed log shares
 FIRST, SIZE, STEP, SHARE = range(4)
@@ -27,11 +29,10 @@ FIRST, SIZE, STEP, SHARE = range(4)
 # (-1: none)
 CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED, REFERENCE = range(10)
 # work of a part: C, H, M, M^-1 [U, I] and what is derived in them; C C'; shares and their slopes in row 0;
-# C before the kinks of Laplace noise are taken out, its residuals in units of the noise, and exp(-|residual| / W);
-# the r_j of each row of C
+# C before entries are steadied, derivatives in it, and C after that, before kinks are bent out; the r_j of each row
 FACTOR, WITHIN, MIXING, ROTATED = range(4)
 BAR, WITHIN_BAR, ROTATED_BAR, MIXING_BAR = range(4, 8)
-MOMENTS, ROOT, INVERSE, SHARES, REST, SLOPES, STRAIGHT, RESIDUAL, NEAR, LENGTHS = range(8, 18)
+MOMENTS, ROOT, INVERSE, SHARES, REST, SLOPES, STRAIGHT, STRAIGHT_BAR, STEADY, LENGTHS = range(8, 18)
 SLOTS = 18
 RELATIVE, PULLED = ROOT, INVERSE  # W of a part whose C is the reference's times W, and derivatives in its head
 # work of the whole, the last one: MOMENTS of all parts, ROOT and INVERSE as they come, and in PULL, derivatives in
@@ -44,7 +45,7 @@ class Part(NamedTuple):
 
     numbers: Floats  # (8,); the rows are set with every evaluation where they are not public
     matrices: Floats  # (2, m+1, m+1)
-    weights: Floats  # (4, m+1)
+    weights: Floats  # (5, m+1)
     blocks: Floats  # (factors, 4)
 
 
@@ -55,7 +56,7 @@ class Target(NamedTuple):
     response: Floats  # M0 over the unit rows
     parts: Floats  # (parts, 8)
     matrices: Floats  # (parts, 2, m+1, m+1)
-    weights: Floats  # (parts, 4, m+1)
+    weights: Floats  # (parts, 5, m+1)
     blocks: Floats  # (factors, 4)
 
 

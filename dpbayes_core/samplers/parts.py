@@ -5,6 +5,7 @@ from math import copysign, exp, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.samplers.bending import bend, unbend
 from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.coordinates import place, pull
 from dpbayes_core.samplers.counting import rows_constant
@@ -28,11 +29,11 @@ from dpbayes_core.samplers.flat import (
     RELATED,
     ROWS,
     SCALES,
+    STRAIGHT,
     UNIT_ROWS,
     Part,
     Target,
 )
-from dpbayes_core.samplers.kinks import bend, unbend
 from dpbayes_core.samplers.relative import place_relative, pull_relative
 
 Floats = NDArray[np.float64]
@@ -64,6 +65,8 @@ def place_part(position: Floats, target: Target, index: int, work: Floats) -> fl
         value += place(position[offset:], part, own)
     else:
         value += place_relative(position[offset:], part, work[reference], own)
+    for i in range(own.shape[1]):
+        own[STRAIGHT, i, : i + 1] = own[FACTOR, i, : i + 1]
     if part.numbers[BENT] > 0.0:
         value += bend(part, own)
     moments(own)
@@ -152,12 +155,14 @@ def pull_whole(share: float, whole: Floats, work: Floats) -> float:
 
 @inlined
 def own_slopes(target: Target, index: int, work: Floats, in_rows: float, gradient: Floats) -> float:
-    """Log density of one part and its noise; derivatives in its C, what the whole says included, set in BAR."""
+    """Log density of one part and its noise; derivatives in its straight C, the whole included, in BAR."""
     numbers, whole, own_work = target.numbers, work[len(target.parts)], work[index]
     part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
     own, in_own = part_terms(part, own_work, numbers[INTERCEPT], int(numbers[INSIDE]))
     noise, in_noise = noise_terms(part, own_work)
     in_share = pull_whole(part.numbers[ROWS] / numbers[UNIT_ROWS], whole, own_work)
+    if part.numbers[BENT] > 0.0:
+        unbend(part, own_work)
     if part.numbers[LATENT] > 0.0:
         above = part.numbers[ROWS] - work.shape[2]
         slope = in_rows + in_own + in_noise + in_share / numbers[UNIT_ROWS] - 1.0 / part.numbers[ROWS]
@@ -170,8 +175,6 @@ def pull_part(position: Floats, target: Target, index: int, work: Floats, gradie
     """Derivatives in one part's coordinates from those in its C, and in the reference's C."""
     part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
     own, reference = work[index], int(target.numbers[REFERENCE])
-    if part.numbers[BENT] > 0.0:
-        unbend(part, own)
     offset = int(part.numbers[OFFSET]) + int(part.numbers[LATENT])
     if part.numbers[RELATED] == 0.0:
         pull(position[offset:], part, own, gradient[offset:])

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.priors import Prior
 from dpbayes_core.samplers.flat import (
+    ANCHOR,
     COLUMNS,
     FAINT,
     LATENT,
@@ -62,6 +63,8 @@ def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSch
         weights[place, UNIT] = np.diag(root)
         faint = own[1][-1, layout.continuous.start : -1] / slopes
         weights[place, FAINT, layout.continuous.start : -1] = faint
+        weights[place, ANCHOR] = -1.0
+        weights[place, ANCHOR, -1] = np.sum(root[-1, :-1] ** 2)
         roots.append(root)
         logits.append(shares)
     first = int(target.numbers[REFERENCE])

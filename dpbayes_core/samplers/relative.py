@@ -2,7 +2,8 @@
 
 The law of several parts of one population stays the same when numbers are transformed alike in all of them, so a
 priori W does not depend on C_0: nothing has to move together, and nothing narrows as another part's factor becomes
-singular. Factors' rows, the head of C, are each part's own; the head of W follows from them, softened.
+singular. Factors' rows, the head of C, are each part's own; the head of W follows from them, softened. Both C are
+straight ones (bending.py).
 """
 
 from math import exp, log
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.samplers.compiled import compiled
 from dpbayes_core.samplers.coordinates import first_continuous, place_factors, pull_factors
-from dpbayes_core.samplers.flat import BAR, COLUMNS, FACTOR, LOW, PULLED, RELATIVE, Part
+from dpbayes_core.samplers.flat import BAR, COLUMNS, FACTOR, LOW, PULLED, RELATIVE, STRAIGHT, Part
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +24,7 @@ SOFT = 0.05  # square of a factor's own scatter below which its relation to numb
 @compiled
 def softened(reference: Floats, i: int) -> float:
     """C_0,ii of the head, large again where it vanishes: no relation is told through a level that is hardly there."""
-    own = reference[FACTOR, i, i]
+    own = reference[STRAIGHT, i, i]
     return own if i == 0 else own + SOFT / own
 
 
@@ -34,13 +35,13 @@ def solve_head(size: int, reference: Floats, work: Floats) -> None:
         for k in range(i + 1):
             total = work[FACTOR, i, k]
             for j in range(k, i):
-                total -= reference[FACTOR, i, j] * work[RELATIVE, j, k]
+                total -= reference[STRAIGHT, i, j] * work[RELATIVE, j, k]
             work[RELATIVE, i, k] = total / softened(reference, i)
 
 
 @compiled
 def place_relative(position: Floats, part: Part, reference: Floats, work: Floats) -> float:
-    """Fill W and C from the coordinates and the reference's C; returns what is no function of C alone."""
+    """Fill W and C from the coordinates and the reference's straight C; returns what is no function of C alone."""
     low, columns, first = int(part.numbers[LOW]), int(part.numbers[COLUMNS]), first_continuous(part)
     value, offset = place_factors(position, part, work)
     solve_head(first, reference, work)
@@ -52,11 +53,11 @@ def place_relative(position: Floats, part: Part, reference: Floats, work: Floats
         if i < columns:
             work[RELATIVE, i, i] = exp(position[offset - 1])
             value += position[offset - 1]
-        value += (1 - low + free) * log(reference[FACTOR, i, i])
+        value += (1 - low + free) * log(reference[STRAIGHT, i, i])
         work[FACTOR, i, :] = 0.0
         for j in range(i + 1):
             for k in range(min(j, columns - 1) + 1):
-                work[FACTOR, i, k] += reference[FACTOR, i, j] * work[RELATIVE, j, k]
+                work[FACTOR, i, k] += reference[STRAIGHT, i, j] * work[RELATIVE, j, k]
     return value
 
 
@@ -67,16 +68,16 @@ def pull_head(size: int, reference: Floats, work: Floats) -> None:
         for i in range(size - 1, -1, -1):
             total = 0.0
             for row in range(size, work.shape[1]):
-                total += reference[FACTOR, row, i] * work[BAR, row, k] if k <= i else 0.0
+                total += reference[STRAIGHT, row, i] * work[BAR, row, k] if k <= i else 0.0
             for row in range(i + 1, size):
-                total -= reference[FACTOR, row, i] * work[PULLED, row, k]
+                total -= reference[STRAIGHT, row, i] * work[PULLED, row, k]
             work[PULLED, i, k] = total / softened(reference, i)
     for i in range(size):
         for k in range(i + 1):
             work[BAR, i, k] += work[PULLED, i, k]
             for j in range(k, i):
                 reference[BAR, i, j] -= work[PULLED, i, k] * work[RELATIVE, j, k]
-            slope = 1.0 if i == 0 else 1.0 - SOFT / reference[FACTOR, i, i] ** 2
+            slope = 1.0 if i == 0 else 1.0 - SOFT / reference[STRAIGHT, i, i] ** 2
             reference[BAR, i, i] -= slope * work[PULLED, i, k] * work[RELATIVE, i, k]
 
 
@@ -88,7 +89,7 @@ def pull_relative(position: Floats, part: Part, reference: Floats, work: Floats,
     size, offset = work.shape[1], pull_factors(position, part, work, gradient)
     for i in range(first, size):
         free = min(i, columns - 1)
-        reference[BAR, i, i] += (1 - low + free) / reference[FACTOR, i, i]
+        reference[BAR, i, i] += (1 - low + free) / reference[STRAIGHT, i, i]
         for j in range(i + 1):
             total = 0.0
             for k in range(min(j, columns - 1) + 1):
@@ -97,7 +98,7 @@ def pull_relative(position: Floats, part: Part, reference: Floats, work: Floats,
         for k in range(low, free + 1):
             total = 0.0
             for row in range(i, size):
-                total += reference[FACTOR, row, i] * work[BAR, row, k]
+                total += reference[STRAIGHT, row, i] * work[BAR, row, k]
             gradient[offset + k - low] = total
         offset += 1 - low + free
         if i < columns:

@@ -20,6 +20,7 @@ from dpbayes_core.samplers.flat import (
     GAUSSIAN,
     INSIDE,
     INTERCEPT,
+    KINKED,
     LAPLACE,
     LATENT,
     LOW,
@@ -27,6 +28,7 @@ from dpbayes_core.samplers.flat import (
     NOISE,
     NOISY,
     OFFSET,
+    PLAIN,
     POWER,
     REFERENCE,
     RELATED,
@@ -59,7 +61,7 @@ def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
     parts = np.array([_part(release, layout) for release in releases])
     numbers[REFERENCE] = _relate(parts, releases, len(layout.order))
     parts[1:, OFFSET] = np.cumsum([dimensions(part, layout) for part in parts[:-1]])
-    matrices, weights = np.zeros((len(releases), 2, size, size)), np.zeros((len(releases), 4, size))
+    matrices, weights = np.zeros((len(releases), 2, size, size)), np.zeros((len(releases), 5, size))
     for place, release in enumerate(releases):
         matrices[place, NOISY] = layout.arranged(release.matrix(), corner=release.count)
         matrices[place, SCALES][layout.places(release)] = release.mechanism.scales[: len(release.entries)]
@@ -91,7 +93,7 @@ def _part(release: Release, layout: Layout) -> list[float]:
     bent = noise == LAPLACE and release.rows is not None and columns == size
     part = np.zeros(8)
     part[[ROWS, NOISE, COLUMNS]] = rows, noise, columns
-    part[[LOW, BENT, LATENT]] = 1 - lost, bent, release.rows is None
+    part[[LOW, BENT, LATENT]] = 1 - lost, KINKED if bent else PLAIN, release.rows is None
     return part.tolist()
 
 
@@ -112,7 +114,7 @@ def _relate(parts: Floats, releases: Sequence[Release], size: int) -> int:
 
 def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Floats:
     """Powers of C_kk, alone and with each row: density and Jacobian; of a single part, what the whole says too."""
-    weights, size, lost = np.zeros((4, len(layout.order))), len(layout.order), 1 - part[LOW]
+    weights, size, lost = np.zeros((5, len(layout.order))), len(layout.order), 1 - part[LOW]
     for first, width in zip(layout.first, layout.size, strict=True):
         weights[ALONE, 1:first] += width
     for i in layout.continuous:

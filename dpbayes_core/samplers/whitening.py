@@ -14,10 +14,12 @@ from dpbayes_core.samplers.coupling import climb_together
 from dpbayes_core.samplers.curvature import Search
 from dpbayes_core.samplers.flat import (
     BENT,
+    KINKED,
     LAPLACE,
     NOISE,
     OFFSET,
     SMOOTHED,
+    STEADIED,
     Target,
     work_for,
 )
@@ -65,7 +67,7 @@ def whiten(target: Target, start: Floats) -> Whitening:
 def _smoothed(target: Target) -> Target:
     parts = target.parts.copy()
     parts[parts[:, NOISE] == LAPLACE, NOISE] = SMOOTHED
-    parts[:, BENT] = 0.0
+    parts[parts[:, BENT] == KINKED, BENT] = STEADIED
     return target._replace(parts=parts)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.collapsed_density import log_density
-from dpbayes_core.samplers.flat import BENT, LAPLACE, NOISE, SMOOTHED, Target, work_for
+from dpbayes_core.samplers.flat import BENT, KINKED, LAPLACE, NOISE, SMOOTHED, STEADIED, Target, work_for
 from dpbayes_core.samplers.layout import Layout
 from dpbayes_core.samplers.reference import referred
 from dpbayes_core.samplers.target import build_target
@@ -29,7 +29,7 @@ def whitened(release: Release) -> tuple[Target, Whitening]:
 def slopes_at_the_centre(target: Target, whitening: Whitening) -> Floats:
     parts = target.parts.copy()
     parts[parts[:, NOISE] == LAPLACE, NOISE] = SMOOTHED
-    parts[:, BENT] = 0
+    parts[parts[:, BENT] == KINKED, BENT] = STEADIED
     gradient = np.zeros(whitening.centre.size)
     smooth = target._replace(parts=parts)
     assert np.isfinite(log_density(whitening.centre, smooth, work_for(target), gradient))

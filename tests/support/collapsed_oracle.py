@@ -14,7 +14,7 @@ from scipy.special import loggamma
 from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
-from dpbayes_core.samplers.flat import FAINT, OFFSET, UNIT, Target
+from dpbayes_core.samplers.flat import ANCHOR, FAINT, OFFSET, UNIT, Target
 from dpbayes_core.samplers.layout import Layout
 from dpbayes_core.samplers.relative import SOFT
 from dpbayes_core.schema import RegressionSchema
@@ -105,7 +105,7 @@ class Oracle:
         ]
         first, related = self.related()
         releases = parts_of(self.evidence)
-        to = self.place(own[first], first, releases[first]).root if related else None
+        to = self.own(own[first], first)[0] if related else None
         for number, release in enumerate(releases):
             found.append(self.place(own[number], number, release, to if number in related else None))
         return found
@@ -218,21 +218,35 @@ class Oracle:
         return matrix, scales
 
     def bent(self, straight: Complex, number: int, release: Release) -> tuple[Complex, Any]:
-        """C with the kinks of Laplace noise taken out of its continuous rows, and the log Jacobian of that."""
+        """C with known entries of R steadied and the kinks of Laplace noise taken out, and the log Jacobian of that."""
         n, (noisy, scales) = release.count, self.noisy(release)
-        rows, jacobian = straight.copy(), np.complex128(0)
+        weights, rows, jacobian = self.target.weights[number], straight.copy(), np.complex128(0)
         for i in self.layout.continuous:
-            unit = self.target.weights[number, UNIT, i]
+            unit = weights[UNIT, i]
             for j in range(1 - self.lost, i):
-                rate = n / scales[i, j] * rows[j, j]
-                at = (rows[j, j] * straight[i, j] + rows[i, :j] @ rows[j, :j]) * n / scales[i, j]
-                moved, slope = move(at - noisy[i, j] / scales[i, j], rate * unit)
+                known = (n / scales[i, j] * straight[j, j] * unit) ** 2
+                known /= known + 50
+                meant = straight[i, : j + 1] @ straight[j, : j + 1]
+                kept = (meant - rows[i, :j] @ rows[j, :j]) / rows[j, j]
+                rows[i, j] = known * kept + (1 - known) * straight[i, j]
+                jacobian += np.log(known * straight[j, j] / rows[j, j] + 1 - known)
+                at = (rows[i, : j + 1] @ rows[j, : j + 1]) * n / scales[i, j] - noisy[i, j] / scales[i, j]
+                moved, slope = move(at, n / scales[i, j] * rows[j, j] * unit)
                 rows[i, j] += unit * moved
                 jacobian += slope
+            anchor = weights[ANCHOR, i] if weights[ANCHOR, i] >= 0 else straight[i, :i] @ straight[i, :i]
+            least = 50**0.5 / 2 * scales[i, i] / n
+            shift = anchor - rows[i, :i] @ rows[i, :i]
+            level = (straight[i, i] ** 2 - (least / straight[i, i]) ** 2 + shift) / 2
+            ends = np.sqrt(level**2 + least**2)
+            square = level + ends if level.real > 0 else least**2 / (ends - level)
+            jacobian += np.log(straight[i, i] ** 2 + (least / straight[i, i]) ** 2) - np.log(square + least**2 / square)
+            jacobian += np.log(square) / 2 - np.log(straight[i, i])
+            rows[i, i] = np.sqrt(square)
             room = noisy[i, i] / n - rows[i, :i] @ rows[i, :i]
             if room.real > 0:
                 rate = 2 * n * room / scales[i, i]
-                moved, slope = move(rate * np.log(straight[i, i] / np.sqrt(room)), rate)
+                moved, slope = move(rate * np.log(rows[i, i] / np.sqrt(room)), rate)
                 rows[i, i] *= np.exp(moved)
                 jacobian += slope + moved
         return rows, jacobian
