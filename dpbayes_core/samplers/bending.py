@@ -102,6 +102,7 @@ def bend_row(part: Part, work: Floats, i: int) -> float:
         work[STEADY, i, j] = entry
         if part.numbers[BENT] == KINKED:
             x = residual(part, work, i, j, entry)
+            work[STEADY, j, i] = x
             s = part.numbers[ROWS] / part.matrices[SCALES, i, j] * work[FACTOR, j, j] * unit
             moved, slope = move(x, s, exp(-abs(x) / WIDTH))
             entry += unit * moved
@@ -164,7 +165,7 @@ def unbend_diagonal(part: Part, work: Floats, i: int) -> None:
 def unsteady(part: Part, work: Floats, i: int, j: int, in_entry: float) -> None:
     """Reverse of `steadied`."""
     share, straight, ratio = known(part, work, i, j), work[STRAIGHT, i, j], work[STRAIGHT, j, j] / work[FACTOR, j, j]
-    entry, slope = steadied(work, i, j, share)
+    entry, slope = work[STEADY, i, j], 1.0 + share * (ratio - 1.0)
     full = straight + (entry - straight) / share if share > 0.0 else straight
     in_share = in_entry * (full - straight) + (ratio - 1.0) / slope
     in_total = in_entry * share / work[FACTOR, j, j]
@@ -184,7 +185,7 @@ def unsteady(part: Part, work: Floats, i: int, j: int, in_entry: float) -> None:
 def unkink(part: Part, work: Floats, i: int, j: int) -> float:
     """Reverse of an entry's bend; returns the derivative in the steadied entry."""
     unit, pivot, entry = part.weights[UNIT, i], work[FACTOR, j, j], work[STEADY, i, j]
-    rate, x = part.numbers[ROWS] / part.matrices[SCALES, i, j], residual(part, work, i, j, entry)
+    rate, x = part.numbers[ROWS] / part.matrices[SCALES, i, j], work[STEADY, j, i]
     in_x, in_s = move_reverse(x, rate * pivot * unit, exp(-abs(x) / WIDTH), work[BAR, i, j] * unit)
     in_x *= rate
     work[BAR, j, j] += in_x * entry + in_s * unit * rate

@@ -29,7 +29,8 @@ FIRST, SIZE, STEP, SHARE = range(4)
 # (-1: none)
 CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED, REFERENCE = range(10)
 # work of a part: C, H, M, M^-1 [U, I] and what is derived in them; C C'; shares and their slopes in row 0;
-# C before entries are steadied, derivatives in it, and C after that, before kinks are bent out; the r_j of each row
+# C before entries are steadied, derivatives in it, and C after that, before kinks are bent out, beside
+# its residuals (transposed); the r_j of each row
 FACTOR, WITHIN, MIXING, ROTATED = range(4)
 BAR, WITHIN_BAR, ROTATED_BAR, MIXING_BAR = range(4, 8)
 MOMENTS, ROOT, INVERSE, SHARES, REST, SLOPES, STRAIGHT, STRAIGHT_BAR, STEADY, LENGTHS = range(8, 18)

@@ -35,6 +35,7 @@ from tests.support.regressions import (
 Floats = NDArray[np.float64]
 
 KEPT, THIN = 60, 5
+CHEAP = 1500  # trials where they take a minute or two
 FAMILY = 0.01  # the chance that any quantity of any cell below is rejected although all are right
 COUNTED = (100, 3000)  # numbers of rows where they are noisy, uniform in the logarithm
 NUMBERS = tuple("abcdefghij")
@@ -117,19 +118,19 @@ QUICK = [
     case("d=1, n=100, Laplace, two parts", Cell((70, 30), "laplace", trials=100), slow=False),
 ]
 CELLS = [
-    case("d=1, n=10, Laplace", Cell((10,), "laplace")),
-    case("d=1, n=10, Gaussian, epsilon 5", Cell((10,), "gaussian", epsilon=5.0)),
+    case("d=1, n=10, Laplace", Cell((10,), "laplace", trials=CHEAP)),
+    case("d=1, n=10, Gaussian, epsilon 5", Cell((10,), "gaussian", epsilon=5.0, trials=CHEAP)),
     case("d=5, n=10, Gaussian", Cell((10,), "gaussian", NUMBERS[:5])),
-    case("d=1, n=100, Laplace, epsilon 0.1", Cell((100,), "laplace", epsilon=0.1)),
-    case("d=1, n=100, Gaussian, epsilon 5", Cell((100,), "gaussian", epsilon=5.0)),
+    case("d=1, n=100, Laplace, epsilon 0.1", Cell((100,), "laplace", epsilon=0.1, trials=CHEAP)),
+    case("d=1, n=100, Gaussian, epsilon 5", Cell((100,), "gaussian", epsilon=5.0, trials=CHEAP)),
     case("d=5, n=100, Laplace", Cell((100,), "laplace", NUMBERS[:5])),
     case("d=10, n=100, Gaussian, epsilon 5", Cell((100,), "gaussian", NUMBERS, epsilon=5.0)),
-    case("d=1, n=1000, Gaussian, epsilon 0.1", Cell((1000,), "gaussian", epsilon=0.1)),
+    case("d=1, n=1000, Gaussian, epsilon 0.1", Cell((1000,), "gaussian", epsilon=0.1, trials=CHEAP)),
     case("d=5, n=1000, Gaussian", Cell((1000,), "gaussian", NUMBERS[:5])),
     case("d=5, n=1000, Laplace, epsilon 0.1", Cell((1000,), "laplace", NUMBERS[:5], epsilon=0.1)),
     case("d=10, n=1000, Gaussian", Cell((1000,), "gaussian", NUMBERS)),
     case("d=10, n=1000, Laplace, epsilon 5", Cell((1000,), "laplace", NUMBERS, epsilon=5.0)),
-    case("d=1, n=100000, Laplace", Cell((100_000,), "laplace")),
+    case("d=1, n=100000, Laplace", Cell((100_000,), "laplace", trials=CHEAP)),
     case("d=5, n=100000, Laplace, epsilon 0.1", Cell((100_000,), "laplace", NUMBERS[:5], epsilon=0.1)),
     case("d=5, n=100000, Gaussian, epsilon 5", Cell((100_000,), "gaussian", NUMBERS[:5], epsilon=5.0)),
     case("d=10, n=100000, Gaussian, epsilon 0.1", Cell((100_000,), "gaussian", NUMBERS, epsilon=0.1)),
