@@ -73,23 +73,12 @@ def known(part: Part, work: Floats, i: int, j: int) -> float:
 
 
 @compiled
-def steadied(work: Floats, i: int, j: int, share: float) -> tuple[float, float]:
-    """C_ij before it is bent, and its slope in T_ij."""
-    straight, pivot = work[STRAIGHT, i, j], work[FACTOR, j, j]
-    total = straight * work[STRAIGHT, j, j]
+def before(work: Floats, slot: int, i: int, j: int) -> float:
+    """What columns before j add to the product of rows i and j."""
+    total = 0.0
     for k in range(j):
-        total += work[STRAIGHT, i, k] * work[STRAIGHT, j, k] - work[FACTOR, i, k] * work[FACTOR, j, k]
-    slope = 1.0 + share * (work[STRAIGHT, j, j] / pivot - 1.0)
-    return straight + share * (total / pivot - straight), slope
-
-
-@compiled
-def residual(part: Part, work: Floats, i: int, j: int, entry: float) -> float:
-    """Of R_ij, in units of its noise, with this C_ij."""
-    inner = entry * work[FACTOR, j, j]
-    for k in range(j):
-        inner += work[FACTOR, i, k] * work[FACTOR, j, k]
-    return (part.numbers[ROWS] * inner - part.matrices[NOISY, i, j]) / part.matrices[SCALES, i, j]
+        total += work[slot, i, k] * work[slot, j, k]
+    return total
 
 
 @compiled
@@ -97,17 +86,24 @@ def bend_row(part: Part, work: Floats, i: int) -> float:
     """Move row i of C up to its diagonal, the rows above moved already; returns the product of its slopes."""
     product, unit = 1.0, part.weights[UNIT, i]
     for j in range(int(part.numbers[LOW]), i):
-        entry, slope = steadied(work, i, j, known(part, work, i, j))
-        product *= slope
-        work[STEADY, i, j] = entry
+        straight, ratio, share = (
+            work[STRAIGHT, i, j],
+            work[STRAIGHT, j, j] / work[FACTOR, j, j],
+            known(part, work, i, j),
+        )
+        inner = before(work, FACTOR, i, j)
+        kept = straight * ratio + (before(work, STRAIGHT, i, j) - inner) / work[FACTOR, j, j]
+        entry = straight + share * (kept - straight)
+        product *= 1.0 + share * (ratio - 1.0)
+        work[STEADY, i, j], work[FACTOR, i, j] = entry, entry
         if part.numbers[BENT] == KINKED:
-            x = residual(part, work, i, j, entry)
+            rate = part.numbers[ROWS] / part.matrices[SCALES, i, j]
+            inner += entry * work[FACTOR, j, j]
+            x = rate * inner - part.matrices[NOISY, i, j] / part.matrices[SCALES, i, j]
+            moved, slope = move(x, rate * work[FACTOR, j, j] * unit, exp(-abs(x) / WIDTH))
             work[STEADY, j, i] = x
-            s = part.numbers[ROWS] / part.matrices[SCALES, i, j] * work[FACTOR, j, j] * unit
-            moved, slope = move(x, s, exp(-abs(x) / WIDTH))
-            entry += unit * moved
+            work[FACTOR, i, j] += unit * moved
             product *= slope
-        work[FACTOR, i, j] = entry
     return product
 
 
@@ -162,37 +158,41 @@ def unbend_diagonal(part: Part, work: Floats, i: int) -> None:
 
 
 @compiled
-def unsteady(part: Part, work: Floats, i: int, j: int, in_entry: float) -> None:
-    """Reverse of `steadied`."""
-    share, straight, ratio = known(part, work, i, j), work[STRAIGHT, i, j], work[STRAIGHT, j, j] / work[FACTOR, j, j]
-    entry, slope = work[STEADY, i, j], 1.0 + share * (ratio - 1.0)
-    full = straight + (entry - straight) / share if share > 0.0 else straight
-    in_share = in_entry * (full - straight) + (ratio - 1.0) / slope
-    in_total = in_entry * share / work[FACTOR, j, j]
-    in_ratio = share / slope
-    work[STRAIGHT_BAR, i, j] += in_entry * (1.0 - share) + in_total * work[STRAIGHT, j, j]
-    work[STRAIGHT_BAR, j, j] += in_total * straight + in_ratio / work[FACTOR, j, j]
-    work[STRAIGHT_BAR, j, j] += 2.0 * in_share * share * (1.0 - share) / work[STRAIGHT, j, j]
-    work[BAR, j, j] -= in_total * full + in_ratio * ratio / work[FACTOR, j, j]
-    for k in range(j):
-        work[STRAIGHT_BAR, i, k] += in_total * work[STRAIGHT, j, k]
-        work[STRAIGHT_BAR, j, k] += in_total * work[STRAIGHT, i, k]
-        work[BAR, i, k] -= in_total * work[FACTOR, j, k]
-        work[BAR, j, k] -= in_total * work[FACTOR, i, k]
+def unkink(part: Part, work: Floats, i: int, j: int) -> float:
+    """Reverse of an entry's bend, the steadied entry left out; returns the derivative in the product of rows."""
+    unit, x = part.weights[UNIT, i], work[STEADY, j, i]
+    rate = part.numbers[ROWS] / part.matrices[SCALES, i, j]
+    s = rate * work[FACTOR, j, j] * unit
+    in_x, in_s = move_reverse(x, s, exp(-abs(x) / WIDTH), work[BAR, i, j] * unit)
+    work[BAR, j, j] += in_s * unit * rate
+    return in_x * rate
 
 
 @compiled
-def unkink(part: Part, work: Floats, i: int, j: int) -> float:
-    """Reverse of an entry's bend; returns the derivative in the steadied entry."""
-    unit, pivot, entry = part.weights[UNIT, i], work[FACTOR, j, j], work[STEADY, i, j]
-    rate, x = part.numbers[ROWS] / part.matrices[SCALES, i, j], work[STEADY, j, i]
-    in_x, in_s = move_reverse(x, rate * pivot * unit, exp(-abs(x) / WIDTH), work[BAR, i, j] * unit)
-    in_x *= rate
-    work[BAR, j, j] += in_x * entry + in_s * unit * rate
+def unbend_entry(part: Part, work: Floats, i: int, j: int) -> None:
+    """Reverse of the moves of an entry below the diagonal."""
+    share, straight, entry, pivot = (
+        known(part, work, i, j),
+        work[STRAIGHT, i, j],
+        work[STEADY, i, j],
+        work[FACTOR, j, j],
+    )
+    in_inner = unkink(part, work, i, j) if part.numbers[BENT] == KINKED else 0.0
+    in_entry, ratio = work[BAR, i, j] + in_inner * pivot, work[STRAIGHT, j, j] / pivot
+    kept = straight + (entry - straight) / share if share > 0.0 else straight
+    slope = 1.0 + share * (ratio - 1.0)
+    in_share, in_total = in_entry * (kept - straight) + (ratio - 1.0) / slope, in_entry * share / pivot
+    in_ratio = share / slope
+    work[STRAIGHT_BAR, i, j] += in_entry * (1.0 - share) + in_total * work[STRAIGHT, j, j]
+    work[STRAIGHT_BAR, j, j] += in_total * straight + in_ratio / pivot
+    work[STRAIGHT_BAR, j, j] += 2.0 * in_share * share * (1.0 - share) / work[STRAIGHT, j, j]
+    work[BAR, j, j] += in_inner * entry - in_total * kept - in_ratio * ratio / pivot
+    in_bent = in_inner - in_total
     for k in range(j):
-        work[BAR, i, k] += in_x * work[FACTOR, j, k]
-        work[BAR, j, k] += in_x * work[FACTOR, i, k]
-    return work[BAR, i, j] + in_x * pivot
+        work[STRAIGHT_BAR, i, k] += in_total * work[STRAIGHT, j, k]
+        work[STRAIGHT_BAR, j, k] += in_total * work[STRAIGHT, i, k]
+        work[BAR, i, k] += in_bent * work[FACTOR, j, k]
+        work[BAR, j, k] += in_bent * work[FACTOR, i, k]
 
 
 @compiled
@@ -204,8 +204,7 @@ def unbend(part: Part, work: Floats) -> None:
     for i in range(size - 1, first - 1, -1):
         unbend_diagonal(part, work, i)
         for j in range(i - 1, int(part.numbers[LOW]) - 1, -1):
-            in_entry = unkink(part, work, i, j) if part.numbers[BENT] == KINKED else work[BAR, i, j]
-            unsteady(part, work, i, j, in_entry)
+            unbend_entry(part, work, i, j)
     for i in range(size):
         for k in range(i + 1):
             work[BAR, i, k] = work[STRAIGHT_BAR, i, k] + (work[BAR, i, k] if i < first else 0.0)
