@@ -40,6 +40,7 @@ class CollapsedProblem:
     lean: Floats
     along: Floats
     turn: Floats
+    second: Floats
     places: Integers  # part, row and column in the coordinates' order of each released entry
     order: Integers  # coefficient at each position of the coordinates that has one
     units: Floats  # the user's coefficients from theta in that order
@@ -80,13 +81,13 @@ class Collapsed:
     def prepare(self, evidence: Evidence, prior: Prior) -> CollapsedProblem:
         """Find the mode and curvature that the chains are whitened with."""
         from dpbayes_core.samplers.layout import Layout
-        from dpbayes_core.samplers.reference import referred
+        from dpbayes_core.samplers.reference import referred, undrawn
         from dpbayes_core.samplers.target import build_target  # numba
         from dpbayes_core.samplers.whitening import whiten
 
         layout, schema, releases = Layout.of(evidence.schema), evidence.schema, parts_of(evidence)
         target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
-        whitening = whiten(target, start)
+        whitening = whiten(target, start, undrawn(target, layout, prior, schema))
         places = [
             np.column_stack([np.full(len(release.entries), part), *layout.places(release)])
             for part, release in enumerate(releases)
@@ -100,11 +101,14 @@ class Collapsed:
         return self.warmups[attempt]
 
     def start(self, problem: CollapsedProblem, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
-        """Over-dispersed: standard normal in whitened units."""
+        """Over-dispersed: standard normal in whitened units; every other chain at a second mode if there is one."""
         from dpbayes_core.samplers.adaptation import fresh
 
         generator, size = stream(seed, chain, attempt), problem.centre.size
-        numbers = np.concatenate([generator.standard_normal(size), fresh(size)])
+        position = generator.standard_normal(size)
+        if chain % 2 and problem.second.size:
+            position = problem.second
+        numbers = np.concatenate([position, fresh(size)])
         words = to_words(generator)
         return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
 

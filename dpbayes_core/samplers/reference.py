@@ -41,42 +41,69 @@ class Guess:
     scatter: Floats
 
 
+@dataclass(frozen=True)
+class _Place:
+    """C of one part, and the logits of its factors' shares."""
+
+    root: Floats
+    shares: list[Floats]
+
+
 def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> tuple[Target, Floats]:
     """The target with the units of its rows set, and where to start."""
-    matrices, weights = target.matrices, target.weights.copy()
-    rows = target.parts[:, ROWS]
-    unit = np.array([STANDARD_DEVIATION[int(kind)] for kind in target.parts[:, NOISE]])
-    noise = np.maximum(matrices[:, SCALES], matrices[:, SCALES].transpose(0, 2, 1)) * unit[:, None, None]
-    whole = matrices[:, NOISY].sum(axis=0) / rows.sum(), np.sqrt((noise**2).sum(axis=0)) / rows.sum()
-    slopes = _slopes(prior, schema)[layout.order[layout.continuous.start : -1] - 1]
-    shared, _ = _guess(*whole, _typical(layout, prior, schema), layout)
-    starts: list[Floats] = []
-    roots: list[Floats] = []
-    logits: list[list[Floats]] = []
-    for place in range(len(rows)):
-        own = matrices[place, NOISY] / rows[place], noise[place] / rows[place]
-        likely = 1 / rows[place] if len(rows) > 1 else 1.0  # parts of one population differ by so much of its variance
-        guess, shares = _guess(*own, shared, layout, likely)
+    weights, slopes = target.weights.copy(), _slopes(prior, schema)[layout.order[layout.continuous.start : -1] - 1]
+    places = _places(target, layout, prior, schema)
+    for part, noise, place in zip(weights, _noise(target) / target.parts[:, ROWS, None, None], places, strict=True):
+        part[UNIT] = np.diag(place.root)
+        part[FAINT, layout.continuous.start : -1] = noise[-1, layout.continuous.start : -1] / slopes
+        part[ANCHOR] = -1.0
+        part[ANCHOR, -1] = np.sum(place.root[-1, :-1] ** 2)
+    target = target._replace(weights=weights)
+    return target, _coordinates(target, places, layout)
+
+
+def undrawn(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> Floats:
+    """Another start for a target that is referred already: the noisy statistics as they are, made possible."""
+    return _coordinates(target, _places(target, layout, prior, schema, drawn=0.0), layout)
+
+
+def _noise(target: Target) -> Floats:
+    """Standard deviations of every part's entries."""
+    scales, kinds = target.matrices[:, SCALES], target.parts[:, NOISE]
+    unit = np.array([STANDARD_DEVIATION[int(kind)] for kind in kinds])
+    return np.maximum(scales, scales.transpose(0, 2, 1)) * unit[:, None, None]
+
+
+def _places(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema, drawn: float = 1.0) -> list[_Place]:
+    """Where every part starts, its statistics drawn in as if their noise were `drawn` times what it is."""
+    rows, noise, noisy = target.parts[:, ROWS], _noise(target), target.matrices[:, NOISY]
+    whole = noisy.sum(axis=0) / rows.sum(), np.sqrt((noise**2).sum(axis=0)) / rows.sum()
+    shared, _ = _guess(*whole, _typical(layout, prior, schema), layout, drawn=drawn)
+    likely = 1 / rows if len(rows) > 1 else np.ones(1)  # parts of one population differ by so much of its variance
+    found: list[_Place] = []
+    for place, count in enumerate(rows):
+        own = noisy[place] / count, noise[place] / count
+        guess, shares = _guess(*own, shared, layout, drawn=drawn, likely=likely[place])
         root = np.eye(len(guess.mean))
         root[1:, 0] = guess.mean[1:]
         root[1:, 1:] = np.linalg.cholesky(guess.scatter[1:, 1:])
-        weights[place, UNIT] = np.diag(root)
-        faint = own[1][-1, layout.continuous.start : -1] / slopes
-        weights[place, FAINT, layout.continuous.start : -1] = faint
-        weights[place, ANCHOR] = -1.0
-        weights[place, ANCHOR, -1] = np.sum(root[-1, :-1] ** 2)
-        roots.append(root)
-        logits.append(shares)
-    first = int(target.numbers[REFERENCE])
-    for place, (part, root) in enumerate(zip(target.parts, roots, strict=True)):
+        found.append(_Place(root, shares))
+    return found
+
+
+def _coordinates(target: Target, places: list[_Place], layout: Layout) -> Floats:
+    """Coordinates of every part at these places."""
+    starts: list[Floats] = []
+    reference = int(target.numbers[REFERENCE])
+    for part, weights, place in zip(target.parts, target.weights, places, strict=True):
         if part[LATENT]:
-            starts.append(np.log([part[ROWS] - len(root)]))
-        starts += _levels(root[1:, 1:], logits[place], layout)
+            starts.append(np.log([part[ROWS] - len(place.root)]))
+        starts += _levels(place.root[1:, 1:], place.shares, layout)
         if not part[RELATED]:
-            starts += _numbers(part, root, layout, weights[place, FAINT])
+            starts += _numbers(part, place.root, layout, weights[FAINT])
         else:
-            starts += relative_numbers(root, roots[first], part, layout.continuous)
-    return target._replace(weights=weights), np.concatenate(starts)
+            starts += relative_numbers(place.root, places[reference].root, part, layout.continuous)
+    return np.concatenate(starts)
 
 
 def _slopes(prior: Prior, schema: RegressionSchema) -> Floats:
@@ -96,18 +123,18 @@ def _typical(layout: Layout, prior: Prior, schema: RegressionSchema) -> Guess:
 
 
 def _guess(
-    moments: Floats, noise: Floats, towards: Guess, layout: Layout, likely: float = 1.0
+    moments: Floats, noise: Floats, towards: Guess, layout: Layout, *, drawn: float, likely: float = 1.0
 ) -> tuple[Guess, list[Floats]]:
     """Noisy moments drawn towards a guess, each entry by its noise against what is likely; logits of shares."""
-    spread = likely * (np.diag(towards.scatter) + 0.25)
-    drawn = towards.mean + (moments[0] - towards.mean) * spread / (spread + noise[0] ** 2)
-    drawn[: 1 + layout.inside] = moments[0, : 1 + layout.inside]
+    spread, square = likely * (np.diag(towards.scatter) + 0.25), (drawn * noise) ** 2
+    means = towards.mean + (moments[0] - towards.mean) * spread / (spread + square[0])
+    means[: 1 + layout.inside] = moments[0, : 1 + layout.inside]
     typical = np.median(noise[noise > 0])
-    mean, logits = _shares(drawn, layout, max(1e-9, float(typical)))
+    mean, logits = _shares(means, layout, max(1e-9, float(typical)))
     cross = moments[0][:, None] * mean
     scatter = moments - cross - cross.T + mean[:, None] * mean
     width = likely * np.diag(towards.scatter)[:, None] * np.diag(towards.scatter)
-    share: Floats = width / np.where(noise > 0, width + noise**2, np.where(width > 0, width, 1.0))
+    share: Floats = width / np.where(square > 0, width + square, np.where(width > 0, width, 1.0))
     scatter = share * scatter + (1 - share) * towards.scatter
     values, vectors = np.linalg.eigh(scatter[1:, 1:])
     least = max(min(float(typical), float(np.diag(towards.scatter)[1:].min())) / 2, 1e-12)

@@ -1,4 +1,4 @@
-"""Where chains start: the mode of the smoothed target, for any noise and any number of rows."""
+"""Where chains start: the mode of the smoothed target, for any noise and any number of rows, or two of them."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,11 @@ from numpy.typing import NDArray
 
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
+from dpbayes_core.samplers import SAMPLERS, sample
 from dpbayes_core.samplers.collapsed_density import log_density
 from dpbayes_core.samplers.flat import BENT, KINKED, LAPLACE, NOISE, SMOOTHED, STEADIED, Target, work_for
 from dpbayes_core.samplers.layout import Layout
-from dpbayes_core.samplers.reference import referred
+from dpbayes_core.samplers.reference import referred, undrawn
 from dpbayes_core.samplers.target import build_target
 from dpbayes_core.samplers.whitening import Whitening, whiten
 from dpbayes_core.schema import RegressionSchema
@@ -23,7 +24,7 @@ SCHEMAS = {"x": schema_of("x"), "levels": schema_of(SEX, REGION, JOB), "all": sc
 def whitened(release: Release) -> tuple[Target, Whitening]:
     layout, schema = Layout.of(release.schema), release.schema
     target, start = referred(build_target(release, Prior(), layout), layout, Prior(), schema)
-    return target, whiten(target, start)
+    return target, whiten(target, start, undrawn(target, layout, Prior(), schema))
 
 
 def slopes_at_the_centre(target: Target, whitening: Whitening) -> Floats:
@@ -70,3 +71,39 @@ def test_noisy_shares_outside_the_simplex_still_give_a_start() -> None:
     )
     target, whitening = whitened(impossible)
     assert np.isfinite(slopes_at_the_centre(target, whitening)).all()
+
+
+FIRM = Prior(noise_shape=3.0, noise_scale=3e-6, named=(("x", 0.0, 5.0),))  # the slope is within .01 or so
+
+
+def against_the_prior(slope: float, scale: float) -> Release:
+    """Twenty rows whose slope the prior of 0 rules out, unless the noise is many times as large as it ever is."""
+    square = 20 * 0.35**2
+    values = (0.0, 0.0, square, slope * square, slope**2 * square + 20e-6)
+    noise = mechanism("laplace", scale, 5)
+    return Release(schema=schema_of("x"), neighbours="replace-one", rows=20, mechanism=noise, values=values)
+
+
+def test_where_prior_and_release_have_a_mode_each_every_other_chain_starts_at_the_second() -> None:
+    posterior = sample(against_the_prior(0.5, 0.052), FIRM, sampler="collapsed", draws=200, seed=1)
+    near_the_prior, near_the_release = (posterior.draws["x"][chain::2] for chain in (0, 1))
+    assert np.abs(near_the_prior).max() < 0.1
+    assert near_the_release.min() > 0.3
+    assert not posterior.converged, "they never meet, and started at one of them would have looked as one"
+
+
+def test_a_second_mode_that_outweighs_the_first_beyond_doubt_is_where_all_chains_start() -> None:
+    release = against_the_prior(0.8, 0.06)
+    posterior = sample(release, FIRM, sampler="collapsed", draws=500, seed=1)
+    assert posterior.converged
+    assert posterior.draws["x"].min() > 0.5
+    for value, latent in zip(release.values, posterior.latent.values(), strict=True):
+        assert abs(value - latent.mean()) < 12 * 0.06, "at the first mode some entry is 25 scales from its release"
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [1e-3, 5.0, 500.0])
+def test_where_prior_and_release_agree_there_is_no_second_mode(scale: float, name: str) -> None:
+    for schema in SCHEMAS.values():
+        problem = SAMPLERS["collapsed"].prepare(example(schema, 300, name=name, scale=scale), Prior())
+        assert problem.second.size == 0
