@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -119,6 +120,7 @@ QUICK = [
 ]
 CELLS = [
     case("d=1, n=10, Laplace", Cell((10,), "laplace", trials=CHEAP)),
+    case("d=1, n=10, Gaussian, epsilon 0.1", Cell((10,), "gaussian", epsilon=0.1, trials=CHEAP)),
     case("d=1, n=10, Gaussian, epsilon 5", Cell((10,), "gaussian", epsilon=5.0, trials=CHEAP)),
     case("d=5, n=10, Gaussian", Cell((10,), "gaussian", NUMBERS[:5])),
     case("d=1, n=100, Laplace, epsilon 0.1", Cell((100,), "laplace", epsilon=0.1, trials=CHEAP)),
@@ -138,6 +140,9 @@ CELLS = [
     case("five parts, d=1, n=100, Gaussian", Cell((40, 30, 20, 8, 2), "gaussian")),
     case("five parts, d=1, n=1000, Laplace, epsilon 0.1", Cell((500, 300, 150, 40, 10), "laplace", epsilon=0.1)),
     case("five parts, d=5, n=1000, Gaussian", Cell((400, 300, 200, 90, 10), "gaussian", NUMBERS[:5])),
+    case(
+        "five parts, d=10, n=1000, Gaussian, epsilon 5", Cell((400, 300, 200, 70, 30), "gaussian", NUMBERS, epsilon=5.0)
+    ),
     case("five parts, d=5, n=100000, Laplace", Cell((50_000, 30_000, 15_000, 4000, 1000), "laplace", NUMBERS[:5])),
     case("noisy count, d=1, Gaussian", Cell((), "gaussian", neighbours="add-remove")),
     case(
@@ -160,6 +165,16 @@ TWINS = [
 ]
 
 
+GRID = {
+    "covariates": (1, 5, 10),
+    "rows": (10, 100, 1000, 100_000),
+    "epsilon": (0.1, 1.0, 5.0),
+    "noise": ("laplace", "gaussian"),
+    "parts": (1, 5),
+}
+IMPOSSIBLE = {(("covariates", 10), ("rows", 10)), (("rows", 10), ("parts", 5))}  # no density; asked of one part only
+
+
 def quantities() -> int:
     """Parameters over all cells: the size of the family."""
     return sum(cell.values[0].schema.d + 2 for cell in [*QUICK, *CELLS])  # type: ignore[union-attr]
@@ -171,6 +186,22 @@ def p_values(cell: Cell, ranks: Floats) -> Floats:
     found = np.array([kstest(column, "uniform").pvalue for column in ranks.T])
     moments = found[parameters:]
     return np.append(found[:parameters], min(1.0, moments.min() * len(moments)))
+
+
+def test_any_two_settings_of_the_grid_meet_in_a_cell() -> None:
+    met = set[object]()
+    for cell in (each.values[0] for each in CELLS):
+        assert isinstance(cell, Cell)
+        if cell.neighbours == "replace-one" and all(isinstance(covariate, str) for covariate in cell.covariates):
+            place = (cell.schema.d, sum(cell.rows), cell.epsilon, cell.noise, len(cell.rows))
+            met |= set(combinations(zip(GRID, place, strict=True), 2))
+    wanted = {
+        ((one, first), (other, second))
+        for one, other in combinations(GRID, 2)
+        for first in GRID[one]
+        for second in GRID[other]
+    }
+    assert wanted - met == IMPOSSIBLE
 
 
 @pytest.mark.parametrize("cell", [*QUICK, *CELLS])
