@@ -14,7 +14,9 @@ from dpbayes_core.schema import INTERCEPT, SIGMA, RegressionSchema
 
 Floats = NDArray[np.float64]
 
+LEAST, MOST = 1e-6, 1e6  # of every standard deviation and shape, on the standardised scale; squared, of every variance
 _USER_KEYS = {"intercept": ("sd",), "coefficients": ("sd",), "noise": ("shape", "scale", "sd")}
+_VARIANCES = ("noise_scale", "variance")
 _OLD_COVARIATES = ("mean_weight", "scatter", "extra_degrees")
 
 
@@ -34,12 +36,15 @@ class Prior:
     def __post_init__(self) -> None:
         object.__setattr__(self, "named", tuple((str(name), float(at), float(sd)) for name, at, sd in self.named))
         for name, value in asdict(self).items():
-            if name != "named" and not (math.isfinite(value) and value > 0):
-                raise StudyInvalid(f"cannot use the prior: {name} must be a positive number. Give one.")
+            power = 2 if name in _VARIANCES else 1
+            if name != "named" and not LEAST**power <= value <= MOST**power:
+                limits = f"from {LEAST**power:g} to {MOST**power:g}"
+                raise StudyInvalid(f"cannot use the prior: {name} must be {limits}. Give such a number.")
         for name, mean, sd in self.named:
-            if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
+            if not (abs(mean) <= MOST and LEAST <= sd <= MOST):
                 raise StudyInvalid(
-                    f"cannot use the prior: {name} needs a number as its mean and a positive sd. Give them."
+                    f"cannot use the prior: with columns mapped to [-1, 1], {name} needs a mean of at most {MOST:g} "
+                    f"and an sd from {LEAST:g} to {MOST:g} of the residual sd that noise expects. Give such numbers."
                 )
         if len({name for name, *_ in self.named}) < len(self.named):
             raise StudyInvalid("cannot use the prior: it names a coefficient twice. Name each one once.")

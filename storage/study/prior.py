@@ -1,14 +1,17 @@
 """The prior of an analysis as a study states it, and what it must agree with: the kind and columns of its release."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from storage.study.fields import Real, Section, Spread, Text, refusal
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.priors import LEAST, MOST, Prior
+from storage.study.fields import Real, Says, Section, Spread, Text, refusal
 from storage.study.flaw import Flaw, Place, nearest, shown
 
 if TYPE_CHECKING:
+    from dpbayes_core.schema import RegressionSchema
     from storage.study.models import StudyFile
     from storage.study.work import ReleaseSpec
 
@@ -19,18 +22,26 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 """What a prior has where a release of the kind is analysed; nothing for a kind that is not here."""
 
 
+def _within(number: float, least: float, most: float) -> float:
+    if not least <= number <= most:
+        raise refusal(f"it must be from {least:g} to {most:g}", "Write such a number")
+    return number
+
+
+Sds = Annotated[Spread, AfterValidator(lambda sd: _within(sd, LEAST, MOST)), Says(f"number from {LEAST:g} to {MOST:g}")]
+Scale = Annotated[Spread, AfterValidator(lambda scale: _within(scale, LEAST**2, MOST**2))]
+
+
 class InterceptPrior(Section):
     """Normal prior of the response at the middle of every column's bounds, centred on the middle of its own."""
 
-    sd: Spread = Field(
-        default=10.0, description="Standard deviation, in residual standard deviations.", examples=["10"]
-    )
+    sd: Sds = Field(default=10.0, description="Standard deviation, in residual standard deviations.", examples=["10"])
 
 
 class CoefficientPrior(Section):
     """Normal prior of every coefficient that is not named, centred on zero, columns mapped to [-1, 1]."""
 
-    sd: Spread = Field(default=1.5, description="Standard deviation, in residual standard deviations.", examples=["1"])
+    sd: Sds = Field(default=1.5, description="Standard deviation, in residual standard deviations.", examples=["1"])
 
 
 class NamedPrior(Section):
@@ -45,8 +56,8 @@ class NamedPrior(Section):
 class NoisePrior(Section):
     """Inverse gamma prior of the residual variance; its scale, or the residual standard deviation that is expected."""
 
-    shape: Spread = Field(default=1.0, description="Shape: the larger, the firmer.", examples=["2"])
-    scale: Spread | None = Field(
+    shape: Sds = Field(default=1.0, description="Shape: the larger, the firmer.", examples=["2"])
+    scale: Scale | None = Field(
         default=None,
         description="Scale, in squared half widths of the response's bounds; 0.1 unless sd is given.",
         examples=["0.1"],
@@ -94,9 +105,20 @@ def prior_flaws(prior: PriorSpec, release: "ReleaseSpec", file: "StudyFile", pla
     for part in sorted(prior.model_fields_set - set(parts)):
         what = f"it is no part of the prior of a {release.kind} release"
         yield Flaw((*place, part), what, f"Choose from {', '.join(parts)}" if parts else "Delete it")
-    if release.kind == "regression" and prior.named and not any(release.flaws(file, ())):
+    if release.kind == "regression" and not any(release.flaws(file, ())):
         names = release.regression(file).coefficients
         for name in prior.named:
             if name not in names:
                 what = f"{shown(name)} is no coefficient of {release.formula}"
                 yield Flaw((*place, "named", name), what, nearest(name, names, "The names are"))
+        if set(prior.named) <= set(names):
+            yield from _extremes(prior, release.regression(file), place)
+
+
+def _extremes(prior: PriorSpec, schema: "RegressionSchema", place: Place) -> Iterator[Flaw]:
+    """What is too large or small for arithmetic once it is told on the standardised scale."""
+    try:
+        Prior.from_user(prior.model_dump(include=set(PARTS["regression"]), exclude_none=True), schema)
+    except StudyInvalid as error:
+        what, _, remedy = str(error).removeprefix("cannot use the prior: ").rpartition(". ")
+        yield Flaw((*place, "named" if prior.named else "noise"), what, remedy.removesuffix("."))
