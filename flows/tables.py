@@ -196,6 +196,8 @@ def analyse(document: Document) -> None:
         coefficients(one["coefficients"])
         if one["prior_check"]:
             line(f"  prior:  {one['prior_check']['words']}", "yellow" if one["prior_check"]["conflict"] else None)
+        if one["clipping"]:
+            line(f"  clipped: {one['clipping']}", "yellow")
         line(f"  law:    {one['target']} ({'calibrated' if one['calibrated'] else 'NOT calibrated'}; {one['choice']})")
         if one["cost"]:
             line(f"  time:   {one['cost']}")

@@ -14,6 +14,7 @@ from dpbayes_core.samplers.registry import SAMPLERS
 from storage.analysis import Analysis
 from storage.checkpoints import Checkpoints
 from storage.crate_posterior import RECORD, REPORT, build_posterior_crate, links_of
+from storage.tellings.clipping import clipping_alarm
 from storage.workbench import Order, StudyBench, Workbench, workbench
 from tasks.progress import report
 from tasks.publish_release import store_crate
@@ -21,6 +22,7 @@ from tasks.software import software_versions
 
 if TYPE_CHECKING:
     from dpbayes_core.networks.release import NetworkRelease
+    from dpbayes_core.pool import Evidence
 
 
 @task(
@@ -97,7 +99,7 @@ def _beside(analysis: Analysis) -> str | None:
 
 
 def _document(files: Mapping[str, bytes], bench: Workbench, *, sampling: float, total: float) -> dict[str, Any]:
-    record = json.loads(files[RECORD])
+    record, evidence = json.loads(files[RECORD]), bench.analysis.evidence
     return {
         "analysis": record["analysis"],
         "status": record["status"],
@@ -108,6 +110,7 @@ def _document(files: Mapping[str, bytes], bench: Workbench, *, sampling: float, 
         **{part: record["sampler"].get(part, "") for part in ("target", "choice", "cost")},
         "coefficients": record["coefficients"],
         "prior_check": record.get("prior_check"),
+        "clipping": clipping_alarm(cast("Evidence", evidence)) if evidence.kind == "regression" else "",
         "releases": links_of(record),
         "seconds": {"sampling": round(sampling, 3), "total": round(total, 3)},
         "crate": bench.address(),

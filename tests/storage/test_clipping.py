@@ -15,6 +15,7 @@ from storage.tellings.clipping import (
     WORTH_SAYING,
     advised,
     clipping_advice,
+    clipping_alarm,
     clipping_caveat,
     response_of,
     told_share,
@@ -74,6 +75,22 @@ def test_a_report_says_when_much_may_have_been_clipped_and_when_noise_lets_nothi
     assert 3 < share < 7  # 5.1% was; the clipped column's own spread is a little smaller
     drowned = clipping_caveat(released(0.5, scale=1e5))
     assert drowned.endswith("is not published.")
+
+
+@pytest.mark.parametrize(("sign", "bound"), [(1, "1"), (-1, "−1")])
+def test_a_response_next_to_a_bound_is_told_although_noise_hides_its_spread(sign: int, bound: str) -> None:
+    random, schema = np.random.default_rng(1), schema_of("x")
+    response = np.clip(sign * random.normal(3.0, 0.9, 20_000), -1, 1)
+    rows = np.stack([np.ones(20_000), random.normal(0, 0.3, 20_000), response], axis=1)
+    made = draw(schema, rows.T @ rows, mechanism("gaussian", 200.0, len(schema.entries)), random)
+    assert response_of(made) is None
+    assert f"the mean of y is next to its bound of {bound}, and noise hides" in clipping_alarm(made)
+    assert clipping_alarm(made) in clipping_caveat(made)
+
+
+def test_no_alarm_is_raised_where_little_was_clipped_or_nothing_can_be_told() -> None:
+    assert clipping_alarm(released(0.2, scale=1.0)) == ""
+    assert clipping_alarm(released(0.5, scale=1e5)) == ""
 
 
 def test_a_plan_advises_wider_bounds_of_the_response(tmp_path: Path) -> None:
