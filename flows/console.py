@@ -23,11 +23,12 @@ class Console:
 
     @contextmanager
     def progress(self) -> Iterator[None]:
-        """Show what tasks report, on stderr, and only to a person at a terminal."""
+        """Show what tasks report on stderr: bars to a person at a terminal, else a line where each step begins."""
         from tasks import progress as reports
 
         if not tables.errors.is_terminal:
-            yield
+            with _lines(reports):
+                yield
             return
         with tables.progress_bar() as bar:
             steps: dict[str, Any] = {}
@@ -77,6 +78,23 @@ class Console:
         self.show(document, tables.audit)
         if not document["ok"]:
             raise typer.Exit(INTEGRITY)
+
+
+@contextmanager
+def _lines(reports: Any) -> Iterator[None]:
+    begun: str | None = None
+
+    def say(step: str, _: float) -> None:
+        nonlocal begun
+        if step != begun:
+            typer.echo(step, err=True)
+        begun = step
+
+    reports.listen(say)
+    try:
+        yield
+    finally:
+        reports.silence()
 
 
 def _exit_unless_converged(analyses: list[Mapping[str, Any]]) -> None:

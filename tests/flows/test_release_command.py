@@ -16,6 +16,13 @@ def test_a_second_release_answers_the_same_bytes_and_charges_nothing(desk: Desk)
     assert desk.document("ledger", "show", desk.study)["charges"] == 1
 
 
+def test_steps_are_told_as_they_begin_where_nobody_watches(desk: Desk) -> None:
+    said = desk.run("release", desk.study, "--period", PERIOD, "--json").stderr.splitlines()
+    assert said[0] == "reading the table"
+    assert said.index("charged and released") < said.index("writing the crate")
+    assert len(said) == len(set(said)), "once each"
+
+
 def test_the_release_document_keeps_its_contract(desk: Desk) -> None:
     document = desk.release()
     assert document.keys() >= {"study", "period", "releases"}
