@@ -12,6 +12,7 @@ Record = Mapping[str, Any]
 
 FELT = 0.25  # posterior sds that a prior must have moved a posterior by to be felt
 MOST_NAMED = 3
+LEAST_SAID = 1e-300  # a probability: below it doubles lose their digits and then are 0
 
 
 def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.float64]]) -> dict[str, Any] | None:
@@ -42,7 +43,7 @@ def named_words(release: Any, prior: Record) -> str:
 
 def conflict_words(found: Record) -> str:
     """A record of `PriorConflict` in a sentence or two."""
-    probability = short(found["probability"], 2)
+    probability = _probability(found["probability"])
     if not found["conflict"]:
         return (
             "Prior and release agree: before the release, the prior gave a posterior at least this far from itself a "
@@ -66,3 +67,7 @@ def conflict_words(found: Record) -> str:
         f"It moved {felt['name']} by about {short(felt['pull'], 2)} posterior standard deviations: state a prior that "
         "allows for what was found, or say why this one is right."
     )
+
+
+def _probability(value: float) -> str:
+    return f"less than {short(LEAST_SAID)}" if value < LEAST_SAID else short(value, 2)

@@ -131,6 +131,7 @@ class Page:
     title: str
     lede: str
     alarm: str  # empty where the chains converged
+    disagreement: str  # empty where prior and release agree
     facts: tuple[Fact, ...]
     reading: str
     precision: str

@@ -59,6 +59,12 @@ def alarm(posterior: Record) -> str:
     )
 
 
+def disagreement(posterior: Record) -> str:
+    """What prior and release disagree on, to be said beside the title; empty where they agree."""
+    found = posterior.get("prior_check")
+    return found["words"] if found and found["conflict"] else ""
+
+
 def status(posterior: Record) -> Fact:
     """Whether the chains converged, as a key figure."""
     drawn = posterior["diagnostics"]

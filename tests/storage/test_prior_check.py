@@ -56,6 +56,15 @@ def test_many_disagreements_are_counted() -> None:
     assert "disagree on a, b, c and 2 more: " in words
 
 
+def test_a_probability_that_underflows_is_not_called_nothing() -> None:
+    one = {"name": "a", "probability": 0.0, "left": 0.1, "pull": 2.0}
+    for value in (0.0, 5e-324, 1e-301):
+        words = conflict_words({"conflict": True, "probability": value, "parameters": [one]})
+        assert "a probability of less than 10⁻³⁰⁰. It moved" in words
+    words = conflict_words({"conflict": True, "probability": 1e-299, "parameters": [one]})
+    assert "a probability of 10⁻²⁹⁹. It moved" in words
+
+
 def test_the_record_and_the_report_say_it(tmp_path: Path) -> None:
     signer = Signer.create(tmp_path / "keys")
     files = posterior_crate(build_release_crate(small_entry(tmp_path), STUDY_TEXT, signer), signer)

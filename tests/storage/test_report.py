@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes_core.priors import Prior
 from storage.crate_posterior import posterior_record
 from storage.crate_release import release_record
 from storage.report.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
@@ -26,10 +27,11 @@ def entry(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def report(entry: dict[str, Any], draws: Draws | None = None, *, naive: Draws | None = None, **others: Any) -> str:
+    asked = analysis(prior=others.pop("prior", Prior()).to_record())
     release = of(entry).evidence.digest
     posterior = drawn(draws or posterior_draws(), release, **others)
     beside = None if naive is None else drawn(naive, release, sampler="naive", latent={})
-    record = posterior_record(analysis(), posterior, beside, of(entry))
+    record = posterior_record(asked, posterior, beside, of(entry))
     return render([release_record(entry)], record, posterior.draws, fingerprint=FINGERPRINT, software=STAMP.software)
 
 
@@ -92,6 +94,15 @@ def test_a_posterior_that_did_not_converge_says_so_first(entry: dict[str, Any]) 
     assert page.index("Not converged: do not use these numbers yet") < page.index("log_wage by age")
     assert re.search(r"R-hat of \S+ is 1\.\d+, above 1\.01", page)
     assert "Do not publish these numbers." in page
+
+
+def test_a_prior_that_the_release_contradicts_is_told_beside_the_title_too(entry: dict[str, Any]) -> None:
+    page = words(report(entry, prior=Prior(named=(("age", 3.0, 0.05),))))
+    said = "Prior and release disagree on age"
+    assert page.count(said) == 2
+    assert page.index("The prior and the release disagree") < page.index(said) < page.index("Privacy cost")
+    assert page.rindex(said) > page.index("What to keep in mind")
+    assert "The prior and the release disagree" not in words(report(entry))
 
 
 def test_a_converged_one_does_not_cry_wolf(entry: dict[str, Any]) -> None:
