@@ -51,21 +51,24 @@ def conflict_words(found: Record) -> str:
         )
     ranked = sorted(found["parameters"], key=lambda one: one["probability"])
     unlikely = [one for one in ranked if one["probability"] < 2 * ranked[0]["probability"] + 0.01]
+    strongest = max(unlikely, key=lambda one: one["pull"])
+    felt = strongest["pull"] >= FELT
+    if felt:
+        unlikely = [strongest, *(one for one in unlikely if one is not strongest)]
     names = [one["name"] for one in unlikely[:MOST_NAMED]]
     more = len(unlikely) - MOST_NAMED
     said = (
         f"Prior and release disagree on {listed([*names, f'{more} more'] if more > 0 else names)}: before the release, "
         f"the prior gave a posterior at least this far from itself a probability of {probability}. "
     )
-    felt = max(unlikely, key=lambda one: one["pull"])
-    if felt["pull"] < FELT:
+    if not felt:
         return said + (
             "The release outweighs it: the prior moved none of them by more than "
-            f"{short(felt['pull'], 1)} posterior standard deviations."
+            f"{short(strongest['pull'], 1)} posterior standard deviations."
         )
     return said + (
-        f"It moved {felt['name']} by about {short(felt['pull'], 2)} posterior standard deviations: state a prior that "
-        "allows for what was found, or say why this one is right."
+        f"It moved {strongest['name']} by about {short(strongest['pull'], 2)} posterior standard deviations: state a "
+        "prior that allows for what was found, or say why this one is right."
     )
 
 

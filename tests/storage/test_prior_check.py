@@ -56,6 +56,15 @@ def test_many_disagreements_are_counted() -> None:
     assert "disagree on a, b, c and 2 more: " in words
 
 
+def test_the_parameter_that_the_prior_moved_most_is_named_first_where_it_was_felt() -> None:
+    parameters = [{"name": name, "probability": 0.0, "left": 0.1, "pull": 0.1} for name in "abcde"]
+    parameters[3] |= {"pull": 9.0, "probability": 1e-200}
+    found = {"conflict": True, "probability": 0.0, "parameters": parameters}
+    assert "disagree on d, a, b and 2 more: " in conflict_words(found)
+    parameters[3]["pull"] = 0.2
+    assert "disagree on a, b, c and 2 more: " in conflict_words(found)
+
+
 def test_a_probability_that_underflows_is_not_called_nothing() -> None:
     one = {"name": "a", "probability": 0.0, "left": 0.1, "pull": 2.0}
     for value in (0.0, 5e-324, 1e-301):
