@@ -32,9 +32,17 @@ class Diagnosis:
         ):
             passed = values <= MOST_RHAT if what == "R-hat" else values >= LEAST_ESS
             if not passed.all():
-                shown = f"{values[worst]:.3f}" if what == "R-hat" else f"{values[worst]:.0f}"
-                words.append(f"{what} of {self.names[worst]} is {shown}, {limit}")
+                bound, digits = (MOST_RHAT, ".3f") if what == "R-hat" else (LEAST_ESS, ".0f")
+                words.append(f"{what} of {self.names[worst]} is {shown_beside(values[worst], bound, digits)}, {limit}")
         return words
+
+
+def shown_beside(value: float, bound: float, form: str) -> str:
+    """`value` in this form, and with as many more digits as show on which side of `bound` it is."""
+    digits, style = int(form[1:-1]), form[-1]
+    while float(shown := f"{value:.{digits}{style}}") == bound != value:
+        digits += 1
+    return shown
 
 
 def diagnose(names: Sequence[str], draws: Floats) -> Diagnosis:

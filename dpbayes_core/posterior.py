@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core import posterior_functions as functions
-from dpbayes_core.diagnostics import MOST_DIVERGENT, Diagnosis, diagnose
+from dpbayes_core.diagnostics import MOST_DIVERGENT, Diagnosis, diagnose, shown_beside
 from dpbayes_core.samplers.budget import beyond
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class Posterior:
         """What misses the gate, in words; empty when converged."""
         words = self.diagnosis.failures()
         if self.divergent:
-            words.insert(0, f"{100 * self._divergent_share:.2g}% of the draws are divergent, above 0.1%")
+            share = shown_beside(100 * self._divergent_share, 100 * MOST_DIVERGENT, ".2g")
+            words.insert(0, f"{share}% of the draws are divergent, above 0.1%")
         if words and self.exhausted:
             words.append("going on would be more work than a run may be")
         return "; ".join(words)

@@ -8,7 +8,7 @@ import typer
 
 from dpbayes_core.errors import StudyInvalid
 from flows.console import NOT_CONVERGED, Console
-from flows.tables import grid, line, number
+from flows.tables import grid, line, number, unconverged
 from storage.predictions import predictions, read_posterior, read_rows, stated_row
 
 MOST_SHOWN = 40
@@ -35,10 +35,7 @@ def _table(document: Mapping[str, Any]) -> None:
     if document["status"] == "converged":
         line(f"{document['response']} by {about}: converged ({document['sampler']}).", "bold")
     else:
-        line(
-            f"{document['response']} by {about}: NOT CONVERGED. {document['why']} Do not publish these numbers.",
-            "bold red",
-        )
+        unconverged(f"{document['response']} by {about}", document)
     share = f"{100 * document['level']:g}%"
     grid(
         f"  predictions and their {share} intervals: of a response, and of the expected response",

@@ -10,6 +10,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from storage.mixing import why_words
+
 Document = Mapping[str, Any]
 
 PLAIN_WIDTH = 160  # where no terminal says otherwise
@@ -188,11 +190,7 @@ def analyse(document: Document) -> None:
         if one["status"] == "converged":
             line(f"{one['analysis']} for {document['period']}: converged ({one['sampler']}).", "bold")
         else:
-            line(
-                f"{one['analysis']} for {document['period']}: NOT CONVERGED. {one['why']} "
-                "Do not publish these numbers.",
-                "bold red",
-            )
+            unconverged(f"{one['analysis']} for {document['period']}", one)
         coefficients(one["coefficients"])
         if one["prior_check"]:
             line(f"  prior:  {one['prior_check']['words']}", "yellow" if one["prior_check"]["conflict"] else None)
@@ -206,6 +204,12 @@ def analyse(document: Document) -> None:
         line(f"  crate:  {shortened(one['crate'])}")
         line(f"  report: {shortened(one['report'] if one['report'] != one['crate'] else 'report.html in it')}")
     origins(document)
+
+
+def unconverged(what: str, document: Document) -> None:
+    """Of chains that have not converged: why, that their numbers are not to be published, and what to do."""
+    line(f"{what}: NOT CONVERGED. {why_words(document)} Do not publish these numbers.", "bold red")
+    line(f"  {document['advice']}")
 
 
 def origins(document: Document) -> None:

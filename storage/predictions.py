@@ -19,6 +19,7 @@ from storage.crate_audit import check_lone_crate
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, sources_of
 from storage.crates import PUBLIC_KEY, load
+from storage.mixing import advice
 from storage.signatures import read_public_key
 from storage.study.flaw import nearest, shown
 
@@ -120,6 +121,7 @@ def predictions(posterior: PosteriorCrate, rows: Columns, level: float) -> dict[
     sampler = record["sampler"]
     return {
         **{name: record[name] for name in ("analysis", "study", "period", "status", "why")},
+        "advice": advice(record),
         **{name: sampler[name] for name in ("calibrated", "caveat")},
         "sampler": sampler["name"],
         "signed_by": list(posterior.signed_by),

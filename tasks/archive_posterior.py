@@ -14,6 +14,7 @@ from dpbayes_core.samplers.registry import SAMPLERS
 from storage.analysis import Analysis
 from storage.checkpoints import Checkpoints
 from storage.crate_posterior import RECORD, REPORT, build_posterior_crate, links_of
+from storage.mixing import advice
 from storage.tellings.clipping import clipping_alarm
 from storage.workbench import Order, StudyBench, Workbench, workbench
 from tasks.progress import report
@@ -104,6 +105,7 @@ def _document(files: Mapping[str, bytes], bench: Workbench, *, sampling: float, 
         "analysis": record["analysis"],
         "status": record["status"],
         "why": record["why"],
+        "advice": advice(record),
         "calibrated": record["sampler"]["calibrated"],
         "caveat": record["sampler"]["caveat"],
         "sampler": record["sampler"]["name"],

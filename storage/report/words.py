@@ -5,6 +5,7 @@ from typing import Any
 
 from dpbayes_core.design import AnyRelease
 from storage.crates import posterior_path
+from storage.mixing import advice, agree, why_words
 from storage.prior_check import named_words
 from storage.report.estimates import MOST_PICTURED
 from storage.report.numbers import listed
@@ -52,11 +53,7 @@ def alarm(posterior: Record) -> str:
     """What to say above everything else; empty where the chains converged."""
     if posterior["status"] == "converged":
         return ""
-    why = f"{posterior['why'].rstrip('.')}. " if posterior["why"] else ""
-    return (
-        f"{why}The chains do not agree on one posterior, so the estimates and intervals below may be wrong. Run the "
-        "analysis again with more draws or chains; that spends nothing."
-    )
+    return f"{why_words(posterior)} {advice(posterior)}".strip()
 
 
 def disagreement(posterior: Record) -> str:
@@ -142,8 +139,8 @@ def diagnosis(posterior: Record) -> str:
     jumps = "No draw diverged." if not apart else f"{apart:,} draw{'s' * (apart != 1)} diverged."
     if posterior["status"] == "converged":
         return f"Yes. The chains started far apart and describe the same posterior. {jumps}"
-    why = f" {posterior['why'].rstrip('.')}." if posterior["why"] else ""
-    return f"No.{why} {jumps} Do not publish these numbers."
+    answer = "They do, but that is not enough." if agree(posterior) else "No."
+    return " ".join(filter(None, (answer, why_words(posterior), jumps, "Do not publish these numbers.")))
 
 
 def chains_note(parameters: int, posterior: Record) -> str:

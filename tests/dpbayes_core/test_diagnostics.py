@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.diagnostics import diagnose
+from dpbayes_core.diagnostics import Diagnosis, diagnose
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +46,17 @@ def test_slow_chains_miss_the_effective_sample_size() -> None:
 def test_too_few_draws_miss_it_however_independent_they_are() -> None:
     words = diagnose("abc", independent(draws=50)).failures()
     assert any("tail effective sample size" in word for word in words)
+
+
+def test_what_misses_the_gate_by_little_is_shown_with_the_digits_that_miss_it() -> None:
+    rhat, bulk, tail = (np.array([value]) for value in (1.01004, 399.7, 399.4))
+    assert Diagnosis(("a",), rhat, bulk, tail).failures() == [
+        "R-hat of a is 1.01004, above 1.01",
+        "bulk effective sample size of a is 399.7, below 400",
+        "tail effective sample size of a is 399, below 400",
+    ]
+    least = np.nextafter(np.array([1.01]), 2)
+    assert "is 1.0100000000000002, above 1.01" in Diagnosis(("a",), least, bulk, tail).failures()[0]
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])

@@ -69,6 +69,12 @@ def test_divergences_above_a_thousandth_are_enough_not_to_converge() -> None:
     assert found.divergent
 
 
+def test_divergences_that_are_just_too_many_are_shown_so() -> None:
+    draws = {"sigma": np.random.default_rng(2).gamma(9, size=(4, 10_000))}
+    found = posterior(draws=draws, latent={}, divergences=41)
+    assert found.why_not == "0.103% of the draws are divergent, above 0.1%"
+
+
 def test_draws_come_back_in_the_users_units() -> None:
     schema = RegressionSchema(Continuous("pay", Bounds(0.0, 200.0)), (Continuous("age", Bounds(20.0, 60.0)), SEX, JOB))
     generator = np.random.default_rng(4)

@@ -10,6 +10,7 @@ from dpbayes_core.samplers.driver import sample
 from storage.analysis import prepare_analysis
 from storage.books import Books
 from storage.codecs import read_draws
+from storage.mixing import LONGER
 from storage.study.load import load_study
 from tests.support.desk import PERIOD, Desk
 
@@ -98,7 +99,10 @@ def test_chains_that_have_not_mixed_are_archived_and_say_so(released: Desk) -> N
     assert analysis["status"] == "not-converged"
     assert analysis["why"]
     assert shown.exit_code == 6
-    assert shown.output.splitlines()[0].startswith("pay-posterior for 2026-01: NOT CONVERGED.")
+    first, second, *_ = shown.output.splitlines()
+    assert first == f"pay-posterior for 2026-01: NOT CONVERGED. {analysis['why']}. Do not publish these numbers."
+    assert second == f"  {analysis['advice']}"
+    assert second.endswith(LONGER)
     assert "not converged" in Path(analysis["report"]).read_text().lower()
 
 

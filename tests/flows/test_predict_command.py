@@ -1,6 +1,7 @@
 """Predictions from a published crate alone: a folder or a zip, a file of rows or one row."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from storage.archive import Archive
 from storage.codecs import read_draws
 from storage.crate_release import build_release_crate
 from storage.crates import pack
+from storage.mixing import APART, LONGER, OTHER_PRIOR
 from storage.predictions import predictions, read_posterior, read_rows, stated_row
 from storage.signatures import Signer
 from tests.storage.crate_examples import STUDY_TEXT, drawn, posterior_crate, posterior_draws, small_entry
@@ -99,7 +101,9 @@ def test_chains_that_did_not_converge_are_said_first_with_their_exit_code(publis
     path.write_bytes(pack(published["stuck"]))
     done = RUNNER.invoke(app, ["predict", str(path), "--at", ROW])
     assert done.exit_code == 6
-    assert "NOT CONVERGED" in done.stdout.splitlines()[0]
+    first, second, *_ = done.stdout.splitlines()
+    assert re.search(r"NOT CONVERGED\. .*[^.]\. Do not publish these numbers\.$", first)
+    assert second == f"  {APART} {LONGER} {OTHER_PRIOR}"
     told = RUNNER.invoke(app, ["predict", str(path), "--at", ROW, "--json"])
     assert (told.exit_code, json.loads(told.stdout)["status"]) == (6, "not-converged")
 

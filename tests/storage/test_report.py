@@ -12,6 +12,7 @@ import pytest
 from dpbayes_core.priors import Prior
 from storage.crate_posterior import posterior_record
 from storage.crate_release import release_record
+from storage.mixing import APART, BROKEN, FIRMER, LONGER
 from storage.report.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
 from storage.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
 from storage.report.render import render
@@ -94,6 +95,16 @@ def test_a_posterior_that_did_not_converge_says_so_first(entry: dict[str, Any]) 
     assert page.index("Not converged: do not use these numbers yet") < page.index("log_wage by age")
     assert re.search(r"R-hat of \S+ is 1\.\d+, above 1\.01", page)
     assert "Do not publish these numbers." in page
+    assert f"{APART} {LONGER}" in page
+
+
+def test_divergences_alone_are_not_told_as_chains_that_disagree(entry: dict[str, Any]) -> None:
+    page = words(report(entry, divergences=100))
+    assert "Not converged: do not use these numbers yet" in page
+    assert f"2.5% of the draws are divergent, above 0.1%. {BROKEN} {FIRMER}" in page
+    assert "They do, but that is not enough. 2.5% of the draws" in page
+    assert APART not in page
+    assert LONGER not in page
 
 
 def test_a_prior_that_the_release_contradicts_is_told_beside_the_title_too(entry: dict[str, Any]) -> None:

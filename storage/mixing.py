@@ -1,0 +1,62 @@
+"""What it means that chains have not converged and what to do, from a posterior's record: for terminal and pages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Record = Mapping[str, Any]
+
+FAR = 1.5  # an R-hat beyond it: chains hardly meet, as where each of two modes holds some
+
+APART = "The chains do not agree on one posterior, so estimates and intervals may be wrong."
+FEW = "The chains hold too few independent draws, so intervals may be rough."
+BROKEN = (
+    "Trajectories broke off at places that the chains cannot follow, so tails of the posterior may be missing from "
+    "the draws."
+)
+LONGER = "Run the analysis again with more draws or chains; that spends nothing."
+OTHER_PRIOR = (
+    "Where prior and release contradict each other each may have a mode of its own: then more draws do not help, and a "
+    "prior that allows for both does."
+)
+FIRMER = "State a firmer prior, or release with less noise, which is charged: more draws lower no share of divergences."
+
+
+def why_words(record: Record) -> str:
+    """What missed the gate, as a sentence; empty where nothing is said of it."""
+    return f"{record['why'].rstrip('.')}." if record["why"] else ""
+
+
+def advice(record: Record) -> str:
+    """What that means and what to do; empty where the chains converged."""
+    if record["status"] == "converged":
+        return ""
+    limits = record["diagnostics"]["gate"]
+    rhats, sizes = _of(record, "rhat"), _of(record, "ess_bulk", "ess_tail")
+    apart, broken = not agree(record), _broke_off(record)
+    few = any(value is None or value < limits["ess"] for value in sizes)
+    said = {
+        APART: apart,
+        FEW: few and not apart,
+        BROKEN: broken,
+        LONGER: apart or few or not broken,
+        OTHER_PRIOR: any(value is not None and value > FAR for value in rhats),
+        FIRMER: broken,
+    }
+    return " ".join(words for words, holds in said.items() if holds)
+
+
+def agree(record: Record) -> bool:
+    """Whether every R-hat passes the gate, whatever else misses it."""
+    return all(value is not None and value <= record["diagnostics"]["gate"]["rhat"] for value in _of(record, "rhat"))
+
+
+def _broke_off(record: Record) -> bool:
+    drawn = record["diagnostics"]
+    return drawn["divergences"] / (drawn["chains"] * drawn["draws"]) > drawn["gate"]["divergent"]
+
+
+def _of(record: Record, *diagnostics: str) -> Sequence[float | None]:
+    """Of every parameter, and the worst of the latent statistics; nothing where one does not exist."""
+    latent = record["diagnostics"]["latent"]
+    lines = [*record["coefficients"], *([latent] if latent else [])]
+    return [line[name] for line in lines for name in diagnostics]
