@@ -192,6 +192,7 @@ def analyse(document: Document) -> None:
         else:
             unconverged(f"{one['analysis']} for {document['period']}", one)
         coefficients(one["coefficients"])
+        extended(one["draws"])
         if one["prior_check"]:
             line(f"  prior:  {one['prior_check']['words']}", "yellow" if one["prior_check"]["conflict"] else None)
         if one["clipping"]:
@@ -204,6 +205,15 @@ def analyse(document: Document) -> None:
         line(f"  crate:  {shortened(one['crate'])}")
         line(f"  report: {shortened(one['report'] if one['report'] != one['crate'] else 'report.html in it')}")
     origins(document)
+
+
+def extended(draws: Document) -> None:
+    """How many draws there are of each chain, where they are more than were asked for."""
+    if draws["made"] > draws["asked"]:
+        line(
+            f"  draws:  {draws['made']:,} of each chain, where {draws['asked']:,} were asked for: doubled while the "
+            "chains had not converged"
+        )
 
 
 def unconverged(what: str, document: Document) -> None:

@@ -78,7 +78,10 @@ class AnalysisSpec(Section):
         default=4, description="Independent chains; convergence is judged across them.", examples=["4"]
     )
     draws: Annotated[int, Field(ge=10, le=100_000)] = Field(
-        default=1000, description="Posterior draws of each chain.", examples=["1000"]
+        default=1000,
+        description="Posterior draws of each chain to begin with: doubled until the chains pass the gate, up to 16 "
+        "times as many; the run says how many there were.",
+        examples=["1000"],
     )
     seed: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
         default=None,

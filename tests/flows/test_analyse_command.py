@@ -103,6 +103,8 @@ def test_chains_that_have_not_mixed_are_archived_and_say_so(released: Desk) -> N
     assert first == f"pay-posterior for 2026-01: NOT CONVERGED. {analysis['why']}. Do not publish these numbers."
     assert second == f"  {analysis['advice']}"
     assert second.endswith(LONGER)
+    assert analysis["draws"]["asked"] == 10 < analysis["draws"]["made"]
+    assert f"  draws:  {analysis['draws']['made']} of each chain, where 10 were asked for" in shown.output
     assert "not converged" in Path(analysis["report"]).read_text().lower()
 
 

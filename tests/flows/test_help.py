@@ -20,5 +20,10 @@ def test_help_tells_what_it_is_for_and_every_exit_code() -> None:
     assert all(f"{code} " in told.stdout for code in range(7))
 
 
+def test_the_help_of_analyse_says_that_draws_are_a_beginning() -> None:
+    told = RUNNER.invoke(app, ["analyse", "--help"], env={"COLUMNS": "200"})
+    assert "doubled up to 16 times" in told.stdout
+
+
 def test_no_command_at_all_shows_the_help() -> None:
     assert "Usage: dpbayes" in RUNNER.invoke(app, []).output

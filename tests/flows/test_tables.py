@@ -22,6 +22,15 @@ def printed(monkeypatch: pytest.MonkeyPatch, width: int, names: int = 1) -> list
     return paper.getvalue().splitlines()
 
 
+def test_draws_beyond_those_asked_for_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = io.StringIO()
+    monkeypatch.setattr(tables, "out", Console(file=paper, width=160, soft_wrap=True, highlight=False))
+    tables.extended({"asked": 1000, "made": 1000})
+    assert paper.getvalue() == ""
+    tables.extended({"asked": 100, "made": 1600})
+    assert paper.getvalue().startswith("  draws:  1,600 of each chain, where 100 were asked for: doubled")
+
+
 @pytest.mark.parametrize("width", [10, 50, 60, 80, 200])
 def test_no_cell_of_a_table_is_cut(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     lines = printed(monkeypatch, width)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from dpbayes_core.samplers.rounds import MOST_EXTENSION
 from storage.study.reference import study_reference
 from storage.study.unavailable import UNAVAILABLE
 
@@ -20,6 +21,11 @@ def test_every_key_has_a_type_a_default_and_a_meaning() -> None:
         assert kind
         assert default
         assert meaning.endswith("."), row
+
+
+def test_the_reference_says_that_chains_may_be_longer_than_asked() -> None:
+    (row,) = (line for line in study_reference().splitlines() if line.startswith("| `draws` |") and "chain" in line)
+    assert f"up to {MOST_EXTENSION} times" in row
 
 
 def test_what_is_not_available_is_listed() -> None:
