@@ -26,6 +26,7 @@ from storage.signatures import Signer, read_public_key
 from storage.study.flaw import Flaw, shown
 from storage.study.prior import PriorSpec
 from storage.study.prior_file import load_prior
+from storage.study.unavailable import unavailable_in
 from storage.study.words import flaws_of
 from storage.study.work import AnalysisSpec
 
@@ -186,6 +187,8 @@ def _refuse_flaws(place: str, checks: Sequence[Check]) -> None:
 def _asked(order: Mapping[str, Any]) -> AnalysisSpec:
     """Sampler, chains, draws and seed, under the rules of a study's analyses."""
     given = {name: order[name] for name in ("sampler", "chains", "draws", "seed") if order[name] is not None}
+    for flaw in unavailable_in({"analyses": {NAME: given}}):
+        raise StudyInvalid(f"cannot analyse as asked: --{Flaw(flaw.place[2:], flaw.what, flaw.remedy)}")
     try:
         return AnalysisSpec.model_validate({"release": "release", **given})
     except ValidationError as error:

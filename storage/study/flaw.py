@@ -7,6 +7,8 @@ from dpbayes_core.errors import StudyInvalid
 
 Place = tuple[str | int, ...]
 
+MOST_LISTED = 12
+
 
 class Flaw(StudyInvalid):
     """One thing that keeps a study from being read; `line` counts from 1 and is looked up by `place` if not given."""
@@ -32,17 +34,18 @@ def shown(text: str, longest: int = 60) -> str:
     return printable + "..." if len(text) > longest else printable
 
 
-def listed(names: Iterable[str], most: int = 12) -> str:
+def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
     """Names as part of a sentence."""
     known = [shown(name) for name in names]
     if not known:
         return "none"
-    return ", ".join(known[:most]) + (", ..." if len(known) > most else "")
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
 
 
-def nearest(name: str, known: Iterable[str], else_say: str) -> str:
-    """The known name that was probably meant, as a remedy."""
+def nearest(name: str, known: Iterable[str], else_say: str, most: int = MOST_LISTED) -> str:
+    """The known name that was probably meant, as a remedy; else so many of those that are known."""
     choices = list(known)
     by_lower = {choice.lower(): choice for choice in choices}
     close = get_close_matches(name[:100].lower(), list(by_lower), n=1, cutoff=0.6)
-    return f"Did you mean {shown(by_lower[close[0]])}?" if close else f"{else_say} {listed(choices)}"
+    return f"Did you mean {shown(by_lower[close[0]])}?" if close else f"{else_say} {listed(choices, most)}"

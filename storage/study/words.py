@@ -71,7 +71,7 @@ def _choice(value: object, context: Details) -> Sentence:
     choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
     if not isinstance(value, str):
         return "one of a few words belongs here", f"Choose one of {', '.join(choices)}"
-    return f"{shown(value)} is not known here", nearest(value, choices, "Choose one of")
+    return f"{shown(value)} is not known here", nearest(value, choices, "Choose one of", len(choices))
 
 
 def _slug(value: object, _context: Details) -> Sentence:

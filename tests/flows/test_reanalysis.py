@@ -171,6 +171,10 @@ def test_rubbish_is_refused_in_a_sentence(analyst: Analyst, tmp_path: Path, file
         (("--from", "crate", "--key", "SHA256:12"), "it is no fingerprint"),
         (("--from", "crate", "--to", "crate/study.yaml"), "it is a file. Name a folder, or a .zip."),
         (("--from", "crate", "--sampler", "best"), "--sampler: "),
+        (
+            ("--from", "crate", "--sampler", "mcmc-ind"),
+            "--sampler: this sampler is not available in this version. Write auto",
+        ),
         (("--from", "crate", "--period", PERIOD), "--from needs no study and no period"),
         (("study.yaml", "--period", PERIOD, "--draws", "10"), "the study file states it"),
         (("study.yaml",), "no period is named"),

@@ -2,11 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from dpbayes_core.errors import StudyInvalid
+from storage.study.flaw import listed
 from storage.study.load import load_study
+from storage.study.work import SamplerName
 
 STUDY = """\
 study: wages
@@ -190,6 +193,7 @@ RELEASES: list[Mistake] = [
     ("mechanism: gaussian", "mechanism: normal", 24, f"{RELEASE}.mechanism", "Choose one of gaussian, laplace"),
     ("release: wage-regression", "release: wage", 28, f"{ANALYSIS}.release", "there is no release wage"),
     ("sampler: auto", "sampler: colapsed", 29, f"{ANALYSIS}.sampler", "Did you mean collapsed?"),
+    ("sampler: auto", "sampler: best", 29, f"{ANALYSIS}.sampler", f"Choose one of {', '.join(get_args(SamplerName))}."),
     (MORE, "    chains: 1\n", 29, f"{ANALYSIS}.chains", "1 is too small. Write at least 2"),
     (MORE, "    chains: 65\n", 29, f"{ANALYSIS}.chains", "too large"),
     (MORE, "    chains: 4.0\n", 29, f"{ANALYSIS}.chains", "a whole number belongs here"),
@@ -281,3 +285,8 @@ def test_a_message_shows_no_more_of_a_hostile_file_than_one_printable_line(tmp_p
     message = refusal(tmp_path, edited(("study: wages", '"\\e[2J\\n' + "x" * 10_000 + '": wages')))
     assert message.isprintable()
     assert len(message) < 300
+
+
+def test_a_long_list_of_names_ends_with_how_many_are_left_out() -> None:
+    assert listed("abc") == "a, b, c"
+    assert listed("abcde", 3) == "a, b, c and 2 more"
