@@ -136,7 +136,8 @@ def widening(posterior: Record) -> tuple[float, float] | None:
 def noise_fact(size: tuple[str, str, str], posterior: Record) -> Fact:
     """What the noise does to the intervals, as a key figure; where that is not known, its own size."""
     if found := widening(posterior):
-        return Fact("Interval width", _times(found), "roughly, of that with exact statistics")
+        told, about = _times(found)
+        return Fact("Interval width", told, f"{'roughly, ' * about}of that with exact statistics")
     return Fact(*size)
 
 
@@ -145,14 +146,17 @@ def noise_words(said: Sequence[str], posterior: Record) -> tuple[str, ...]:
     found = widening(posterior)
     if found is None:
         return tuple(said)
-    return (*said, f"Here it makes the intervals roughly {_times(found)} as wide as if the statistics had been exact.")
+    told, about = _times(found)
+    wider = f"{'roughly ' * about}{told} as wide"
+    return (*said, f"Here it makes the intervals {wider} as if the statistics had been exact.")
 
 
-def _times(found: tuple[float, float]) -> str:
+def _times(found: tuple[float, float]) -> tuple[str, bool]:
+    """How many times as wide, and whether that is roughly so: a bound is not."""
     low, high = (f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}" for ratio in found)
     if found[1] >= MOST_TIMES:
-        return f"more than {min(math.floor(found[0]), MOST_TIMES):,}×"
-    return f"{low}×" if low == high else f"{low} to {high}×"
+        return f"more than {min(math.floor(found[0]), MOST_TIMES):,}×", False
+    return (f"{low}×" if low == high else f"{low} to {high}×"), True
 
 
 def noise_pairs(record: Record, said: Sequence[tuple[str, str]]) -> tuple[Pair, ...]:

@@ -24,6 +24,9 @@ MEASURED = (
 TELLING = 0.25
 """How large the noise may be beside the response's variance for that to be told."""
 
+LEAST_TOLD = 1e-4
+"""The smallest share that is told as a figure."""
+
 AT_A_BOUND = 0.9
 """A mean beyond it, where bounds are at -1 and 1, is next to a bound."""
 
@@ -42,7 +45,7 @@ def clipping_advice(response: Continuous, expected: Expected | None) -> str:
     return (
         f"{told_share(share)} of {response.name} would be clipped, if it is about normal around {short(expected.mean)} "
         f"with standard deviation {short(expected.sd)}. The regression would be that of the clipped column. Bounds of "
-        f"[{short(wider.low)}, {short(wider.high)}] would clip about {told_share(expected.clipped(wider))}. "
+        f"[{short(wider.low)}, {short(wider.high)}] would clip {about_share(expected.clipped(wider))}. "
         f"{MEASURED}"
     )
 
@@ -59,8 +62,8 @@ def clipping_caveat(evidence: Evidence) -> str:
     if alarm or found is None:
         return f"{general} {alarm}".rstrip()
     return (
-        f"{general} By the released sums {response.name} stays well within its bounds: were it normal, about "
-        f"{told_share(found.clipped(response.bounds))} of it would lie beyond them."
+        f"{general} By the released sums {response.name} stays well within its bounds: were it normal, "
+        f"{about_share(found.clipped(response.bounds))} of it would lie beyond them."
     )
 
 
@@ -80,7 +83,7 @@ def clipping_alarm(evidence: Evidence) -> str:
     if share <= WORTH_SAYING:
         return ""
     return (
-        f"By the released sums, about {told_share(share)} of {response.name} would lie beyond its bounds "
+        f"By the released sums, {about_share(share)} of {response.name} would lie beyond its bounds "
         "were it normal, and as much may have been clipped: the regression is then bent, without privacy just as here, "
         f"and intervals do not know. {MEASURED}. Wider bounds in the next release would mend it."
     )
@@ -136,4 +139,9 @@ def advised(bounds: Bounds, expected: Expected) -> Bounds:
 
 def told_share(share: float) -> str:
     """A share of rows in words."""
-    return "less than 0.01%" if share < 1e-4 else f"{short(100 * share, 2)}%"
+    return "less than 0.01%" if share < LEAST_TOLD else f"{short(100 * share, 2)}%"
+
+
+def about_share(share: float) -> str:
+    """A share of rows that is roughly known, in words; a bound is not about so much."""
+    return f"{'about ' * (share >= LEAST_TOLD)}{told_share(share)}"

@@ -13,6 +13,7 @@ from dpbayes_core.release import Release
 from dpbayes_core.schema import Continuous
 from storage.tellings.clipping import (
     WORTH_SAYING,
+    about_share,
     advised,
     clipping_advice,
     clipping_alarm,
@@ -44,7 +45,8 @@ def test_advised_bounds_hold_the_old_ones_and_clip_little() -> None:
 
 def test_nothing_is_advised_where_nothing_was_declared() -> None:
     assert clipping_advice(PAY, None) == ""
-    assert told_share(1e-7) == "less than 0.01%"
+    assert told_share(1e-7) == about_share(1e-7) == "less than 0.01%"
+    assert about_share(0.002) == "about 0.2%"
 
 
 def released(sd: float, *, scale: float, seed: int = 1) -> Release:
@@ -68,7 +70,8 @@ def test_the_released_sums_tell_the_responses_mean_and_spread(scale: float) -> N
 
 
 def test_a_report_says_when_much_may_have_been_clipped_and_when_noise_lets_nothing_be_told() -> None:
-    assert "stays well within its bounds" in clipping_caveat(released(0.2, scale=1.0))
+    little = clipping_caveat(released(0.2, scale=1.0))
+    assert "stays well within its bounds: were it normal, less than 0.01% of it would lie beyond them." in little
     much = clipping_caveat(released(0.5, scale=1.0))
     assert "may have been clipped" in much
     share = float(re.search(r"about ([\d.]+)% of y", much)[1])  # type: ignore[index]

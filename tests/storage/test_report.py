@@ -148,7 +148,17 @@ def test_the_price_in_precision_is_the_ratio_to_the_naive_spread(entry: dict[str
     naive = {name: values.mean() + (values - values.mean()) / 3 for name, values in draws.items()}
     naive["age"] = draws["age"].mean() + (draws["age"] - draws["age"].mean()) / 12
     assert "intervals roughly 3.0 to 12× as wide" in words(report(entry, draws, naive=naive))
+    assert "3.0 to 12× roughly, of that with exact statistics" in words(report(entry, draws, naive=naive))
     assert "Noise on a mean" in words(report(entry, draws))
+
+
+def test_a_ratio_that_is_only_bounded_is_not_called_rough(entry: dict[str, Any]) -> None:
+    draws = posterior_draws()
+    naive = {name: values.mean() + (values - values.mean()) / 18.5 for name, values in draws.items()}
+    naive["age"] = draws["age"].mean() + (draws["age"] - draws["age"].mean()) / 200
+    page = words(report(entry, draws, naive=naive))
+    assert "it makes the intervals more than 18× as wide as if" in page
+    assert "more than 18× of that with exact statistics" in page
 
 
 def test_an_empty_table_still_has_a_report(tmp_path: Path) -> None:
