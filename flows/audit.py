@@ -10,7 +10,7 @@ from storage.archive import Archive
 from storage.audit import AuditReport, audit, audit_crate, posteriors
 from storage.books import open_ledger
 from storage.crate_posterior import RECORD
-from storage.crates import load
+from storage.crates import load_with_manifest
 from storage.evidence import refuse_unspelled, spelled
 from storage.export import read_anchors, read_export
 from storage.home import Home
@@ -59,7 +59,7 @@ def _counted(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, 
 def _audit_alone(crate: Path, keys: Sequence[str], near: Path, replay: bool) -> AuditReport:
     refuse_unspelled(keys)
     try:
-        files = load(crate)
+        files = load_with_manifest(crate)
         found = audit_crate(files, keys or Home.find(near).trusted())
     except LedgerMissing:
         raise StudyInvalid("cannot audit a crate alone: no key is trusted. Add --key FINGERPRINT.") from None

@@ -40,6 +40,11 @@ def manifest(files: Mapping[str, bytes]) -> bytes:
     return canonical_json({checked_name(name): hashlib.sha256(data).hexdigest() for name, data in files.items()})
 
 
+def manifest_flaw(files: Mapping[str, bytes], listing: bytes) -> str | None:
+    """What keeps a manifest from being that of the files; None where nothing does."""
+    return None if manifest(files) == listing else f"{MANIFEST} is not that of the files"
+
+
 class Archive:
     """Files that are written once and never changed, under relative names."""
 

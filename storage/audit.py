@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.anchors import Anchors, anchor_name
-from storage.archive import MANIFEST, Archive, manifest
+from storage.archive import MANIFEST, Archive, manifest_flaw
 from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, check_lone_crate, listed, problems
 from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_posterior import links_of, path_of
@@ -100,7 +100,8 @@ def _published(
     for path, names in crates.items():
         files = {name: archive.read(f"{path}/{name}") for name in names}
         listing = files.pop(MANIFEST, None)
-        flaws = {WHOLE: _listing_flaw(files, listing), **problems(files, trusted)}
+        whole = f"{MANIFEST} is missing" if listing is None else manifest_flaw(files, listing)
+        flaws = {WHOLE: whole, **problems(files, trusted)}
         flaws[BELONGS] = _belonging_flaw(path, files, due, ledger) or _unanchored(path, due, anchors)
         for name, flaw in flaws.items():
             found[name] += [f"{path}: {flaw}"] if flaw else []
@@ -163,12 +164,6 @@ def _key_flaws(archive: Archive, trusted: Mapping[str, bytes]) -> list[str]:
         elif fingerprint not in trusted:
             found.append(f"{name} is not a trusted key")
     return found
-
-
-def _listing_flaw(files: Mapping[str, bytes], listing: bytes | None) -> str | None:
-    if listing is None:
-        return f"{MANIFEST} is missing"
-    return None if manifest(files) == listing else f"{MANIFEST} is not that of the files"
 
 
 def _belonging_flaw(

@@ -10,6 +10,7 @@ import numpy as np
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage import crate_posterior, crate_release
+from storage.archive import MANIFEST, manifest_flaw
 from storage.codecs import read_draws, read_noisy
 from storage.crate_release import ENTRY, NOISY, release_record
 from storage.crate_sources import HELD, Source, evidence_of, read_entry, sources_of
@@ -28,6 +29,7 @@ SIGNED = "every file is signed for"
 AS_LISTED = "every file is as its maker listed it"
 PROVEN = "every release inside is signed for"
 TRUSTED = "the key is trusted"
+COMPLETE = "the manifest names every file"
 
 
 def check_crate(files: Files, trusted: Keys) -> list[Check]:
@@ -37,12 +39,25 @@ def check_crate(files: Files, trusted: Keys) -> list[Check]:
 
 
 def check_lone_crate(files: Files, fingerprints: Collection[str]) -> list[Check]:
-    """The same with nothing at hand but the crate and the fingerprints that the auditor trusts."""
+    """The same with nothing at hand but the crate, its manifest if there is one, and the fingerprints trusted."""
     wanted = {f"SHA256:{each.strip().removeprefix('SHA256:').lower()}" for each in fingerprints}
-    if is_of_crates(files):
-        return _check_analyst(files, wanted)
-    trusted, problem = _own_key(files, wanted)
-    return [Check(TRUSTED, problem is None, problem or "it has a trusted fingerprint"), *check_crate(files, trusted)]
+    inside = {name: data for name, data in files.items() if name != MANIFEST}
+    if is_of_crates(inside):
+        return [*_check_analyst(inside, wanted), _complete(inside, files.get(MANIFEST))]
+    trusted, problem = _own_key(inside, wanted)
+    return [
+        Check(TRUSTED, problem is None, problem or "it has a trusted fingerprint"),
+        *check_crate(inside, trusted),
+        _complete(inside, files.get(MANIFEST)),
+    ]
+
+
+def _complete(files: Files, listing: bytes | None) -> Check:
+    """A crate may come without its manifest, as in a zip, for the statement names every file; a wrong one is a flaw."""
+    if listing is None:
+        return Check(COMPLETE, True, f"it has no {MANIFEST}: the statement alone names every file")
+    problem = _asked(lambda files: manifest_flaw(files, listing), files)
+    return Check(COMPLETE, problem is None, problem or "as written")
 
 
 def problems(files: Files, trusted: Keys) -> dict[str, Problem]:

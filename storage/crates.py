@@ -149,14 +149,18 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 def load(path: Path | str) -> dict[str, bytes]:
     """The files of a crate in a folder or a zip, here or at a URL, without the archive's manifest; none is unpacked."""
+    return {name: data for name, data in load_with_manifest(path).items() if name != MANIFEST}
+
+
+def load_with_manifest(path: Path | str) -> dict[str, bytes]:
+    """The same with the archive's manifest, where the crate brings it along: an audit looks at it too."""
     if "://" in str(path):
         return _fetched(str(path))
     path = Path(path)
     try:
-        files = _folder(path) if path.is_dir() else _zip(path, path)
+        return _folder(path) if path.is_dir() else _zip(path, path)
     except (OSError, *_NO_ZIP):
         raise IntegrityFailure(f"cannot read {path}: it is neither a crate's folder nor a whole zip of one.") from None
-    return {name: data for name, data in files.items() if name != MANIFEST}
 
 
 def _fetched(url: str) -> dict[str, bytes]:
@@ -164,12 +168,11 @@ def _fetched(url: str) -> dict[str, bytes]:
     base, _, name = url.rstrip("/").rpartition("/")
     if not name.endswith(".zip"):
         archive = Archive(url)
-        return {each: archive.read(each) for each in archive.list() if each != MANIFEST}
+        return {each: archive.read(each) for each in archive.list()}
     try:
-        files = _zip(io.BytesIO(Archive(base).read(name)), name)
+        return _zip(io.BytesIO(Archive(base).read(name)), name)
     except _NO_ZIP:
         raise IntegrityFailure(f"cannot read {name}: it is no whole zip of a crate. Fetch it again.") from None
-    return {name: data for name, data in files.items() if name != MANIFEST}
 
 
 _NO_ZIP = (zipfile.BadZipFile, NotImplementedError, RuntimeError)  # zipfile's own: damaged, odd compression, encrypted

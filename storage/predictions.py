@@ -18,7 +18,7 @@ from storage.codecs import parquet_table, read_draws
 from storage.crate_audit import check_lone_crate
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, sources_of
-from storage.crates import PUBLIC_KEY, load
+from storage.crates import PUBLIC_KEY, load_with_manifest
 from storage.mixing import advice
 from storage.signatures import read_public_key
 from storage.study.flaw import nearest, shown
@@ -43,7 +43,7 @@ def read_posterior(place: str) -> PosteriorCrate:
     """The posterior of a crate in a folder or zip; one that is not whole, or of another kind, is refused."""
     if "://" not in place and not Path(place).exists():
         raise StudyInvalid(f"cannot predict from {shown(place)}: there is no such crate. Check the path.")
-    files = load(place)
+    files = load_with_manifest(place)
     if RECORD not in files:
         raise StudyInvalid(f"cannot predict from {shown(place)}: it holds no posterior. Name a posterior's crate.")
     sources = sources_of(files)

@@ -14,7 +14,7 @@ from storage.archive import MANIFEST, Archive
 from storage.crate_audit import TRUSTED, check_lone_crate
 from storage.crate_posterior import RECORD, AnalysisRequest, Provenance
 from storage.crate_sources import Source, evidence_of, order_of, sources_of
-from storage.crates import PUBLIC_KEY, load, pack
+from storage.crates import PUBLIC_KEY, load, load_with_manifest, pack
 from storage.disk import create_file, make_folder
 from storage.evidence import refuse_unspelled
 from storage.home import dask_address
@@ -152,7 +152,7 @@ def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ..
     for place in crates:
         if "://" not in place and not Path(place).exists():
             raise StudyInvalid(f"cannot analyse {shown(place)}: there is no such crate. Check the path.")
-        found += _verified(place, load(place), keys)
+        found += _verified(place, load_with_manifest(place), keys)
     refuse_same_people(found)
     return tuple(sorted(found, key=lambda source: order_of(source.entry)))
 

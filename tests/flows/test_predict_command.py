@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from flows.cli import app
-from storage.archive import Archive
+from storage.archive import MANIFEST, Archive
 from storage.codecs import read_draws
 from storage.crate_release import build_release_crate
 from storage.crates import pack
@@ -173,5 +173,6 @@ def test_only_a_whole_crate_of_a_posterior_is_predicted_from(published: Any, tmp
     failure = refused(changed)
     assert isinstance(failure, IntegrityFailure)
     assert "draws.parquet was altered" in str(failure)
+    assert "MANIFEST.json is not that of the files" in str(refused({**published["posterior"], MANIFEST: b"{}"}))
     with pytest.raises(StudyInvalid, match="there is no such crate"):
         read_posterior(str(tmp_path / "nothing"))

@@ -143,6 +143,18 @@ def test_a_crate_that_was_altered_is_refused_before_anything_is_drawn(analyst: A
     assert "release.json was altered" in error["message"]
 
 
+def test_a_crate_with_another_manifest_is_refused_and_one_without_is_not(analyst: Analyst, made: Path) -> None:
+    copied = analyst.folder / "copied"
+    shutil.copytree(analyst.crate, copied)
+    listing = copied / "MANIFEST.json"
+    listing.write_bytes(listing.read_bytes().replace(b'"release.json"', b'"release.jsonx"'))
+    said = "MANIFEST.json is not that of the files"
+    assert said in analyst.analyse(crate=copied, exit_code=5)["error"]["message"]
+    assert analyst.failed(copied) == said
+    listing.unlink()
+    assert crate_of(analyst.analyse(crate=copied)) == made
+
+
 @pytest.mark.parametrize(
     "files",
     [

@@ -19,7 +19,7 @@ from storage.crate_posterior import PREDICATE as POSTERIOR_PREDICATE
 from storage.crate_posterior import predicate_of
 from storage.crate_release import PREDICATE as RELEASE_PREDICATE
 from storage.crate_release import build_release_crate
-from storage.crates import ATTESTATION, PUBLIC_KEY, attested, load, pack, release_path
+from storage.crates import ATTESTATION, PUBLIC_KEY, attested, load, load_with_manifest, pack, release_path
 from storage.ledger.ledger import Ledger
 from storage.signatures import Signer
 from tests.storage.crate_examples import STUDY_TEXT, Published, charge, posterior_crate, publish, request
@@ -235,6 +235,25 @@ def test_a_lone_crate_is_audited_by_a_fingerprint_alone(published: Published, tm
         assert not audit_crate(files, []).ok
         (tmp_path / "crate.zip").write_bytes(pack(files))
         assert audit_crate(load(tmp_path / "crate.zip"), [published.signer.fingerprint]).ok
+
+
+def test_a_wrong_manifest_of_a_lone_crate_is_found_and_none_is_said(published: Published, tmp_path: Path) -> None:
+    def audited(files: dict[str, bytes]) -> tuple[bool, str]:
+        (tmp_path / "crate.zip").write_bytes(pack(files))
+        report = audit_crate(load_with_manifest(tmp_path / "crate.zip"), [published.signer.fingerprint])
+        return report.ok, next(each.detail for each in report.checks if each.check == "the manifest names every file")
+
+    for place in (each.parent for each in published.files if each.name == ATTESTATION):
+        files = load_with_manifest(place)
+        assert audited(files) == (True, "as written")
+        assert audited(load(place)) == (True, "it has no MANIFEST.json: the statement alone names every file")
+        for wrong in (
+            files[MANIFEST].replace(b'"release.json"', b'"release.jsonx"'),
+            flipped(files[MANIFEST], len(files[MANIFEST]) // 2),
+            manifest({name: data for name, data in load(place).items() if name != ATTESTATION}),
+            b"",
+        ):
+            assert audited({**files, MANIFEST: wrong}) == (False, "MANIFEST.json is not that of the files")
 
 
 def test_draws_that_are_not_those_of_the_summary_are_found(published: Published) -> None:
