@@ -85,6 +85,8 @@ def _check_analyst(files: Files, wanted: Collection[str]) -> list[Check]:
         ]
     except IntegrityFailure as failure:
         strange = [str(failure)]
+    except (*MALFORMED, RecursionError):
+        strange = ["a release inside cannot be read"]
     said, problem = _listing(files, wanted)
     made = _contents(files, trusted)
     return [

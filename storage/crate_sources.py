@@ -95,8 +95,8 @@ def described(files: Files) -> dict[str, str]:
     return {name: HELD[name.rpartition("/")[2]] for name in files if name.startswith(f"{FOLDER}/")}
 
 
-def sources_of(files: Files) -> tuple[Source, ...]:
-    """The releases that a crate holds, of whichever kind the crate is, in the crate's own order."""
+def sources_of(files: Files, place: str = "the crate") -> tuple[Source, ...]:
+    """The releases that a crate holds, of whichever kind it is, in its own order; `place` is how a refusal calls it."""
     if ENTRY in files:
         return (Source({name: files[name] for name in HELD if name in files}),)
     folders: dict[str, dict[str, bytes]] = {}
@@ -107,7 +107,7 @@ def sources_of(files: Files) -> tuple[Source, ...]:
             folders.setdefault(folder, {})[own] = data
     found = [Source(each) for each in folders.values() if ENTRY in each]
     if not found or len(found) < len(folders):
-        raise IntegrityFailure("cannot read the crate: it holds no release. Fetch the crate of a release or posterior.")
+        raise IntegrityFailure(f"cannot read {place}: it holds no release. Fetch the crate of a release or posterior.")
     return tuple(sorted(found, key=lambda source: order_of(source.entry)))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbayes_core.errors import IntegrityFailure, StudyInvalid
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.prediction import Forecast, forecast
 from dpbayes_core.schema import Continuous, RegressionSchema
 from storage.codecs import parquet_table, read_draws
@@ -19,6 +19,7 @@ from storage.crate_audit import check_lone_crate
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, sources_of
 from storage.crates import PUBLIC_KEY, load_with_manifest
+from storage.ledger.history import MALFORMED
 from storage.mixing import advice
 from storage.signatures import read_public_key
 from storage.study.flaw import nearest, shown
@@ -41,12 +42,17 @@ class PosteriorCrate:
 
 def read_posterior(place: str) -> PosteriorCrate:
     """The posterior of a crate in a folder or zip; one that is not whole, or of another kind, is refused."""
-    if "://" not in place and not Path(place).exists():
-        raise StudyInvalid(f"cannot predict from {shown(place)}: there is no such crate. Check the path.")
     files = load_with_manifest(place)
     if RECORD not in files:
         raise StudyInvalid(f"cannot predict from {shown(place)}: it holds no posterior. Name a posterior's crate.")
-    sources = sources_of(files)
+    try:
+        sources = sources_of(files, place)
+    except DpbayesError:
+        raise
+    except (*MALFORMED, RecursionError):
+        raise IntegrityFailure(
+            f"cannot predict from {shown(place)}: it holds no release that can be read. Fetch the crate again."
+        ) from None
     keys = {source.signed_by for source in sources} - {None}
     if PUBLIC_KEY in files:
         keys.add(read_public_key(files[PUBLIC_KEY])[0])

@@ -66,10 +66,10 @@ class CrateBench:
             return None
         place = self.address()
         files = load(place) if self._zip else Archive(str(self._folder)).read_folder(self._name)
-        _refuse_flaws(place, check_lone_crate(files, _fingerprints(files)))
+        _refuse_flaws(place, check_lone_crate(files, _fingerprints(files, place)))
         if RECORD not in files or json.loads(files[RECORD])["key"] != self.analysis.key:
             raise StudyInvalid(f"cannot write {place}: another crate stands there. Name another file with --to.")
-        if self.signer is not None and self.signer.fingerprint not in _fingerprints(files):
+        if self.signer is not None and self.signer.fingerprint not in _fingerprints(files, place):
             raise StudyInvalid(
                 f"cannot sign {place}: it stands there as it was made, without this key. Name another place with --to."
             )
@@ -150,8 +150,6 @@ def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ..
     refuse_unspelled(keys)
     found: list[Source] = []
     for place in crates:
-        if "://" not in place and not Path(place).exists():
-            raise StudyInvalid(f"cannot analyse {shown(place)}: there is no such crate. Check the path.")
         found += _verified(place, load_with_manifest(place), keys)
     refuse_same_people(found)
     return tuple(sorted(found, key=lambda source: order_of(source.entry)))
@@ -160,7 +158,7 @@ def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ..
 def _verified(place: str, files: Mapping[str, bytes], keys: Sequence[str]) -> tuple[Source, ...]:
     """The releases of a crate that passes its audit; without keys, by those that it brings along."""
     try:
-        sources, brought = sources_of(files), _fingerprints(files)
+        sources, brought = sources_of(files, place), _fingerprints(files, place)
     except DpbayesError:
         raise
     except (*MALFORMED, RecursionError):
@@ -171,9 +169,9 @@ def _verified(place: str, files: Mapping[str, bytes], keys: Sequence[str]) -> tu
     return sources
 
 
-def _fingerprints(files: Mapping[str, bytes]) -> set[str]:
+def _fingerprints(files: Mapping[str, bytes], place: str) -> set[str]:
     """Every key that a crate brings along: enough to see that it is whole, not whose it is."""
-    keys = [files.get(PUBLIC_KEY), *(source.files.get(PUBLIC_KEY) for source in sources_of(files))]
+    keys = [files.get(PUBLIC_KEY), *(source.files.get(PUBLIC_KEY) for source in sources_of(files, place))]
     return {read_public_key(key)[0] for key in keys if key is not None}
 
 

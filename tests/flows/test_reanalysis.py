@@ -3,12 +3,13 @@
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from storage.crates import UNSIGNED, load, pack
+from storage.crates import METADATA, UNSIGNED, load, pack
 from tests.support.desk import PERIOD, Desk
 from tests.support.schemas import flaws_of_record
 
@@ -174,10 +175,63 @@ def test_rubbish_is_refused_in_a_sentence(analyst: Analyst, tmp_path: Path, file
         assert error["message"].startswith("cannot ")
 
 
+def test_a_crate_without_a_release_is_refused_by_its_name(analyst: Analyst, tmp_path: Path) -> None:
+    (tmp_path / "bare.zip").write_bytes(pack({"ro-crate-metadata.json": b"{}"}))
+    error = analyst.analyse(crate=tmp_path / "bare.zip", exit_code=5)["error"]
+    assert error["message"].startswith(f"cannot read {tmp_path / 'bare.zip'}: it holds no release.")
+
+
+def reading(analyst: Analyst, command: str, place: Path, exit_code: int) -> dict[str, Any]:
+    """What a command that is given one crate says of it."""
+    asked: dict[str, tuple[str | Path, ...]] = {
+        "analyse": ("--to", analyst.folder / "out", *QUICK, "--from", place),
+        "audit": ("--key", analyst.key, "--crate", place),
+        "predict": ("--at", "age=40", place),
+    }
+    return analyst.desk.document(command, *asked[command], exit_code=exit_code)
+
+
+COMMANDS = pytest.mark.parametrize("command", ["analyse", "audit", "predict"])
+
+
+@COMMANDS
+def test_what_is_no_crate_is_a_wrong_argument(analyst: Analyst, tmp_path: Path, command: str) -> None:
+    text, folder, packed = (tmp_path / name for name in ("prior.yaml", "some", "some.zip"))
+    text.write_text("coefficients: {sd: 0.5}\n")
+    folder.mkdir()
+    (folder / "notes.txt").write_text("notes")
+    packed.write_bytes(pack({"some/notes.txt": b"notes"}))
+    for place in (text, folder, packed, Path("/etc"), Path("/dev/null")):
+        error = reading(analyst, command, place, 2)["error"]
+        assert error["message"].startswith(f"cannot read {place}: it is no crate. "), error
+    error = reading(analyst, command, tmp_path / "nowhere", 2)["error"]
+    assert error["message"] == f"cannot read {tmp_path / 'nowhere'}: there is no such crate. Check the path."
+
+
+@COMMANDS
+def test_a_damaged_crate_is_an_integrity_failure(analyst: Analyst, made: Path, tmp_path: Path, command: str) -> None:
+    whole, place = load(made), tmp_path / "crate.zip"
+    place.write_bytes(pack(whole)[:-100])
+    assert "nor a whole zip of one" in reading(analyst, command, place, 5)["error"]["message"]
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in whole.items():
+            archive.writestr(name, data)
+    deflated = bytearray(place.read_bytes())
+    start = deflated.index(b"ro-crate-metadata.json") + 100
+    deflated[start : start + 50] = bytes(50)
+    place.write_bytes(deflated)
+    assert "nor a whole zip of one" in reading(analyst, command, place, 5)["error"]["message"]
+    place.write_bytes(pack({name: data for name, data in whole.items() if name != METADATA}))
+    assert "ro-crate-metadata.json is missing" in str(reading(analyst, command, place, 5))
+    place.write_bytes(pack({name: b"[]" if name.endswith("entry.json") else data for name, data in whole.items()}))
+    reading(analyst, command, place, 5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--from", "nowhere"), "there is no such crate"),
+        (("--from", "nowhere"), "cannot read nowhere: there is no such crate"),
+        (("--from", "crate/study.yaml"), "cannot read crate/study.yaml: it is no crate"),
         (("--from", "crate", "--from", "crate"), "its people would count twice"),
         (("--from", "crate", "--chains", "1"), "--chains: 1 is too small"),
         (("--from", "crate", "--key", "SHA256:12"), "it is no fingerprint"),

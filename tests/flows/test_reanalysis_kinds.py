@@ -81,7 +81,10 @@ def test_a_crate_is_fetched_from_where_agencies_publish(
         shared_desk.document("analyse", "--from", address, "--to", tmp_path, *QUICK, "--sampler", "naive")
         for address in (crate, f"{place}/releases/january", f"{place}/releases/january.zip", f"file://{crate}")
     ]
+    for name in ("releases", "releases/may.zip"):
+        wrong = shared_desk.document("analyse", "--from", f"{place}/{name}", "--to", tmp_path, *QUICK, exit_code=2)
+        assert wrong["error"]["message"].startswith("cannot read ")
     assert len({document["analyses"][0]["crate"] for document in found}) == 1
     assert found[0]["period"] == PERIOD
-    gone = shared_desk.document("analyse", "--from", f"{place}/releases/may", "--to", tmp_path, *QUICK, exit_code=5)
-    assert "it holds no release" in gone["error"]["message"]
+    gone = shared_desk.document("analyse", "--from", f"{place}/releases/may", "--to", tmp_path, *QUICK, exit_code=2)
+    assert "cannot read may: there is no such crate" in gone["error"]["message"]
