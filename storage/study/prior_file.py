@@ -1,6 +1,6 @@
 """A prior in a file of its own, for those who have no study: what a study says under `prior:`, as strictly read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,14 +12,24 @@ from storage.study.prior import PARTS, PriorSpec
 from storage.study.words import flaws_of
 from storage.study.yaml12 import Document, parse
 
+EXAMPLES: Mapping[str, str] = {"regression": "coefficients: {sd: 0.5}", "bayes-net": "concentration: 2"}
+"""A whole prior file, for each kind of release that takes one."""
+
 
 def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
     """The prior in a file, for a release of that kind with those coefficients."""
     try:
-        return _checked(parse(decoded(read_whole(path, "prior"))), kind, coefficients)
+        text = decoded(read_whole(path, "prior"))
+        return _checked(parse(text, if_empty=_filling(kind)), kind, coefficients)
     except Flaw as flaw:
         sentence = str(flaw)
     raise StudyInvalid(f"cannot read prior {shown(path.name or str(path))}: {sentence}")
+
+
+def _filling(kind: str) -> str:
+    """What to do with an empty file."""
+    example = EXAMPLES.get(kind)
+    return f"Write what it believes, such as {example}, or leave --prior out" if example else "Leave --prior out"
 
 
 def _checked(document: Document, kind: str, coefficients: Sequence[str]) -> PriorSpec:

@@ -57,9 +57,9 @@ class Document:
         return self.lines.get(place)
 
 
-def parse(text: str) -> Document:
-    """The one document in `text`; raises Flaw."""
-    return _Composer(_events(text)).document()
+def parse(text: str, *, if_empty: str = "Write a study into it, or make one with dpbayes init") -> Document:
+    """The one document in `text`; raises Flaw, with the remedy `if_empty` where there is none."""
+    return _Composer(_events(text)).document(if_empty)
 
 
 def _events(text: str) -> Iterator[Event]:
@@ -85,11 +85,11 @@ class _Composer:
         self._lines: dict[Place, int] = {}
         self._nodes = 0
 
-    def document(self) -> Document:
+    def document(self, if_empty: str) -> Document:
         next(self._events)  # the stream's start
         start = next(self._events)
         if isinstance(start, StreamEndEvent):
-            raise Flaw((), "the file is empty", "Write a study into it, or make one with dpbayes init")
+            raise Flaw((), "the file is empty", if_empty)
         if isinstance(start, DocumentStartEvent) and (start.version or start.tags):
             raise Flaw((), "it starts with a % directive", "Delete that line: study files are YAML 1.2", 1)
         value = self._node(next(self._events), ())

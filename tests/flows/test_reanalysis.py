@@ -124,7 +124,7 @@ def test_a_prior_of_ones_own_moves_the_posterior(analyst: Analyst, made: Path) -
         ("named: {agee: {sd: 1}}\n", "agee is no coefficient. Did you mean age?"),
         ("prior:\n  coefficients: {sd: 1}\n", "Leave prior: out."),
         ("concentration: 2\n", "line 1, concentration: it is no part of the prior of a regression release"),
-        ("", "the file is empty"),
+        ("", "the file is empty. Write what it believes, such as coefficients: {sd: 0.5}, or leave --prior out."),
     ],
 )
 def test_a_mistake_in_a_prior_is_told_with_its_line(analyst: Analyst, text: str, said: str) -> None:
