@@ -9,7 +9,6 @@ from storage.anchors import Anchors
 from storage.archive import Archive
 from storage.audit import AuditReport, audit, audit_crate, posteriors
 from storage.books import open_ledger
-from storage.crate_posterior import RECORD
 from storage.crates import load_with_manifest
 from storage.evidence import refuse_unspelled, spelled
 from storage.export import read_anchors, read_export
@@ -43,7 +42,7 @@ def _audit_home(near: Path, keys: Sequence[str], replay: bool) -> AuditReport:
         raise StudyInvalid(f"cannot audit with key {named}: this home has no such key. Check the fingerprint.")
     with open_ledger(home) as ledger:
         found = audit(ledger.entries(), Anchors(archive, None), archive, trusted)
-    again = [replayed(crate, path) for path, crate in posteriors(archive)] if replay else []
+    again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
     return AuditReport((*found.checks, *again))
 
 
@@ -63,4 +62,4 @@ def _audit_alone(crate: Path, keys: Sequence[str], near: Path, replay: bool) -> 
         found = audit_crate(files, keys or Home.find(near).trusted())
     except LedgerMissing:
         raise StudyInvalid("cannot audit a crate alone: no key is trusted. Add --key FINGERPRINT.") from None
-    return AuditReport((*found.checks, replayed(files))) if replay and RECORD in files else found
+    return AuditReport((*found.checks, replayed(files))) if replay else found

@@ -49,6 +49,17 @@ def test_an_untouched_agency_passes(desk: Desk) -> None:
     assert "The audit passed." in desk.run("audit", desk.study).output
 
 
+def test_a_replay_says_where_there_is_nothing_to_replay(desk: Desk) -> None:
+    said = {
+        "check": "the draws are those of a replay",
+        "ok": True,
+        "detail": "nothing to replay: no analysis lies here",
+    }
+    for what in ((desk.study,), ("--crate", crates(desk)[0], desk.study)):
+        assert desk.document("audit", *what, "--replay")["checks"][-1] == said
+        assert said not in desk.document("audit", *what)["checks"]
+
+
 # --- the database -----------------------------------------------------------------------------------------------------
 
 CHANGES: dict[str, tuple[tuple[str, ...], str]] = {

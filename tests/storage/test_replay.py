@@ -48,6 +48,11 @@ def test_draws_of_another_law_are_told(files: dict[str, bytes], change: Callable
     assert "age is" in check.detail
 
 
+def test_draws_that_nothing_explains_are_not_taken_for_nothing_to_replay(files: dict[str, bytes]) -> None:
+    for name in ("posterior.json", "draws.parquet"):
+        assert not replayed({each: data for each, data in files.items() if each != name}).ok
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [("draws.parquet", b"none"), ("posterior.json", b"{}"), ("entry.json", b"[]"), ("posterior.json", b"\xff")],
