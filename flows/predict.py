@@ -8,7 +8,7 @@ import typer
 
 from dpbayes_core.errors import StudyInvalid
 from flows.console import NOT_CONVERGED, Console
-from flows.tables import grid, line, number, unconverged
+from flows.tables import grid, line, number, origins, unconverged
 from storage.predictions import predictions, read_posterior, read_rows, stated_row
 
 MOST_SHOWN = 40
@@ -51,6 +51,7 @@ def _table(document: Mapping[str, Any]) -> None:
         line(f"  note: {note}")
     if document["caveat"]:
         line(f"  caveat: {document['caveat']}")
+    origins(document)
 
 
 def _expected(found: Mapping[str, float]) -> tuple[str, ...]:

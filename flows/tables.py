@@ -223,7 +223,7 @@ def unconverged(what: str, document: Document) -> None:
 
 
 def origins(document: Document) -> None:
-    """Of an analysis of crates: what it stands on, and what nobody has checked."""
+    """Of what is made from crates: what it stands on, and what nobody has checked."""
     for source in document.get("sources", ()):
         holder = "" if source["holder"] is None else f" at {source['holder']}"
         trust = "which you trust" if source["trusted"] else "not checked"

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -18,7 +18,7 @@ from storage.codecs import parquet_table, read_draws
 from storage.crate_audit import check_lone_crate
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, sources_of
-from storage.crates import PUBLIC_KEY, load_with_manifest
+from storage.crates import ATTESTATION, PUBLIC_KEY, load_with_manifest
 from storage.ledger.history import MALFORMED
 from storage.mixing import advice
 from storage.signatures import read_public_key
@@ -38,6 +38,7 @@ class PosteriorCrate:
     schema: RegressionSchema
     draws: Mapping[str, Any]
     signed_by: tuple[str, ...]
+    not_verified: tuple[str, ...]
 
 
 def read_posterior(place: str) -> PosteriorCrate:
@@ -65,7 +66,25 @@ def read_posterior(place: str) -> PosteriorCrate:
     evidence = evidence_of([source.entry for source in sources])
     if evidence.kind != "regression":
         raise StudyInvalid(f"cannot predict from a {evidence.kind}: only regressions are predicted from. Name one.")
-    return PosteriorCrate(json.loads(files[RECORD]), evidence.schema, read_draws(files[DRAWS]), fingerprints)
+    return PosteriorCrate(
+        record=json.loads(files[RECORD]),
+        schema=evidence.schema,
+        draws=read_draws(files[DRAWS]),
+        signed_by=fingerprints,
+        not_verified=tuple(_unverified(files, fingerprints)),
+    )
+
+
+def _unverified(files: Mapping[str, bytes], fingerprints: Sequence[str]) -> Iterator[str]:
+    """What the signatures that the crate brings along do not prove."""
+    whose = "the crate"
+    if ATTESTATION not in files:
+        yield "who made the posterior: nobody signed it. `dpbayes audit --crate` with --replay draws it again."
+        whose = "the releases in it"
+    yield (
+        f"who signed {whose}: nothing says that {', '.join(fingerprints)} is the agency's. Compare it with what the "
+        "agency publishes."
+    )
 
 
 def read_rows(path: Path) -> dict[str, list[Any]]:
@@ -131,6 +150,7 @@ def predictions(posterior: PosteriorCrate, rows: Columns, level: float) -> dict[
         **{name: sampler[name] for name in ("calibrated", "caveat")},
         "sampler": sampler["name"],
         "signed_by": list(posterior.signed_by),
+        "not_verified": list(posterior.not_verified),
         "response": schema.response.name,
         "level": level,
         "rows": [{"row": place + 1, **line} for place, line in enumerate(_lines(found))],

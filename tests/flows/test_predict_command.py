@@ -15,12 +15,22 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from flows.cli import app
 from storage.archive import MANIFEST, Archive
 from storage.codecs import read_draws
+from storage.crate_posterior import Provenance, build_posterior_crate
 from storage.crate_release import build_release_crate
+from storage.crate_sources import sources_of
 from storage.crates import pack
 from storage.mixing import APART, LONGER, OTHER_PRIOR
 from storage.predictions import predictions, read_posterior, read_rows, stated_row
 from storage.signatures import Signer
-from tests.storage.crate_examples import STUDY_TEXT, drawn, posterior_crate, posterior_draws, small_entry
+from tests.storage.crate_examples import (
+    STAMP,
+    STUDY_TEXT,
+    analysis,
+    drawn,
+    posterior_crate,
+    posterior_draws,
+    small_entry,
+)
 
 RUNNER = CliRunner()
 ROW = "age=40,tenure=10,female=yes,region=north"
@@ -29,16 +39,19 @@ HEADER = "id,age,tenure,female,region"
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
-    """Files of a posterior's crate, of one that did not converge, and of a release's."""
+    """Files of a posterior's crate, of one that did not converge, of a release's, and of an analyst's posterior."""
     folder = tmp_path_factory.mktemp("published")
     signer = Signer.create(folder / "keys")
     release = build_release_crate(small_entry(folder), STUDY_TEXT, signer)
     digest = json.loads(release["release.json"])["digest"]
+    alone = Provenance(sources=sources_of(release), study_text=None)
+    mine = drawn(posterior_draws(), digest)
     stuck = drawn(posterior_draws(drift=2.0), digest)
     return {
         "posterior": posterior_crate(release, signer),
         "stuck": posterior_crate(release, signer, posterior=stuck),
         "release": release,
+        "unsigned": build_posterior_crate(analysis(), mine, alone, naive=None, software=STAMP.software, signer=None),
     }
 
 
@@ -106,6 +119,25 @@ def test_chains_that_did_not_converge_are_said_first_with_their_exit_code(publis
     assert second == f"  {APART} {LONGER} {OTHER_PRIOR}"
     told = RUNNER.invoke(app, ["predict", str(path), "--at", ROW, "--json"])
     assert (told.exit_code, json.loads(told.stdout)["status"]) == (6, "not-converged")
+
+
+def test_what_nobody_verified_is_said(crate: str, published: Any, tmp_path: Path) -> None:
+    def told(place: str) -> tuple[list[str], str]:
+        document = json.loads(RUNNER.invoke(app, ["predict", place, "--at", ROW, "--json"]).stdout)
+        (key,) = document["signed_by"]
+        shown = RUNNER.invoke(app, ["predict", place, "--at", ROW]).stdout
+        assert [line for line in shown.splitlines() if "not verified" in line] == [
+            f"  not verified: {each}" for each in document["not_verified"]
+        ]
+        return document["not_verified"], key
+
+    (unsure,), key = told(crate)
+    assert unsure.startswith(f"who signed the crate: nothing says that {key} is the agency's.")
+    path = tmp_path / "unsigned.zip"
+    path.write_bytes(pack(published["unsigned"]))
+    unsure, key = told(str(path))
+    assert unsure[0].startswith("who made the posterior: nobody signed it.")
+    assert unsure[1].startswith(f"who signed the releases in it: nothing says that {key} is the agency's.")
 
 
 def test_many_rows_are_cut_in_the_table_only(crate: str, tmp_path: Path) -> None:
