@@ -191,6 +191,8 @@ def analyse(document: Document) -> None:
             line(f"{one['analysis']} for {document['period']}: converged ({one['sampler']}).", "bold")
         else:
             unconverged(f"{one['analysis']} for {document['period']}", one)
+        if one["already_analysed"]:
+            line("  already analysed: this is the stored crate, and nothing was drawn.")
         coefficients(one["coefficients"])
         extended(one["draws"])
         if one["prior_check"]:

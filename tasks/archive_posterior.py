@@ -44,7 +44,7 @@ def archive_posterior(order: Order, sampled: tuple[Posterior, float]) -> dict[st
         bench.keep(files)
         Checkpoints(bench.work, bench.analysis.key, software_versions()).drop()
         report("writing the report", 1.0)
-        return _document(files, bench, sampling=sampling, total=sampling + time.monotonic() - begun)
+        return _document(files, bench, found=False, sampling=sampling, total=sampling + time.monotonic() - begun)
 
 
 @task(name="find-posterior", task_run_name="find-posterior", persist_result=False, cache_policy=NO_CACHE)
@@ -52,7 +52,7 @@ def stored_posterior(order: Order) -> dict[str, Any] | None:
     """What was archived before for the same request, if it was."""
     with workbench(order) as bench:
         files = bench.stored()
-        return None if files is None else _document(files, bench, sampling=0.0, total=0.0)
+        return None if files is None else _document(files, bench, found=True, sampling=0.0, total=0.0)
 
 
 def _crate(bench: Workbench, posterior: Posterior) -> dict[str, bytes]:
@@ -99,13 +99,16 @@ def _beside(analysis: Analysis) -> str | None:
     return None if name is None or SAMPLERS[name].refusal(analysis.evidence) else name
 
 
-def _document(files: Mapping[str, bytes], bench: Workbench, *, sampling: float, total: float) -> dict[str, Any]:
+def _document(
+    files: Mapping[str, bytes], bench: Workbench, *, found: bool, sampling: float, total: float
+) -> dict[str, Any]:
     record, evidence = json.loads(files[RECORD]), bench.analysis.evidence
     return {
         "analysis": record["analysis"],
         "status": record["status"],
         "why": record["why"],
         "advice": advice(record),
+        "already_analysed": found,
         "calibrated": record["sampler"]["calibrated"],
         "caveat": record["sampler"]["caveat"],
         "sampler": record["sampler"]["name"],

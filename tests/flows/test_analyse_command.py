@@ -14,6 +14,8 @@ from storage.mixing import LONGER
 from storage.study.load import load_study
 from tests.support.desk import PERIOD, Desk
 
+ALREADY = "already analysed: this is the stored crate, and nothing was drawn."
+
 
 @pytest.fixture(scope="module")
 def released(shared_desk: Desk) -> Desk:
@@ -57,6 +59,8 @@ def test_coefficients_of_levels_are_shown_by_their_whole_name(released: Desk) ->
 
 def test_the_same_analysis_again_is_the_stored_one(released: Desk) -> None:
     first, second = analyse(released)["analyses"][0], analyse(released)["analyses"][0]
+    assert second["already_analysed"]
+    assert ALREADY in released.run("analyse", released.study, "--period", PERIOD).output.splitlines()[1]
     assert second["crate"] == first["crate"]
     assert second["coefficients"] == first["coefficients"]
     assert second["seconds"]["sampling"] == 0
@@ -94,6 +98,7 @@ def test_chains_that_have_not_mixed_are_archived_and_say_so(released: Desk) -> N
     text = released.study.read_text()
     released.edit_study("draws: 500", "draws: 10")
     analysis = analyse(released, exit_code=6)["analyses"][0]
+    assert not analysis["already_analysed"]
     shown = released.run("analyse", released.study, "--period", PERIOD)
     released.study.write_text(text)
     assert analysis["status"] == "not-converged"
@@ -115,7 +120,11 @@ def test_nothing_released_is_nothing_to_analyse(desk: Desk) -> None:
 
 @pytest.mark.usefixtures("workers")
 def test_a_run_is_a_release_and_its_analyses(desk: Desk) -> None:
+    ran = desk.run("run", desk.study, "--period", PERIOD)
+    assert ran.exit_code == 0
+    assert ALREADY not in ran.output
     document = desk.document("run", desk.study, "--period", PERIOD)
+    assert document["analyses"][0]["already_analysed"]
     assert document.keys() >= {"study", "period", "releases", "analyses"}
     assert document["analyses"][0]["status"] == "converged"
 

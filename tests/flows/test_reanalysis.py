@@ -86,6 +86,7 @@ def test_the_same_request_finds_the_crate_that_stands_there(analyst: Analyst, ma
     again = analyst.analyse()
     assert crate_of(again) == made
     assert again["analyses"][0]["seconds"]["sampling"] == 0
+    assert again["analyses"][0]["already_analysed"]
 
 
 def test_nothing_is_left_but_crates(analyst: Analyst, made: Path) -> None:
