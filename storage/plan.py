@@ -15,7 +15,7 @@ from dpbayes_core.accounting import Cost
 from dpbayes_core.mechanisms import Mechanism
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import Debit, Scope, Tally, debits
-from storage.ledger.refusal import Quote, delta_of, largest_fitting, quotes
+from storage.ledger.refusal import Quote, delta_of, largest_charge, quotes
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.position import Position
 from storage.study.periods import Period
@@ -171,11 +171,8 @@ class _Outlook:
 
 def _largest_for_year(outlook: _Outlook, name: str, mechanism: Mechanism, costs: Mapping[str, Cost]) -> Decimal:
     """Three digits, rounded down; 0 where no epsilon lasts."""
-    delta = delta_of(mechanism, outlook.account.caps)
 
-    def lasts(epsilon: Decimal) -> bool:
-        priced = {**costs, name: mechanism.at(epsilon, delta)}
-        return all(one.status != "refused" for one in outlook.year(priced))
+    def lasts(cost: Cost) -> bool:
+        return all(one.status != "refused" for one in outlook.year({**costs, name: cost}))
 
-    found = largest_fitting(lasts)
-    return found if found > 0 and mechanism.at(found, delta).rho > 0 else Decimal(0)
+    return largest_charge(mechanism, delta_of(mechanism, outlook.account.caps), lasts)

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
 
-from dpbayes_core.accounting import cap_rho_units, from_units, to_units
+from dpbayes_core.accounting import Cost, cap_rho_units, chargeable, from_units, to_units
 from dpbayes_core.errors import BudgetExceeded, DpbayesError
 from dpbayes_core.mechanisms import Mechanism
 from storage.ledger.caps import Debit, admits, remaining
 from storage.ledger.request import CapSpec, Request, decimal_text
 
 SMALLEST_EXPONENT = -8  # 1.00e-6 is the smallest epsilon worth asking for
-STEPS = 900 * 10  # three digits over ten decades
+STEPS = 900 * 12 + 1  # three digits over twelve decades, up to the 1e6 that a study may ask for
 WORTH_NAMING = to_units(Decimal("1e-15"))  # below it, what remains is rounding
 USUAL_DELTA = Decimal("1e-6")  # only where neither the request nor any cap states one
 
@@ -79,9 +79,19 @@ def _step(index: int) -> Decimal:
     return Decimal(100 + index % 900).scaleb(SMALLEST_EXPONENT + index // 900)
 
 
-def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> Decimal:
-    found = largest_fitting(lambda epsilon: admits(cap, debit.after_of(mechanism.at(epsilon, delta))))
+def largest_charge(mechanism: Mechanism, delta: Decimal, fits: Callable[[Cost], bool]) -> Decimal:
+    """The largest epsilon of three digits that a mechanism may state and whose cost fits; 0 if none does."""
+    pure = mechanism.cost().epsilon is not None
+
+    def taken(epsilon: Decimal) -> bool:
+        return (not pure or chargeable(float(epsilon))) and fits(mechanism.at(epsilon, delta))
+
+    found = largest_fitting(taken)
     return found if found > 0 and mechanism.at(found, delta).rho > 0 else Decimal(0)
+
+
+def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> Decimal:
+    return largest_charge(mechanism, delta, lambda cost: admits(cap, debit.after_of(cost)))
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

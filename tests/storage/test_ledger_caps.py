@@ -237,7 +237,7 @@ def test_a_quote_says_what_each_cap_would_without_asking(ledger: Ledger) -> None
     assert ledger.head.kind == "genesis"
 
 
-@pytest.mark.parametrize("edge", ["0.000001", "0.00123", "0.999", "1", "99.9", "1230"])
+@pytest.mark.parametrize("edge", ["0.000001", "0.00123", "0.999", "1", "99.9", "1230", "987000", "1000000"])
 def test_the_search_for_the_largest_epsilon_ends_at_the_edge(edge: str) -> None:
     found = largest_fitting(lambda epsilon: epsilon <= Decimal(edge))
     assert found == Decimal(edge)

@@ -95,6 +95,29 @@ def test_the_largest_epsilon_is_admitted_and_the_next_step_is_refused(tmp_path: 
     assert bureau.asking(largest).run(period) == [None]
 
 
+@pytest.mark.parametrize(("limit", "mechanism"), [(20_000, "gaussian"), (100_000, "laplace")])
+def test_the_largest_epsilon_of_a_wide_cap_is_all_of_it(tmp_path: Path, limit: int, mechanism: str) -> None:
+    bureau = Bureau.of(tmp_path, f"{{lifetime: {{epsilon: {limit}}}}}", regression("epsilon: 9000", mechanism))
+    (planned,) = bureau.document()["releases"]
+    assert planned["largest_epsilon"] == planned["caps"][0]["largest_epsilon"] == limit
+    assert bureau.asking(Decimal(limit)).plan().year[0].status == "fits"
+    assert bureau.asking(next_step(Decimal(limit))).plan().year[0].status == "refused"
+
+
+def test_the_largest_epsilon_that_a_study_may_ask_for_is_found(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, "{lifetime: {epsilon: 1e6}}", regression("epsilon: 20000"))
+    (planned,) = bureau.document()["releases"]
+    assert planned["largest_epsilon"] == 1e6
+    assert planned["largest_epsilon_for_year"] > 20_000
+    with pytest.raises(StudyInvalid, match="Stay between 1e-9 and 1e6"):
+        bureau.asking(next_step(Decimal(1_000_000))).plan()
+
+
+def test_no_larger_epsilon_is_named_than_a_mechanism_may_state(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, "{lifetime: {pure-epsilon: 1e6}}", regression("epsilon: 9000", "laplace"))
+    assert bureau.document()["releases"][0]["largest_epsilon"] == 999_000
+
+
 @pytest.mark.parametrize("situation", ["laplace by either route", "two releases in turn", "three caps"])
 def test_the_largest_epsilon_for_the_year_lasts_and_the_next_step_does_not(tmp_path: Path, situation: str) -> None:
     bureau = Bureau.of(tmp_path, *flat(situation))
