@@ -24,7 +24,8 @@ MADE_UP = 24  # releases that are made up, by a fixed seed
 SEED = 20_261_118
 REFINEMENTS = 8
 DEPTH = 12.0  # log density below its top that is left out
-NORMAL_95 = 1.96
+TAIL = 0.025  # of probability on either side of a 95% interval
+HALVINGS = 32  # of the range that a quantile is looked for in
 SCATTER = 1.25  # between the lower and the upper fifth of made-up releases
 
 
@@ -40,14 +41,11 @@ class Prediction:
 
 def foresee(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
     """Every coefficient, the intercept first and sigma last: the median over made-up releases."""
-    found = _Foresight(expectation, prior)
-    schema = expectation.schema
-    low, middle, high = np.quantile(found.deviations(), (0.2, 0.5, 0.8), axis=1)
-    names = (*schema.coefficients, SIGMA)
-    return tuple(
-        Prediction(name, sd, NORMAL_95 * sd, rough)
-        for name, sd, rough in zip(names, middle.tolist(), (high > SCATTER * low).tolist(), strict=True)
-    )
+    deviations, half_widths = _Foresight(expectation, prior).widths()
+    low, middle, high = np.quantile(deviations, (0.2, 0.5, 0.8), axis=1)
+    names = (*expectation.schema.coefficients, SIGMA)
+    told = middle.tolist(), np.median(half_widths, axis=1).tolist(), (high > SCATTER * low).tolist()
+    return tuple(Prediction(*one) for one in zip(names, *told, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +80,29 @@ class _Foresight:
         explained = sum(len(one.members) * one.v * one.slope**2 for one in self.columns)
         return columns, self.residual + explained + np.sqrt(self.noise_of_square) * response
 
-    def deviations(self) -> Floats:
-        """(coefficients and sigma, made-up releases), in the user's units."""
+    def widths(self) -> tuple[Floats, Floats]:
+        """Standard deviations and half widths of 95% intervals, in the user's units.
+
+        Each is (coefficients and sigma, made-up releases).
+        """
         grid = self._grid()
         weights, found = self._posterior(grid)
         sigma2, schema = np.exp(grid), self.expectation.schema
-        slopes = np.zeros((self.expectation.d, MADE_UP))
-        for column, one in zip(self.columns, found, strict=True):
-            slopes[list(column.members)] = _spread(weights, one.mean, one.variance)
-        level = np.sqrt((weights * self._level(sigma2, found)).sum(axis=1))
-        coefficients = self._user_units(level, slopes)
-        sigma = _spread(weights, np.sqrt(sigma2), np.zeros_like(sigma2))
-        return np.vstack([coefficients, schema.standardised(schema.response).width / 2 * sigma])
+        members = np.zeros(self.expectation.d, dtype=np.int64)
+        for place, column in enumerate(self.columns):
+            members[list(column.members)] = place
+        means, variances = (np.stack([getattr(one, part) for one in found]) for part in ("mean", "variance"))
+        slopes, ranges = _spread(weights, means, variances), _half_range(weights, means, variances)
+        level = self._level(sigma2, found)
+        height = schema.standardised(schema.response).width / 2
+        own = self._user_units(np.sqrt((weights * level).sum(axis=1)), slopes[members])
+        sigma = height * _spread(weights, np.sqrt(sigma2), np.zeros_like(sigma2))
+        wide = self._user_units(np.zeros(MADE_UP), ranges[members])
+        if schema.intercept:
+            within = self._intercept(np.sqrt(level), np.sqrt(variances)[members]) ** 2
+            zero = np.zeros_like(within)
+            wide[0] = own[0] * _half_range(weights, zero, within) / _spread(weights, zero, within)
+        return np.vstack([own, sigma]), np.vstack([wide, height * _half_range_of_root(weights, grid)])
 
     def _grid(self) -> Floats:
         """Nodes of log sigma2 where its posterior has its mass, for each made-up release."""
@@ -158,17 +167,24 @@ class _Foresight:
 
     def _user_units(self, level: Floats, slopes: Floats) -> Floats:
         """The intercept, if any, and the slopes: (coefficients, made-up releases)."""
-        schema = self.expectation.schema
-        size, first = len(schema.coefficients), int(schema.intercept)
+        first = int(self.expectation.schema.intercept)
+        found = np.abs(np.diag(self._linear)[first:, None]) * slopes
+        return np.vstack([self._intercept(level, slopes), found]) if first else found
+
+    def _intercept(self, level: Floats, slopes: Floats) -> Floats:
+        """Its standard deviation from those of the level, (...), and of the slopes, (d, ...)."""
+        linear = self._linear[0]
+        scaled = ((linear[1:] - linear[0] * self.expectation.means) * slopes.T).T
+        told = np.tensordot(self._correlation, scaled, axes=1)
+        return np.sqrt((linear[0] * level) ** 2 + (scaled * told).sum(axis=0))
+
+    @cached_property
+    def _linear(self) -> Floats:
+        """The user's coefficients from standardised ones."""
+        schema, size = self.expectation.schema, len(self.expectation.schema.coefficients)
         unit, _ = schema.to_user_units(np.eye(size), np.zeros(size))
         zero, _ = schema.to_user_units(np.zeros((1, size)), np.zeros(1))
-        linear = (unit - zero).T  # the user's coefficients from standardised ones
-        found = np.abs(np.diag(linear)[first:, None]) * slopes
-        if not first:
-            return found
-        scaled = (linear[0, 1:] - linear[0, 0] * self.expectation.means)[:, None] * slopes
-        variance = (linear[0, 0] * level) ** 2 + np.einsum("ig,ij,jg->g", scaled, self._correlation, scaled)
-        return np.vstack([np.sqrt(variance), found])
+        return (unit - zero).T
 
     @cached_property
     def _correlation(self) -> Floats:
@@ -185,5 +201,31 @@ class _Foresight:
 
 def _spread(weights: Floats, mean: Floats, variance: Floats) -> Floats:
     """Standard deviation of a mixture over the nodes, one a made-up release."""
-    first = (weights * mean).sum(axis=1)
-    return np.sqrt(np.maximum((weights * (variance + mean**2)).sum(axis=1) - first**2, 0.0))
+    first = (weights * mean).sum(axis=-1)
+    return np.sqrt(np.maximum((weights * (variance + mean**2)).sum(axis=-1) - first**2, 0.0))
+
+
+def _half_range(weights: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Half of the way from the 2.5% to the 97.5% quantile of a mixture of normals over the nodes."""
+    from scipy.special import ndtr, ndtri
+
+    deviation = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+    ends: list[Floats] = []
+    for share in (TAIL, 1 - TAIL):
+        alone = mean + ndtri(share) * deviation
+        low, high = alone.min(axis=-1), alone.max(axis=-1)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            below = (weights * ndtr((middle[..., None] - mean) / deviation)).sum(axis=-1) < share
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        ends.append((low + high) / 2)
+    return (ends[1] - ends[0]) / 2
+
+
+def _half_range_of_root(weights: Floats, grid: Floats) -> Floats:
+    """The same of sigma, whose square's logarithm has these weights on evenly spaced nodes."""
+    step = grid[:, 1] - grid[:, 0]
+    edges = np.column_stack([grid[:, :1] - step[:, None] / 2, grid + step[:, None] / 2])
+    share = np.column_stack([np.zeros(len(grid)), np.cumsum(weights, axis=1)])
+    ends = [np.interp((TAIL, 1 - TAIL), one, at) for one, at in zip(share, edges, strict=True)]
+    return np.diff(np.exp(np.stack(ends) / 2), axis=1)[:, 0] / 2

@@ -81,6 +81,23 @@ def test_where_noise_drowns_everything_the_prior_comes_out(name: str) -> None:
     assert found[:-1] == pytest.approx(in_user_units(schema, variance * np.diag(widths**2)), rel=0.06)
 
 
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+@pytest.mark.parametrize("shape", [1.0, 3.0])
+def test_where_noise_drowns_everything_intervals_are_the_priors_own(name: str, shape: float) -> None:
+    schema, prior = SCHEMAS[name], Prior(noise_shape=shape)
+    found = foresee(expectation(schema, laplace(schema, 1e-7)), prior)
+    before = prior.draws(schema, 400_000, np.random.default_rng(6))
+    for one in found:
+        low, high = np.quantile(before[one.coefficient], (0.025, 0.975))
+        assert one.half_width == pytest.approx((high - low) / 2, rel=0.05), one.coefficient
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_intervals_of_what_the_release_tells_are_those_of_normal_laws(name: str) -> None:
+    for one in foresee(expectation(SCHEMAS[name], laplace(SCHEMAS[name], 10.0)), Prior()):
+        assert one.half_width == pytest.approx(1.96 * one.sd, rel=0.02)
+
+
 def test_a_prior_of_one_coefficient_is_heeded() -> None:
     schema = SCHEMAS["two"]
     named = replace(PRIOR, named=(("b", 0.0, 1e-6),))
