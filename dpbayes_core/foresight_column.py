@@ -1,7 +1,7 @@
 """One covariate's part in foreseeing a posterior: its coefficient given sigma2, from two noisy moments.
 
 v is the variance of the covariate less what the others tell of it, c its moment with the response, both a row's
-average. Given v and sigma2 the coefficient b is normal: b ~ N(mu sigma, tau^2 sigma2), and what was released of c is
+average. Given v and sigma2 the coefficient b is normal: b ~ N(mu, tau^2 sigma2), and what was released of c is
 N(v b, v sigma2 / n + noise). v has its prior and its own noise, and is integrated out by quadrature.
 """
 
@@ -110,7 +110,7 @@ def moments(column: Column, made: MadeUp, given: Given, typical: float) -> Momen
     """
     v, log = (array[:, None, :] for array in _nodes(column, made.v, typical))
     sigma2, noise, released = given.sigma2[..., None], given.noise[..., None], made.c[..., None]
-    loose, ahead = column.tau**2 * sigma2, column.mu * np.sqrt(sigma2)
+    loose, ahead = column.tau**2 * sigma2, column.mu
     before = v * sigma2 / given.rows + v**2 * loose  # variance of c around v ahead
     total = before + noise
     log = log - 0.5 * np.log(total) - 0.5 * (released - v * ahead) ** 2 / total

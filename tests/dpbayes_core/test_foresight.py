@@ -106,6 +106,14 @@ def test_a_prior_of_one_coefficient_is_heeded() -> None:
     assert told[1] == pytest.approx(plain[1], rel=0.25)
 
 
+def test_the_mean_of_a_named_prior_is_a_coefficient_whatever_sigma_is() -> None:
+    schema = SCHEMAS["two"]
+    prior = Prior.from_user({"named": {"b": {"mean": 8.0, "sd": 1.0}}}, schema)
+    found = {one.coefficient: one for one in foresee(expectation(schema, laplace(schema, 1e-7)), prior)}
+    low, high = np.quantile(prior.draws(schema, 400_000, np.random.default_rng(6))["b"], (0.025, 0.975))
+    assert found["b"].half_width == pytest.approx((high - low) / 2, rel=0.05)
+
+
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 @pytest.mark.parametrize("noise", [laplace, gaussian])
 def test_less_noise_and_more_rows_never_widen_anything_but_by_a_little(name: str, noise: object) -> None:
