@@ -6,7 +6,7 @@ everything. Figures and limits: docs/planning.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,7 @@ REFINEMENTS = 8
 DEPTH = 12.0  # log density below its top that is left out
 TAIL = 0.025  # of probability on either side of a 95% interval
 HALVINGS = 32  # of the range that a quantile is looked for in
+REACH = 3.0  # sds from its mean that a coefficient's prior is taken to reach
 SCATTER = 1.25  # between the lower and the upper fifth of made-up releases
 
 
@@ -36,16 +37,30 @@ class Prediction:
     coefficient: str
     sd: float
     half_width: float
-    rough: bool  # it hangs on the noise that will be drawn: real releases scatter around it by a quarter and more
+    rough: bool  # it hangs on the noise that will be drawn, by a quarter and more, or the prior cannot be
 
 
 def foresee(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
     """Every coefficient, the intercept first and sigma last: the median over made-up releases."""
+    if contradicting := impossible(expectation, prior):  # their means would leave no sigma2 that explains anything
+        prior = replace(prior, named=tuple((name, 0.0, sd) for name, _, sd in prior.named))
     deviations, half_widths = _Foresight(expectation, prior).widths()
     low, middle, high = np.quantile(deviations, (0.2, 0.5, 0.8), axis=1)
     names = (*expectation.schema.coefficients, SIGMA)
-    told = middle.tolist(), np.median(half_widths, axis=1).tolist(), (high > SCATTER * low).tolist()
+    rough = (high > SCATTER * low) | bool(contradicting)
+    told = middle.tolist(), np.median(half_widths, axis=1).tolist(), rough.tolist()
     return tuple(Prediction(*one) for one in zip(names, *told, strict=True))
+
+
+def impossible(expectation: Expectation, prior: Prior) -> tuple[str, ...]:
+    """The slopes whose prior, as near to 0 as it reaches, has the covariates explain more than the response varies."""
+    schema = expectation.schema
+    means, sds, _ = prior.laws(schema)
+    slopes = slice(int(schema.intercept), None)
+    nearest = np.sign(means) * np.maximum(np.abs(means) - REACH * prior.reference * sds, 0)
+    if nearest[slopes] @ expectation.covariance @ nearest[slopes] <= expectation.variance:
+        return ()
+    return tuple(name for name, at in zip(schema.coefficients[slopes], nearest[slopes], strict=True) if at)
 
 
 @dataclass(frozen=True, eq=False)

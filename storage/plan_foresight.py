@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_core.expectation import Expectation, Expected
-from dpbayes_core.foresight import Prediction, foresee
+from dpbayes_core.foresight import Prediction, foresee, impossible
 from dpbayes_core.priors import Prior
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.schema import Continuous, RegressionSchema
@@ -58,13 +58,15 @@ def foreseen(study: Study, name: str) -> Foreseen:
         return Foreseen()
     expected = expected_of(study, design.schema)
     prior, mechanism = _prior(study, name, design), design.mechanism
-    predicted = foresee(_expectation(study, design, mechanism, expected), prior)
+    ahead = _expectation(study, design, mechanism, expected)
+    predicted = foresee(ahead, prior)
     grid = [
         (epsilon, foresee(_expectation(study, design, _at(study, name, epsilon), expected), prior)) for epsilon in GRID
     ]
     chosen = told_choice(study, name)
-    said = _said(study, design.schema, predicted, expected)
-    return Foreseen(predicted, tuple(grid), said if chosen is None else (("Mechanism", chosen), *said))
+    made = () if chosen is None else (("Mechanism", chosen),)
+    rough = _rough(predicted, impossible(ahead, prior))
+    return Foreseen(predicted, tuple(grid), (*made, *_said(design.schema, rough, expected)))
 
 
 def expected_of(study: Study, schema: RegressionSchema) -> dict[str, Expected]:
@@ -103,9 +105,7 @@ def _at(study: Study, name: str, epsilon: Decimal) -> Any:
     return spec.model_copy(update=update).design(file).mechanism
 
 
-def _said(
-    study: Study, schema: RegressionSchema, predicted: tuple[Prediction, ...], expected: Mapping[str, Expected]
-) -> tuple[tuple[str, str], ...]:
+def _said(schema: RegressionSchema, rough: str | None, expected: Mapping[str, Expected]) -> tuple[tuple[str, str], ...]:
     columns = [column for column in (schema.response, *schema.covariates) if isinstance(column, Continuous)]
     guessed = [column.name for column in columns if column.name not in expected]
     said: list[tuple[str, str]] = []
@@ -117,14 +117,24 @@ def _said(
                 "of their width as standard deviation. Add expect: {mean, sd} for a better prediction",
             )
         )
-    if rough := [one.coefficient for one in predicted if one.rough]:
-        said.append(
-            (
-                "Rough",
-                f"the noise is so large that the precision of {listed(rough)} hangs on how it falls: releases will "
-                "scatter around the prediction by a quarter and more",
-            )
-        )
+    if rough:
+        said.append(("Rough", rough))
     if advice := clipping_advice(schema.response, expected.get(schema.response.name)):
         said.append(("Clipping", advice))
     return tuple(said)
+
+
+def _rough(predicted: tuple[Prediction, ...], contradicting: tuple[str, ...]) -> str | None:
+    """Why predictions are called rough."""
+    if contradicting:
+        return (
+            "the prior expects coefficients that cannot be, given what the study expects of its columns: "
+            f"{listed(contradicting)} would have the covariates explain more than the response varies. Predictions "
+            "are of little use before either is changed"
+        )
+    if rough := [one.coefficient for one in predicted if one.rough]:
+        return (
+            f"the noise is so large that the precision of {listed(rough)} hangs on how it falls: releases will "
+            "scatter around the prediction by a quarter and more"
+        )
+    return None

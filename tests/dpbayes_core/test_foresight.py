@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.expectation import EXPLAINED, Expectation, Expected
-from dpbayes_core.foresight import Prediction, foresee
+from dpbayes_core.foresight import Prediction, foresee, impossible
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.priors import Prior
 from dpbayes_core.schema import Continuous, RegressionSchema
@@ -112,6 +112,15 @@ def test_the_mean_of_a_named_prior_is_a_coefficient_whatever_sigma_is() -> None:
     found = {one.coefficient: one for one in foresee(expectation(schema, laplace(schema, 1e-7)), prior)}
     low, high = np.quantile(prior.draws(schema, 400_000, np.random.default_rng(6))["b"], (0.025, 0.975))
     assert found["b"].half_width == pytest.approx((high - low) / 2, rel=0.05)
+
+
+def test_everything_is_rough_where_the_prior_expects_slopes_that_cannot_be() -> None:
+    schema = SCHEMAS["two"]
+    known = expectation(schema, laplace(schema, 10.0))
+    for mean, sd, contradicting in ((40.0, 1.0, ("b",)), (-40.0, 1.0, ("b",)), (40.0, 20.0, ()), (5.0, 1.0, ())):
+        prior = Prior.from_user({"named": {"b": {"mean": mean, "sd": sd}}}, schema)  # y is expected to have an sd of 14
+        assert impossible(known, prior) == contradicting
+        assert {one.rough for one in foresee(known, prior)} == {bool(contradicting)}
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

@@ -318,6 +318,16 @@ def test_the_noise_is_that_of_the_mechanism_and_the_analytic_figure_stands_besid
     assert laplace["cost"]["delta"] is None
 
 
+def test_a_prior_that_cannot_be_is_said_to_be_the_reason_why_predictions_are_rough(tmp_path: Path) -> None:
+    analysed = "analyses: {a: {release: r1, prior: {named: {age: {mean: 5, sd: 0.01}}}}}\nschedule:"
+    bureau = Bureau.of(tmp_path, LIFETIME, regression("epsilon: 0.5")).edited("schedule:", analysed)
+    (planned,) = bureau.document()["releases"]
+    assert all(one["rough"] for one in planned["predicted"])
+    (rough,) = [one["value"] for one in planned["foreseen"] if one["term"] == "Rough"]
+    assert rough.startswith("the prior expects coefficients that cannot be")
+    assert ": age would" in rough
+
+
 def test_entries_of_different_noise_list_their_scales(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(6)]
     declared = "".join(f"  {name}: {{bounds: [0, 1]}}\n" for name in names)
