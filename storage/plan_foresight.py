@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from dpbayes_core.expectation import Expectation, Expected
+from dpbayes_core.expectation import CORRELATION, EXPLAINED, Expectation, Expected
 from dpbayes_core.foresight import Prediction, foresee, impossible
-from dpbayes_core.priors import Prior
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.sensitivity import released_entries
@@ -57,8 +56,9 @@ def foreseen(study: Study, name: str) -> Foreseen:
     if not isinstance(design, RegressionDesign):
         return Foreseen()
     expected = expected_of(study, design.schema)
-    prior, mechanism = _prior(study, name, design), design.mechanism
-    ahead = _expectation(study, design, mechanism, expected)
+    whose, stated = _stated_prior(study, name)
+    prior: Any = prior_for(_Public("regression", design.schema), stated)  # type: ignore[arg-type]
+    ahead = _expectation(study, design, design.mechanism, expected)
     predicted = foresee(ahead, prior)
     grid = [
         (epsilon, foresee(_expectation(study, design, _at(study, name, epsilon), expected), prior)) for epsilon in GRID
@@ -66,7 +66,8 @@ def foreseen(study: Study, name: str) -> Foreseen:
     chosen = told_choice(study, name)
     made = () if chosen is None else (("Mechanism", chosen),)
     rough = _rough(predicted, impossible(ahead, prior))
-    return Foreseen(predicted, tuple(grid), (*made, *_said(design.schema, rough, expected)))
+    assumed = f"{_assumed(design.schema)}; the prior is {whose}"
+    return Foreseen(predicted, tuple(grid), (*made, *_said(design.schema, assumed, rough, expected)))
 
 
 def expected_of(study: Study, schema: RegressionSchema) -> dict[str, Expected]:
@@ -88,11 +89,10 @@ def _expectation(
     )
 
 
-def _prior(study: Study, name: str, design: RegressionDesign) -> Prior:
-    """Of the first analysis of the release, else the default."""
-    stated = next((one.prior for one in study.analyses.values() if one.release == name), PriorSpec())
-    prior: Any = prior_for(_Public("regression", design.schema), stated)  # type: ignore[arg-type]
-    return prior
+def _stated_prior(study: Study, name: str) -> tuple[str, PriorSpec]:
+    """That of the first analysis of the release, else the default; and whose it is."""
+    stated = ((f"that of {analysis}", one.prior) for analysis, one in study.analyses.items() if one.release == name)
+    return next(stated, ("the default", PriorSpec()))
 
 
 def _at(study: Study, name: str, epsilon: Decimal) -> Any:
@@ -105,7 +105,20 @@ def _at(study: Study, name: str, epsilon: Decimal) -> Any:
     return spec.model_copy(update=update).design(file).mechanism
 
 
-def _said(schema: RegressionSchema, rough: str | None, expected: Mapping[str, Expected]) -> tuple[tuple[str, str], ...]:
+def _assumed(schema: RegressionSchema) -> str:
+    """What nobody declares, as far as this regression has it."""
+    numbers = sum(isinstance(column, Continuous) for column in schema.covariates)
+    parts = [f"the covariates explain {EXPLAINED:.0%} of the response's variance"]
+    if numbers > 1:
+        parts.append(f"columns of numbers are correlated by {CORRELATION:g}")
+    if numbers < len(schema.covariates):
+        parts.append("levels are equally common")
+    return listed(parts)
+
+
+def _said(
+    schema: RegressionSchema, assumed: str, rough: str | None, expected: Mapping[str, Expected]
+) -> tuple[tuple[str, str], ...]:
     columns = [column for column in (schema.response, *schema.covariates) if isinstance(column, Continuous)]
     guessed = [column.name for column in columns if column.name not in expected]
     said: list[tuple[str, str]] = []
@@ -117,6 +130,7 @@ def _said(schema: RegressionSchema, rough: str | None, expected: Mapping[str, Ex
                 "of their width as standard deviation. Add expect: {mean, sd} for a better prediction",
             )
         )
+    said.append(("Predictions assume", assumed))
     if rough:
         said.append(("Rough", rough))
     if advice := clipping_advice(schema.response, expected.get(schema.response.name)):

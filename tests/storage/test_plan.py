@@ -318,6 +318,24 @@ def test_the_noise_is_that_of_the_mechanism_and_the_analytic_figure_stands_besid
     assert laplace["cost"]["delta"] is None
 
 
+def test_what_predictions_assume_is_said_beside_them(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, LIFETIME, regression("epsilon: 0.5"))
+    more = "  tenure: {bounds: [0, 40]}\n  region: {levels: [n, e, s]}\nprivacy:"
+    several = bureau.edited("privacy:", more).edited("[age]", "[age, tenure, region]")
+    analysed = bureau.edited("schedule:", "analyses: {monthly: {release: r1}}\nschedule:")
+    told = [
+        {one["term"]: one["value"] for one in each.document()["releases"][0]["foreseen"]}["Predictions assume"]
+        for each in (bureau, several, analysed)
+    ]
+    explained = "the covariates explain 25% of the response's variance"
+    assert told == [
+        f"{explained}; the prior is the default",
+        f"{explained}, columns of numbers are correlated by 0.25 and levels are equally common; "
+        "the prior is the default",
+        f"{explained}; the prior is that of monthly",
+    ]
+
+
 def test_a_prior_that_cannot_be_is_said_to_be_the_reason_why_predictions_are_rough(tmp_path: Path) -> None:
     analysed = "analyses: {a: {release: r1, prior: {named: {age: {mean: 5, sd: 0.01}}}}}\nschedule:"
     bureau = Bureau.of(tmp_path, LIFETIME, regression("epsilon: 0.5")).edited("schedule:", analysed)
