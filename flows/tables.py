@@ -15,6 +15,7 @@ from storage.mixing import why_words
 Document = Mapping[str, Any]
 
 PLAIN_WIDTH = 160  # where no terminal says otherwise
+ADDED_UP = 1.001  # times a cap's limit: within what rounding leaves
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -158,6 +159,8 @@ def caps(title: str, rows: Sequence[Document]) -> None:
         ],
         names=2,
     )
+    if any((cap["spent"] or 0) + cap["remaining"] > ADDED_UP * cap["limit"] for cap in rows):
+        line("  spent and remaining do not add up: several releases together cost less than the sum of their epsilons")
 
 
 def measured(cap: Document) -> str:

@@ -51,3 +51,22 @@ def test_columns_that_have_no_room_stand_below_beside_their_names(monkeypatch: p
     ]
     assert sum("2026-01" in line for line in lines) == 2
     assert len(printed(monkeypatch, 200)) == 1 + 1 + len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("measure", "spent", "remaining", "explained"),
+    [
+        ("epsilon-delta", 0.5, 0.8434, True),
+        ("epsilon-delta", 0.0, 1.0, False),
+        ("rho", 0.5, 0.5, False),
+        ("pure-epsilon", None, 0.0, False),
+    ],
+)
+def test_caps_whose_spent_and_remaining_do_not_add_up_say_why(
+    monkeypatch: pytest.MonkeyPatch, measure: str, spent: float | None, remaining: float, explained: bool
+) -> None:
+    paper = io.StringIO()
+    monkeypatch.setattr(tables, "out", Console(file=paper, width=200, soft_wrap=True, highlight=False))
+    cap = {"cap": "lifetime", "period": None, "limit": 1.0, "measure": measure, "delta": 1e-6}
+    tables.caps("  budget now", [cap | {"spent": spent, "remaining": remaining}])
+    assert ("several releases together cost less than the sum" in paper.getvalue()) == explained
