@@ -17,8 +17,7 @@ Prior = Annotated[Path | None, _alone("A YAML file with what a study says under 
 Sampler = Annotated[str | None, _alone("How to draw; auto by default.")]
 Chains = Annotated[int | None, _alone("Independent chains; 4 by default.")]
 Draws = Annotated[
-    int | None,
-    _alone("Draws of each to begin with, doubled up to 16 times as many until chains agree; 1000 by default."),
+    int | None, _alone("Draws of each at first, up to 16 times as many until they converge; 1000 by default.")
 ]
 Seed = Annotated[int | None, _alone("By default derived from what is asked.")]
 To = Annotated[Path | None, _alone("A folder for the crate, or a .zip; ./posteriors by default.")]

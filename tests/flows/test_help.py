@@ -22,7 +22,7 @@ def test_help_tells_what_it_is_for_and_every_exit_code() -> None:
 
 def test_the_help_of_analyse_says_that_draws_are_a_beginning() -> None:
     told = RUNNER.invoke(app, ["analyse", "--help"], env={"COLUMNS": "200"})
-    assert "doubled up to 16 times" in told.stdout
+    assert "at first, up to 16 times as many" in told.stdout
 
 
 def test_no_command_at_all_shows_the_help() -> None:
