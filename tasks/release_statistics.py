@@ -100,8 +100,10 @@ def _read_and_charge(
     answers = books.ledger.commit_all(due[0], design, summed, noise, stamp=stamp_of(by.actor))
     unfinished.forget()
     books.settle()  # anchors the charges, and the account if they opened it
-    report("charged and released", 1.0)
-    return {holder for holder, answer in zip(summed, answers, strict=True) if answer.made}
+    made = {holder for holder, answer in zip(summed, answers, strict=True) if answer.made}
+    if made:
+        report("charged and released", 1.0)
+    return made
 
 
 def _unfinished(request: Request, books: Books) -> Unfinished:
