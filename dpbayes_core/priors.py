@@ -36,15 +36,12 @@ class Prior:
     def __post_init__(self) -> None:
         object.__setattr__(self, "named", tuple((str(name), float(at), float(sd)) for name, at, sd in self.named))
         for name, value in asdict(self).items():
-            power = 2 if name in _VARIANCES else 1
-            if name != "named" and not LEAST**power <= value <= MOST**power:
-                limits = f"from {LEAST**power:g} to {MOST**power:g}"
-                raise StudyInvalid(f"cannot use the prior: {name} must be {limits}. Give such a number.")
+            if name != "named" and not (math.isfinite(value) and value > 0):
+                raise StudyInvalid(f"cannot use the prior: {name} must be a positive number. Give one.")
         for name, mean, sd in self.named:
-            if not (abs(mean) <= MOST and LEAST <= sd <= MOST):
+            if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
                 raise StudyInvalid(
-                    f"cannot use the prior: with columns mapped to [-1, 1], {name} needs a mean of at most {MOST:g} "
-                    f"and an sd from {LEAST:g} to {MOST:g} of the residual sd that noise expects. Give such numbers."
+                    f"cannot use the prior: {name} needs a number as its mean and a positive sd. Give them."
                 )
         if len({name for name, *_ in self.named}) < len(self.named):
             raise StudyInvalid("cannot use the prior: it names a coefficient twice. Name each one once.")
@@ -65,7 +62,23 @@ class Prior:
         laws = choices.get("named", {})
         prior._known(laws, schema)
         units = [_standardised(name, laws[name], schema, prior.reference) for name in laws]
-        return replace(prior, named=tuple(units))
+        prior = replace(prior, named=tuple(units))
+        prior._check_limits()
+        return prior
+
+    def _check_limits(self) -> None:
+        """Refuse what arithmetic cannot take; only where a prior is stated, for archived ones are read for ever."""
+        for name, value in asdict(self).items():
+            power = 2 if name in _VARIANCES else 1
+            if name != "named" and not LEAST**power <= value <= MOST**power:
+                limits = f"from {LEAST**power:g} to {MOST**power:g}"
+                raise StudyInvalid(f"cannot use the prior: {name} must be {limits}. Give such a number.")
+        for name, mean, sd in self.named:
+            if not (abs(mean) <= MOST and LEAST <= sd <= MOST):
+                raise StudyInvalid(
+                    f"cannot use the prior: with columns mapped to [-1, 1], {name} needs a mean of at most {MOST:g} "
+                    f"and an sd from {LEAST:g} to {MOST:g} of the residual sd that noise expects. Give such numbers."
+                )
 
     def in_units(self, schema: RegressionSchema) -> dict[str, tuple[float, float]]:
         """Mean and sd in the table's units of each coefficient that is named, at the residual sd `reference`."""
