@@ -60,8 +60,8 @@ def limit_units(limit: Number) -> int:
 
 
 def chargeable(loss: float) -> bool:
-    """Whether a mechanism may state this loss: at least one unit, and below a million, where nothing is protected."""
-    return math.isfinite(loss) and 0 < loss < 10**6 and limit_units(loss) > 0
+    """Whether a mechanism may state this loss: at least one unit, at most a million: more protects nobody."""
+    return math.isfinite(loss) and 0 < loss <= 10**6 and limit_units(loss) > 0
 
 
 def covers(charged: int, certified: float) -> bool:

@@ -50,7 +50,7 @@ class CentreScaleMechanism:
 
     def __post_init__(self) -> None:
         if not chargeable(self.epsilon):
-            raise ValueError("cannot draw centre and scale: epsilon is not above 0 and below a million. State another.")
+            raise ValueError("cannot draw centre and scale: epsilon is not above 0, or above a million. State another.")
         if self.values < 2:
             raise ValueError("cannot draw centre and scale: there must be two subsets at least. Declare more.")
         if min(self.parts) < 1:

@@ -108,7 +108,7 @@ class ExponentialMechanism:
 
     def __post_init__(self) -> None:
         if not chargeable(self.epsilon):
-            raise ValueError("cannot draw medians: epsilon is not above 0 and below a million. State another.")
+            raise ValueError("cannot draw medians: epsilon is not above 0, or above a million. State another.")
         if self.values < 1 or not 2 <= self.points <= 2**53 or not self.shares:
             raise ValueError("cannot draw medians: values, grid or queries are missing. Give some of each.")
         if not all(math.isfinite(share) and share > 0 for share in self.shares):

@@ -52,7 +52,7 @@ class GaussianMechanism:
 
     def __post_init__(self) -> None:
         if not chargeable(self.rho):
-            raise ValueError("cannot make Gaussian noise: rho is not above 0 and below a million. State another.")
+            raise ValueError("cannot make Gaussian noise: rho is not above 0, or above a million. State another.")
         if not (math.isfinite(self.sensitivity) and self.sensitivity > 0):
             raise ValueError("cannot make Gaussian noise: sensitivity is not positive. Derive it from public bounds.")
         if not self.weights or self.grid > -GRID_EXPONENT:

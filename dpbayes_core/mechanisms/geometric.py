@@ -40,7 +40,7 @@ class GeometricMechanism:
 
     def __post_init__(self) -> None:
         if not chargeable(self.epsilon):
-            raise ValueError("cannot make geometric noise: epsilon is not above 0 and below a million. State another.")
+            raise ValueError("cannot make geometric noise: epsilon is not above 0, or above a million. State another.")
         groups = len(self.sizes)
         if groups == 0 or not groups == len(self.sensitivities) == len(self.shares):
             raise ValueError("cannot make geometric noise: its groups are not clear. Give each a size and a share.")

@@ -39,7 +39,7 @@ class LaplaceMechanism:
 
     def __post_init__(self) -> None:
         if not chargeable(self.epsilon):
-            raise ValueError("cannot make Laplace noise: epsilon is not above 0 and below a million. State another.")
+            raise ValueError("cannot make Laplace noise: epsilon is not above 0, or above a million. State another.")
         if not all(math.isfinite(moved) and moved > 0 for moved in (self.sensitivity, self.sensitivity_l2)):
             raise ValueError("cannot make Laplace noise: a sensitivity is not positive. Derive it from public bounds.")
         if self.entries < 1 or self.grid > -GRID_EXPONENT:

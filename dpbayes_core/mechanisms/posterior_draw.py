@@ -38,7 +38,7 @@ class PosteriorDrawMechanism:
 
     def __post_init__(self) -> None:
         if not chargeable(self.epsilon):
-            raise ValueError("cannot draw from a posterior: epsilon is not above 0 and below a million. State another.")
+            raise ValueError("cannot draw from a posterior: epsilon is not above 0, or above a million. State another.")
         if self.draws < 1 or limit_units(self.epsilon) < self.draws:
             raise ValueError("cannot draw from a posterior: the number of draws is not usable. Ask for one or more.")
         if not all(math.isfinite(x) and x > 0 for x in (self.tempering, self.oscillation)):

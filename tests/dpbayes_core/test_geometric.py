@@ -146,7 +146,7 @@ def test_protection_assumes_that_the_least_noisy_group_moves() -> None:
     "wrong",
     [
         {"epsilon": 0.0},
-        {"epsilon": 1e6},
+        {"epsilon": 1.01e6},
         {"epsilon": 1e-19},
         {"sizes": ()},
         {"sizes": (4, 0)},

@@ -293,9 +293,9 @@ def test_an_epsilon_that_is_none_makes_no_mechanism(epsilon: float | Decimal) ->
 
 
 def test_a_loss_that_protects_nobody_makes_no_mechanism() -> None:
-    with pytest.raises(ValueError, match="below a million"):
-        laplace_for(TWO_COLUMNS, epsilon=1e6, grid=30, entries=5)
-    with pytest.raises(ValueError, match="below a million"):
+    with pytest.raises(ValueError, match="above a million"):
+        laplace_for(TWO_COLUMNS, epsilon=1.01e6, grid=30, entries=5)
+    with pytest.raises(ValueError, match="above a million"):
         gaussian_for(TWO_COLUMNS, epsilon=1e13, delta=1e-6, grid=30)
 
 

@@ -113,9 +113,11 @@ def test_the_largest_epsilon_that_a_study_may_ask_for_is_found(tmp_path: Path) -
         bureau.asking(next_step(Decimal(1_000_000))).plan()
 
 
-def test_no_larger_epsilon_is_named_than_a_mechanism_may_state(tmp_path: Path) -> None:
-    bureau = Bureau.of(tmp_path, "{lifetime: {pure-epsilon: 1e6}}", regression("epsilon: 9000", "laplace"))
-    assert bureau.document()["releases"][0]["largest_epsilon"] == 999_000
+def test_a_mechanism_may_state_the_largest_epsilon_of_a_study(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, "{lifetime: {pure-epsilon: 1e6}}", regression("epsilon: 1e6", "laplace"))
+    (planned,) = bureau.document()["releases"]
+    assert planned["largest_epsilon"] == 1e6
+    assert bureau.plan().year[0].status == "fits"
 
 
 @pytest.mark.parametrize("situation", ["laplace by either route", "two releases in turn", "three caps"])
