@@ -1,7 +1,7 @@
 """Simulation-based calibration of the collapsed sampler: truths from the prior rank uniformly among its draws."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -54,6 +54,7 @@ class Cell:
     wrong: float = 1.0  # true noise over the told one
     told_rows: float = 1.0  # told rows over the true ones
     neighbours: str = "replace-one"
+    prior: Prior = field(default_factory=Prior)
 
     @property
     def schema(self) -> RegressionSchema:
@@ -67,7 +68,7 @@ class Cell:
 
     def studies(self, generator: np.random.Generator) -> Iterator[tuple[Floats, Evidence]]:
         """Truths (theta, sigma) and what is released of them."""
-        prior, schema, told = Prior(), self.schema, self.mechanism()
+        prior, schema, told = self.prior, self.schema, self.mechanism()
         if self.neighbours == "add-remove":
             yield from self._counted(told, generator)
         elif len(self.rows) == 1:
@@ -85,7 +86,7 @@ class Cell:
                 yield np.concatenate([truth, *exact]), pooled(made)
 
     def _counted(self, told: Mechanism, generator: np.random.Generator) -> Iterator[tuple[Floats, Evidence]]:
-        prior, schema = Prior(), self.schema
+        prior, schema = self.prior, self.schema
         rows = np.exp(generator.uniform(*np.log(COUNTED), self.trials)).round()
         known = covariate_moments(prior, flat_factors(schema, self.trials, generator), schema, generator)
         theta, sigma = regression_draws(prior, schema, self.trials, generator)
@@ -102,7 +103,7 @@ class Cell:
         """For each trial the place of every true parameter, then of every true moment, among the draws: in (0, 1)."""
         generator, sampler, found = np.random.default_rng(20261118), SAMPLERS["collapsed"], list[Floats]()
         for trial, (truth, evidence) in enumerate(self.studies(generator)):
-            problem = sampler.prepare(evidence, Prior())
+            problem = sampler.prepare(evidence, self.prior)
             state = sampler.start(problem, trial, 0)
             _, block = sampler.run_block(problem, state, sampler.warmup(0) + KEPT * THIN)
             draws = np.column_stack([block.parameters, block.latent])[::THIN]
@@ -113,6 +114,8 @@ class Cell:
 def case(name: str, cell: Cell, *, slow: bool = True) -> ParameterSet:
     return pytest.param(cell, id=name, marks=[pytest.mark.slow] if slow else [])
 
+
+SIGMA_BELOW_ONE = Prior(noise_shape=5.0, noise_scale=0.5)  # truths beyond it take five parts minutes each
 
 QUICK = [
     case("d=1, n=100, Gaussian", Cell((100,), "gaussian", trials=150), slow=False),
@@ -141,7 +144,8 @@ CELLS = [
     case("five parts, d=1, n=1000, Laplace, epsilon 0.1", Cell((500, 300, 150, 40, 10), "laplace", epsilon=0.1)),
     case("five parts, d=5, n=1000, Gaussian", Cell((400, 300, 200, 90, 10), "gaussian", NUMBERS[:5])),
     case(
-        "five parts, d=10, n=1000, Gaussian, epsilon 5", Cell((400, 300, 200, 70, 30), "gaussian", NUMBERS, epsilon=5.0)
+        "five parts, d=10, n=100000, Gaussian, epsilon 5",
+        Cell((40_000, 30_000, 20_000, 7000, 3000), "gaussian", NUMBERS, epsilon=5.0, prior=SIGMA_BELOW_ONE),
     ),
     case("five parts, d=5, n=100000, Laplace", Cell((50_000, 30_000, 15_000, 4000, 1000), "laplace", NUMBERS[:5])),
     case("noisy count, d=1, Gaussian", Cell((), "gaussian", neighbours="add-remove")),
