@@ -1,6 +1,9 @@
-PYTHON ?= python3
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
+JOBS ?= 2
+PARALLEL := -n $(JOBS) --dist worksteal
 export OPENBLAS_NUM_THREADS = 1
 
 .PHONY: help setup demo test check bench slow lock clean
@@ -11,22 +14,27 @@ help:  ## show this help
 
 setup: .venv/.ready  ## make .venv and install the hash-pinned requirements.lock
 
+# From empty each time, and ready only at the end: a set-up that was killed leaves nothing that is taken for one.
+# Nothing is resolved: the lock is complete, so pip fetches the files that it names and asks no index what is newest.
 .venv/.ready: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "dpbayes needs Python 3.11: make setup PYTHON=python3.11")'
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo 'cannot set up with $(PYTHON): dpbayes needs Python 3.11. Name one: make setup PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@rm -f $@
+	$(PYTHON) -m venv --clear .venv
 	@echo 'installing what requirements.lock names into .venv, once: two minutes or so'
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) install --quiet --no-deps --only-binary :all: --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-index --no-build-isolation -e .
+	$(PIP) check
 	@touch $@
 
 demo: setup  ## release and analyse the wages example, end to end
 	@$(BIN)/python -m studies.demo
 
-test: setup  ## the fast suite
-	$(PYTEST)
+test: setup  ## the fast suite, in JOBS=2 processes
+	$(PYTEST) $(PARALLEL)
 
 slow: setup  ## calibration, noise audits, deployment, kills: everything marked slow, or TESTS="files"
-	$(PYTEST) -m slow $(TESTS)
+	$(PYTEST) $(PARALLEL) -m slow $(TESTS)
 
 check: setup  ## format, lint, types, architecture
 	$(BIN)/ruff format --check .
@@ -37,8 +45,8 @@ check: setup  ## format, lint, types, architecture
 bench: setup  ## ratios against named peers, measured in one run
 	$(BIN)/python -m bench
 
-lock: setup  ## compile requirements.in to requirements.lock
-	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate requirements.in -o requirements.lock
+lock: setup  ## compile requirements.in to requirements.lock, say what changed; newer: UPGRADE="names", or UPGRADE=1 for all
+	$(BIN)/python -m tools.lock $(UPGRADE)
 
 clean:  ## remove what was built here: .venv, caches, the demo and its ledger
 	rm -rf .venv demo build *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -117,7 +117,7 @@ def test_every_public_name_has_a_docstring(room: str) -> None:
                 assert ast.get_docstring(node), f"{name_of(path)}: {getattr(node, 'name', 'module')} has no docstring"
 
 
-@pytest.mark.parametrize("room", [*ROOMS, "bench", "dpbayes_core/samplers", "dpbayes_core/mechanisms"])
+@pytest.mark.parametrize("room", [*ROOMS, "bench", "tools", "dpbayes_core/samplers", "dpbayes_core/mechanisms"])
 def test_every_room_has_a_readme_of_one_screen(room: str) -> None:
     assert 3 <= len((ROOT / room / "README.md").read_text().splitlines()) <= 50
 
@@ -130,7 +130,7 @@ def test_nothing_is_unpickled_and_no_yaml_tag_is_obeyed() -> None:
 
 
 def test_no_absolute_path_of_a_machine_stands_in_the_source() -> None:
-    for room in (*ROOMS, "tests", "bench", "docs"):
+    for room in (*ROOMS, "tests", "bench", "tools", "docs"):
         for path in sorted((ROOT / room).rglob("*")):
             if path.suffix in {".py", ".md", ".yaml", ".j2"}:
                 text = path.read_text()
