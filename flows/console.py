@@ -10,6 +10,7 @@ import typer
 
 from dpbayes_core.errors import DpbayesError
 from flows import plan_table, tables
+from storage.visible import visible, visible_json
 
 NOT_CONVERGED = 6
 INTEGRITY = 5
@@ -37,7 +38,7 @@ class Console:
             def advance(step: str, share: float) -> None:
                 bar.update(waiting, visible=False)
                 if step not in steps:
-                    steps[step] = bar.add_task(step, total=1.0)
+                    steps[step] = bar.add_task(visible(step), total=1.0)
                 bar.update(steps[step], completed=share)
 
             reports.listen(advance)
@@ -49,7 +50,7 @@ class Console:
     def show(self, document: Mapping[str, Any], view: Any) -> None:
         """Print `document` as JSON, or through its `view` for people."""
         if self.json:
-            typer.echo(jsonlib.dumps(document, ensure_ascii=False))
+            typer.echo(visible_json(document))
         else:
             view(document)
 
@@ -87,7 +88,7 @@ def _lines(reports: Any) -> Iterator[None]:
     def say(step: str, _: float) -> None:
         nonlocal begun
         if step != begun:
-            typer.echo(step, err=True)
+            typer.echo(visible(step), err=True)
         begun = step
 
     reports.listen(say)
@@ -129,4 +130,4 @@ def _tell(console: Console, kind: str, message: str) -> None:
 
 def _trace(debug: bool) -> None:
     if debug:
-        typer.echo(traceback.format_exc(), err=True)
+        typer.echo(visible(traceback.format_exc(), keep="\n"), err=True)

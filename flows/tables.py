@@ -1,36 +1,49 @@
 """Readable tables for people, one function per result document."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_DOWN, Context, Decimal
 from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 
 from storage.mixing import why_words
+from storage.visible import visible
 
 Document = Mapping[str, Any]
 
 PLAIN_WIDTH = 160  # where no terminal says otherwise
 ADDED_UP = 1.001  # times a cap's limit: within what rounding leaves
 
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class Screen(Console):
+    """Where people read: whatever reaches it, no text that others wrote is obeyed or hidden."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is printed, piece by piece; only rich's own pieces drive the terminal."""
+        for piece in super().render(renderable, options):
+            shown = piece.control or piece.text.isprintable()
+            yield piece if shown else Segment(visible(piece.text, keep="\n"), piece.style)
+
+
+out = Screen(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+errors = Screen(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def failure(message: str) -> None:
     """An error, on stderr."""
-    errors.print(message, style="red", markup=False)
+    errors.print(visible(message), style="red", markup=False)
 
 
 def progress_bar() -> Progress:
     """Bars on stderr that vanish when the work is done."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
@@ -39,12 +52,13 @@ def progress_bar() -> Progress:
 
 
 def line(text: str, style: str | None = None) -> None:
-    """One line, printed as it stands."""
-    out.print(text, style=style, markup=False)
+    """One line, whatever is in it."""
+    out.print(visible(text), style=style, markup=False)
 
 
 def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
     """A table of names and numbers, none of them cut: columns that have no room stand below, by the names again."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(headers, *rows, strict=True)]
     if title:
         line(title, "bold")

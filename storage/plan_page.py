@@ -13,6 +13,7 @@ from storage.plan_page_release import ReleasePart, epsilon_words, measured, rele
 from storage.plan_plot import Bar, Runway, picture
 from storage.report.numbers import listed, short
 from storage.report.page import Fact
+from storage.visible import visible_page
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -62,7 +63,7 @@ def render(document: Document) -> str:
     styles = (files("storage.report") / "style.css", files("storage") / "plan.css")
     style = "\n".join(sheet.read_text(encoding="utf-8") for sheet in styles)
     # marked safe: these are the package's own files, nothing of a study is in them
-    return _template().render(page=page(document), style=Markup(style))
+    return visible_page(_template().render(page=page(document), style=Markup(style)))
 
 
 @cache

@@ -27,6 +27,7 @@ from storage.report.spending import (
 )
 from storage.tellings.base import Telling
 from storage.tellings.registry import telling_of
+from storage.visible import visible_page
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -50,7 +51,7 @@ def render(
 def styled(template: str, shown: Any) -> str:
     """A page set by a template of this package, its style inside."""
     style = files("storage.report").joinpath("style.css").read_text(encoding="utf-8")
-    return _template(template).render(page=shown, style=_safe_style(style))
+    return visible_page(_template(template).render(page=shown, style=_safe_style(style)))
 
 
 @cache
