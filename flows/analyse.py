@@ -6,6 +6,7 @@ from typing import Any
 from prefect import flow
 
 from storage.study.load import load_study
+from tasks import done
 from tasks.archive_posterior import archive_posterior, stored_posterior
 from tasks.sample_chains import sample_chains
 
@@ -19,6 +20,7 @@ def analyse_study(study: str, period: str) -> dict[str, Any]:
         order = {"study": study, "analysis": name, "period": period}
         known = stored_posterior(order)
         analysed.append(known or archive_posterior(order, sample_chains(order)))
+        done.analysed(analysed[-1])
     return {"study": declared.study, "period": period, "analyses": analysed}
 
 

@@ -150,14 +150,17 @@ def analyse(
 def run(
     study: StudyFile,
     period: Annotated[str, typer.Option(help="2026-01, or a range as 2026-01..2026-03.", show_default=False)],
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Where a period fails, still try those after it.")
+    ] = False,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Release, then analyse; `--period 2026-01..2026-03` does one period after the other."""
+    """Release, then analyse; `--period 2026-01..2026-03` does one period after the other, to the first that fails."""
     with guarded(Console(json), debug) as console:
-        from flows.launch import run_periods
+        from flows.periods import run_periods
 
-        console.show_run(run_periods(study, period, console))
+        console.show_run(run_periods(study, period, console, keep_going=keep_going))
 
 
 @app.command()

@@ -1,17 +1,18 @@
 """How results and errors reach people and programs: tables, or one JSON document; all else goes to stderr."""
 
-import json as jsonlib
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import typer
 
-from dpbayes_core.errors import DpbayesError
-from flows import plan_table, tables
+from flows import analysis_table, audit_table, check_table, plan_table, progress_table, tables
+from flows.failure import Failure, failure_of
 from storage.visible import visible, visible_json
 
+SoFar = Callable[[], Mapping[str, Any]]
+View = Callable[[Mapping[str, Any]], None]
 NOT_CONVERGED = 6
 INTEGRITY = 5
 
@@ -21,6 +22,22 @@ class Console:
 
     def __init__(self, json: bool) -> None:
         self.json = json
+        self._so_far: tuple[SoFar, View] = dict, lambda document: None  # nothing yet
+
+    def keep(self, so_far: SoFar, view: View) -> None:
+        """Where a failure finds what was done before it: a document and its `view` for people."""
+        self._so_far = so_far, view
+
+    def fail(self, failure: Failure) -> None:
+        """Show what was done before the failure, then the failure; one JSON document, as always."""
+        so_far, view = self._so_far
+        done = so_far()
+        if self.json:
+            typer.echo(visible_json({**done, "error": failure.to_record()}))
+            return
+        view(done)
+        for sentence in progress_table.sentences(done, failure.message):
+            tables.failure(sentence)
 
     @contextmanager
     def progress(self) -> Iterator[None]:
@@ -58,7 +75,7 @@ class Console:
         self.show(document, tables.init)
 
     def show_check(self, document: Mapping[str, Any]) -> None:
-        self.show(document, tables.check)
+        self.show(document, check_table.check)
 
     def show_plan(self, document: Mapping[str, Any]) -> None:
         self.show(document, plan_table.plan)
@@ -67,16 +84,16 @@ class Console:
         self.show(document, tables.release)
 
     def show_analyse(self, document: Mapping[str, Any]) -> None:
-        self.show(document, tables.analyse)
+        self.show(document, analysis_table.analyse)
         _exit_unless_converged(document["analyses"])
 
     def show_run(self, document: Mapping[str, Any]) -> None:
-        self.show(document, tables.run)
+        self.show(document, progress_table.run)
         runs = document.get("runs", [document])
         _exit_unless_converged([analysis for one in runs for analysis in one["analyses"]])
 
     def show_audit(self, document: Mapping[str, Any]) -> None:
-        self.show(document, tables.audit)
+        self.show(document, audit_table.audit)
         if not document["ok"]:
             raise typer.Exit(INTEGRITY)
 
@@ -108,24 +125,13 @@ def guarded(console: Console, debug: bool) -> Iterator[Console]:
     """Turn every failure into one or two sentences and its exit code."""
     try:
         yield console
-    except DpbayesError as error:
-        _tell(console, error.kind, str(error))
-        _trace(debug)
-        raise typer.Exit(error.exit_code) from None
     except (typer.Exit, typer.Abort, KeyboardInterrupt):
         raise
     except Exception as error:
-        kind = type(error).__name__
-        _tell(console, "unforeseen", f"cannot go on: an unforeseen {kind}. Run again with --debug and report it.")
+        failure = failure_of(error)
+        console.fail(failure)
         _trace(debug)
-        raise typer.Exit(1) from None
-
-
-def _tell(console: Console, kind: str, message: str) -> None:
-    if console.json:
-        typer.echo(jsonlib.dumps({"error": {"kind": kind, "message": message}}, ensure_ascii=False))
-    else:
-        tables.failure(message)
+        raise typer.Exit(failure.exit_code) from None
 
 
 def _trace(debug: bool) -> None:

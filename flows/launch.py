@@ -2,19 +2,22 @@
 
 import getpass
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpbayes_core.errors import StudyInvalid
-from flows.console import Console
+from flows import analysis_table, progress_table
+from flows.console import Console, View
 from flows.environment import prepare
 from storage.home import Home
 from storage.reanalysis import crate_bench
 from storage.study.load import load_study
 from storage.study.periods import Period
 from storage.study.study import Study
+from tasks.done import collected
 
 
 @dataclass(frozen=True)
@@ -28,19 +31,20 @@ class Asked:
 
 def run_release(study: Path, period: str, asked: Asked, console: Console) -> dict[str, Any]:
     """The release flow, for one period."""
-    _ready(study, [period]).only(asked.holder)
+    declared = ready(study, [period])
+    declared.only(asked.holder)
     from flows.release import release_study
 
-    with console.progress():
+    with _kept(console, declared, period, progress_table.release), console.progress():
         return release_study(str(study), period, asked.revision, asked.reason, holder=asked.holder, actor=actor())
 
 
 def run_analyse(study: Path, period: str, console: Console) -> dict[str, Any]:
     """The analysis flow, for one period."""
-    _ready(study, [period])
+    declared = ready(study, [period])
     from flows.analyse import analyse_study
 
-    with console.progress():
+    with _kept(console, declared, period, analysis_table.analyse), console.progress():
         return analyse_study(str(study), period)
 
 
@@ -54,16 +58,11 @@ def run_reanalyse(order: Mapping[str, Any], console: Console) -> dict[str, Any]:
         return analyse_crates(order)
 
 
-def run_periods(study: Path, periods: str, console: Console) -> dict[str, Any]:
-    """Release and analyse one period, or each of a range."""
-    declared = load_study(study)
-    names = [period.name for period in Period.range(periods, declared.period.grain)]
-    _ready(study, names)
+def run_period(study: Path, period: str) -> dict[str, Any]:
+    """The run flow, for one period; whoever calls it has seen to it that everything is ready."""
     from flows.run import run_study
 
-    with console.progress():
-        runs = [run_study(str(study), name, actor=actor()) for name in names]
-    return runs[0] if len(runs) == 1 else {"study": declared.study, "runs": runs}
+    return run_study(str(study), period, actor=actor())
 
 
 def actor() -> str:
@@ -71,7 +70,16 @@ def actor() -> str:
     return os.environ.get("DPBAYES_ACTOR") or getpass.getuser()
 
 
-def _ready(study: Path, periods: list[str]) -> Study:
+@contextmanager
+def _kept(console: Console, study: Study, period: str, view: View) -> Generator[None]:
+    """What is done inside is shown, should it fail there."""
+    about = {"study": study.study, "account": study.population, "period": period}
+    with collected() as found:
+        console.keep(lambda: about | found.to_record(), view)
+        yield
+
+
+def ready(study: Path, periods: list[str]) -> Study:
     """Everything that can be refused before Prefect starts is refused now."""
     declared = load_study(study)
     for period in periods:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows import ledger_table, tables
+from flows import ledger_table
 from flows.console import Console, guarded
 
 ledger_app = typer.Typer(
@@ -26,7 +26,7 @@ def create(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None
     with guarded(Console(json), debug) as console:
         from flows.scaffold import create_ledger
 
-        console.show(create_ledger(study), tables.ledger)
+        console.show(create_ledger(study), ledger_table.ledger)
 
 
 @ledger_app.command("show")
@@ -35,7 +35,7 @@ def show(near: Near = Path(), json: AsJson = False, debug: Debug = False) -> Non
     with guarded(Console(json), debug) as console:
         from flows.check import show_ledger
 
-        console.show(show_ledger(near), tables.ledger)
+        console.show(show_ledger(near), ledger_table.ledger)
 
 
 @ledger_app.command("history")

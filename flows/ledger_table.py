@@ -6,11 +6,26 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from flows.tables import counted, line, out, shortened
+from flows.tables import caps, counted, line, out, shortened
 
 Document = Mapping[str, Any]
 
 MARKS = {"genesis": "dim", "key": "yellow", "raise": "yellow", "withdraw": "red", "charge": ""}
+
+
+def ledger(document: Document) -> None:
+    """Every account with its caps."""
+    for account in document["accounts"]:
+        split = account["holders"]
+        held = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
+        caps(f"account {account['account']}{held}", account["caps"])
+    last(document)
+
+
+def last(document: Document) -> None:
+    """How many charges a ledger has, and how far it goes."""
+    seq, hashed = document["head"]["seq"], document["head"]["hash"][:16]
+    line(f"{counted(document['charges'], 'charge')}; last entry {seq}, hash {hashed}")
 
 
 def act(document: Document) -> None:

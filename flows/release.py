@@ -6,6 +6,7 @@ from prefect import flow
 
 from storage.public_test import refuse_table
 from storage.study.load import load_study
+from tasks import done
 from tasks.publish_release import publish_release
 from tasks.release_statistics import release_statistics
 
@@ -34,5 +35,9 @@ def release_study(
             "holder": holder,
             "actor": actor,
         }
-        released += publish_release(order, release_statistics(order))
+        statuses = release_statistics(order)
+        done.charged(name, statuses)
+        published = publish_release(order, statuses)
+        done.published(published)
+        released += published
     return {"study": declared.study, "period": period, "releases": released}

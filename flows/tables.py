@@ -107,27 +107,10 @@ def init(document: Document) -> None:
     line(f"Next: dpbayes run {document['study_file']} --period {document['periods'][0]}")
 
 
-def check(document: Document) -> None:
-    """What a valid study would do."""
-    line(f"{document['file']} is a valid study: {document['study']}, population {document['population']}.")
-    if document["holders"]:
-        line(f"  every release is made for each of its holders: {', '.join(document['holders'])}")
-    for release in document["releases"]:
-        count = release["entries"]
-        noisy = f", {count} noisy number{'s' * (count > 1)}" if count else ""
-        line(
-            f"  release {release['release']} ({release['kind']}): {release['formula']}; {release['mechanism']}, "
-            f"{release['price']}{noisy}"
-        )
-        if release["chosen"] is not None:
-            line(f"    {release['chosen']}")
-    for analysis in document["analyses"]:
-        line(
-            f"  analysis {analysis['analysis']} of {analysis['release']}: "
-            f"{analysis['chains']} chains of {analysis['draws']} draws"
-        )
-    if document["source"] is not None:
-        line(f"  table {document['source']}: its shape is as declared")
+def of_whom(document: Document) -> str:
+    """Which study and account a line is about, as far as the document says."""
+    named = [f"{word} {document[word]}" for word in ("study", "account") if document.get(word)]
+    return f"({', '.join(named)})"
 
 
 def release(document: Document) -> None:
@@ -192,49 +175,6 @@ def rounded_down(value: float) -> str:
     return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(Decimal(value)).normalize():f}"
 
 
-def ledger(document: Document) -> None:
-    """Every account with its caps."""
-    for account in document["accounts"]:
-        split = account["holders"]
-        held = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
-        caps(f"account {account['account']}{held}", account["caps"])
-    line(f"{counted(document['charges'], 'charge')}; head {document['head']['seq']} {document['head']['hash'][:16]}")
-
-
-def analyse(document: Document) -> None:
-    """Status first, then the coefficients."""
-    for one in document["analyses"]:
-        if one["status"] == "converged":
-            line(f"{one['analysis']} for {document['period']}: converged ({one['sampler']}).", "bold")
-        else:
-            unconverged(f"{one['analysis']} for {document['period']}", one)
-        if one["already_analysed"]:
-            line("  already analysed: this is the stored crate, and nothing was drawn.")
-        coefficients(one["coefficients"])
-        extended(one["draws"])
-        if one["prior_check"]:
-            line(f"  prior:  {one['prior_check']['words']}", "yellow" if one["prior_check"]["conflict"] else None)
-        if one["clipping"]:
-            line(f"  clipped: {one['clipping']}", "yellow")
-        line(f"  law:    {one['target']} ({'calibrated' if one['calibrated'] else 'NOT calibrated'}; {one['choice']})")
-        if one["cost"]:
-            line(f"  time:   {one['cost']}")
-        if one["caveat"]:
-            line(f"  caveat: {one['caveat']}")
-        line(f"  crate:  {shortened(one['crate'])}")
-        line(f"  report: {shortened(one['report'] if one['report'] != one['crate'] else 'report.html in it')}")
-    origins(document)
-
-
-def extended(draws: Document) -> None:
-    """How many draws there are of each chain, where they are more than were asked for."""
-    if draws["made"] > draws["asked"]:
-        line(
-            f"  draws:  {draws['made']:,} of each chain, where {draws['asked']:,} were asked for: doubled while the "
-            "chains had not converged"
-        )
-
-
 def unconverged(what: str, document: Document) -> None:
     """Of chains that have not converged: why, that their numbers are not to be published, and what to do."""
     line(f"{what}: NOT CONVERGED. {why_words(document)} Do not publish these numbers.", "bold red")
@@ -249,41 +189,6 @@ def origins(document: Document) -> None:
         line(f"  from {source['release']} of {source['period']}{holder}, signed by {source['signed_by']}, {trust}")
     for unsure in document.get("not_verified", ()):
         line(f"  not verified: {unsure}", "yellow")
-
-
-def coefficients(rows: Sequence[Document]) -> None:
-    """Posterior summaries in the user's units."""
-    grid(
-        "  posterior",
-        ("coefficient", "mean", "sd", "2.5%", "97.5%", "R-hat", "ESS bulk", "ESS tail"),
-        [
-            (
-                row["name"],
-                *(number(row[key]) for key in ("mean", "sd", "q025", "q975")),
-                fixed(row["rhat"], 3),
-                fixed(row["ess_bulk"], 0),
-                fixed(row["ess_tail"], 0),
-            )
-            for row in rows
-        ],
-    )
-
-
-def run(document: Document) -> None:
-    """A release, then its analyses; period by period."""
-    for one in document.get("runs", [document]):
-        release(one)
-        analyse(one)
-
-
-def audit(document: Document) -> None:
-    """Every check, failures in full."""
-    for one in document["checks"]:
-        line(f"{'ok  ' if one['ok'] else 'FAIL'}  {one['check']}: {one['detail']}", None if one["ok"] else "bold red")
-    line(
-        "The audit passed." if document["ok"] else "The audit FAILED: what stands above is not what was written.",
-        "bold",
-    )
 
 
 def shortened(address: str) -> str:

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from flows import tables
+from flows import analysis_table, tables
 
 HEADERS = ("coefficient", "period", "mean", "sd", "largest epsilon")
 ROWS = [
@@ -25,9 +25,9 @@ def printed(monkeypatch: pytest.MonkeyPatch, width: int, names: int = 1) -> list
 def test_draws_beyond_those_asked_for_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     paper = io.StringIO()
     monkeypatch.setattr(tables, "out", Console(file=paper, width=160, soft_wrap=True, highlight=False))
-    tables.extended({"asked": 1000, "made": 1000})
+    analysis_table.extended({"asked": 1000, "made": 1000})
     assert paper.getvalue() == ""
-    tables.extended({"asked": 100, "made": 1600})
+    analysis_table.extended({"asked": 100, "made": 1600})
     assert paper.getvalue().startswith("  draws:  1,600 of each chain, where 100 were asked for: doubled")
 
 

@@ -1,0 +1,66 @@
+"""Posteriors as people read them: status first, then the coefficients and what is said of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flows.tables import fixed, grid, line, number, of_whom, origins, shortened, unconverged
+
+Document = Mapping[str, Any]
+
+
+def analyse(document: Document) -> None:
+    """Status first, then the coefficients."""
+    for one in document["analyses"]:
+        which = f"{one['analysis']} for {document['period']} {of_whom(document)}"
+        if one["status"] == "converged":
+            line(f"{which}: converged ({one['sampler']}).", "bold")
+        else:
+            unconverged(which, one)
+        if one["already_analysed"]:
+            line("  already analysed: this is the stored crate, and nothing was drawn.")
+        coefficients(one["coefficients"])
+        extended(one["draws"])
+        of_the_prior(one["prior_check"])
+        if one["clipping"]:
+            line(f"  clipped: {one['clipping']}", "yellow")
+        line(f"  law:    {one['target']} ({'calibrated' if one['calibrated'] else 'NOT calibrated'}; {one['choice']})")
+        if one["cost"]:
+            line(f"  time:   {one['cost']}")
+        if one["caveat"]:
+            line(f"  caveat: {one['caveat']}")
+        line(f"  crate:  {shortened(one['crate'])}")
+        line(f"  report: {shortened(one['report'] if one['report'] != one['crate'] else 'report.html in it')}")
+    origins(document)
+
+
+def of_the_prior(found: Document | None) -> None:
+    """Whether prior and release agree."""
+    if found:
+        line(f"  prior:  {found['words']}", "yellow" if found["conflict"] else None)
+
+
+def extended(draws: Document) -> None:
+    """How many draws there are of each chain, where they are more than were asked for."""
+    if draws["made"] > draws["asked"]:
+        line(
+            f"  draws:  {draws['made']:,} of each chain, where {draws['asked']:,} were asked for: doubled while the "
+            "chains had not converged"
+        )
+
+
+def coefficients(rows: Sequence[Document]) -> None:
+    """Posterior summaries in the user's units."""
+    grid(
+        "  posterior",
+        ("coefficient", "mean", "sd", "2.5%", "97.5%", "R-hat", "ESS bulk", "ESS tail"),
+        [
+            (
+                row["name"],
+                *(number(row[key]) for key in ("mean", "sd", "q025", "q975")),
+                fixed(row["rhat"], 3),
+                fixed(row["ess_bulk"], 0),
+                fixed(row["ess_tail"], 0),
+            )
+            for row in rows
+        ],
+    )

@@ -1,0 +1,36 @@
+"""A valid study as people read it: what it would do, and whether its account is open."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flows.tables import line
+
+Document = Mapping[str, Any]
+
+
+def accounts(names: Sequence[str]) -> str:
+    """Which populations a ledger knows."""
+    return f"The ledger has accounts of {', '.join(names)}." if names else "There is no account in a ledger here."
+
+
+def check(document: Document) -> None:
+    """What a valid study would do."""
+    line(f"{document['file']} is a valid study: {document['study']}, account {document['population']}.")
+    if document["holders"]:
+        line(f"  every release is made for each of its holders: {', '.join(document['holders'])}")
+    for release in document["releases"]:
+        count = release["entries"]
+        noisy = f", {count} noisy number{'s' * (count > 1)}" if count else ""
+        line(
+            f"  release {release['release']} ({release['kind']}): {release['formula']}; {release['mechanism']}, "
+            f"{release['price']}{noisy}"
+        )
+        if release["chosen"] is not None:
+            line(f"    {release['chosen']}")
+    for analysis in document["analyses"]:
+        line(
+            f"  analysis {analysis['analysis']} of {analysis['release']}: "
+            f"{analysis['chains']} chains of {analysis['draws']} draws"
+        )
+    if document["source"] is not None:
+        line(f"  table {document['source']}: its shape is as declared")

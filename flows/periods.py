@@ -1,0 +1,74 @@
+"""Release and analyse period by period: what fails in the middle leaves everything that was done to be shown."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flows import progress_table
+from flows.console import Console
+from flows.failure import failure_of
+from flows.launch import ready, run_period
+from storage.study.load import load_study
+from storage.study.periods import Period
+from storage.study.study import Study
+from tasks.done import Done, collected
+
+Document = dict[str, Any]
+
+
+@dataclass
+class Runs:
+    """The periods of a command: those that were run or failed, the one under way, those still to come."""
+
+    study: Study
+    names: list[str]
+    finished: list[Document] = field(default_factory=list)
+    under_way: Done | None = None
+
+    def document(self) -> Document:
+        """Everything that was done, at any moment; of one period alone without the list around it."""
+        tried = [*self.finished, *([] if self.under_way is None else [self._so_far(self.under_way)])]
+        if len(self.names) == 1:
+            return tried[0] if tried else self._about(self.names[0])
+        about = {"study": self.study.study, "account": self.study.population}
+        return {**about, "runs": tried, "not_tried": self.names[len(tried) :]}
+
+    def failed(self, error: Exception) -> None:
+        """Keep what the period under way had done, with what stopped it."""
+        assert self.under_way is not None
+        self.finished.append(self._so_far(self.under_way) | {"error": failure_of(error).to_record()})
+        self.under_way = None
+
+    def _so_far(self, done: Done) -> Document:
+        return self._about(self.names[len(self.finished)]) | done.to_record()
+
+    def _about(self, period: str) -> Document:
+        return {"study": self.study.study, "account": self.study.population, "period": period}
+
+
+def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool = False) -> Document:
+    """Release and analyse one period, or each of a range; the first failure is raised, at once or after the rest."""
+    declared = load_study(study)
+    runs = Runs(declared, [period.name for period in Period.range(periods, declared.period.grain)])
+    ready(study, runs.names)
+    console.keep(runs.document, progress_table.run)
+    first: Exception | None = None
+    with console.progress():
+        for name in runs.names:
+            try:
+                _run(runs, study, name)
+            except Exception as error:
+                runs.failed(error)
+                first = first or error
+                if not keep_going:
+                    break
+    if first is not None:
+        raise first
+    return runs.document()
+
+
+def _run(runs: Runs, study: Path, name: str) -> None:
+    with collected() as runs.under_way:
+        document = run_period(study, name)
+    runs.finished.append(document)
+    runs.under_way = None
