@@ -21,12 +21,13 @@ def analyse_study(study: str, period: str) -> dict[str, Any]:
         known = stored_posterior(order)
         analysed.append(known or archive_posterior(order, sample_chains(order)))
         done.analysed(analysed[-1])
-    return {"study": declared.study, "period": period, "analyses": analysed}
+    return {"study": declared.study, "account": declared.population, "period": period, "analyses": analysed}
 
 
 @flow(name="analyse-crates", flow_run_name="analyse-crates", persist_result=False)
 def analyse_crates(order: Mapping[str, Any]) -> dict[str, Any]:
     """One posterior of the releases in published crates, or the crate that stands where it goes."""
     found = stored_posterior(order) or archive_posterior(order, sample_chains(order))
-    about = {name: found.pop(name) for name in ("study", "period", "sources", "not_verified", "signed_by")}
+    told = ("study", "account", "period", "sources", "not_verified", "signed_by")
+    about = {name: found.pop(name) for name in told}
     return {**about, "analyses": [found]}

@@ -18,6 +18,7 @@ from storage.ledger.request import release_key
 from storage.recovery import recover
 from storage.rotation import pending_key
 from storage.study.load import load_study
+from storage.study.study import Study
 from tasks.software import stamp_of
 
 Document = dict[str, Any]
@@ -30,6 +31,8 @@ def raise_cap(study: Path, cap: str, limit: str, reason: str) -> Document:
     return _act(
         study,
         lambda books, stamp: books.ledger.raise_cap(declared.population, cap, amount, reason=reason, stamp=stamp),
+        _about(declared),
+        reason,
     )
 
 
@@ -37,7 +40,12 @@ def close_period(study: Path, period: str, reason: str) -> Document:
     """Take no further charge for a period of the study's population."""
     declared = load_study(study)
     name = declared.parse_period(period).name
-    return _act(study, lambda books, stamp: books.ledger.close(declared.population, name, reason=reason, stamp=stamp))
+    return _act(
+        study,
+        lambda books, stamp: books.ledger.close(declared.population, name, reason=reason, stamp=stamp),
+        _about(declared, name),
+        reason,
+    )
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,16 @@ def withdraw_release(study: Path, named: Named, reason: str) -> Document:
             f"{', '.join(declared.source.holder.names)}."
         )
     key = release_key(declared.study, named.release, period, named.holder, named.revision)
-    return _act(study, lambda books, stamp: books.ledger.withdraw(key, reason=reason, stamp=stamp))
+
+    def withdraw(books: Books, stamp: Stamp) -> Entry:
+        if books.ledger.find(key) is None:
+            raise StudyInvalid(
+                f"cannot withdraw {named.release} of {period}, revision {named.revision}: nothing was released under "
+                f"that name in the study {declared.study}. Check release, period and revision."
+            )
+        return books.ledger.withdraw(key, reason=reason, stamp=stamp)
+
+    return _act(study, withdraw, _about(declared, period), reason)
 
 
 def write_note(near: Path, text: str) -> Document:
@@ -117,13 +134,20 @@ def recover_ledger(near: Path, *, set_aside: bool) -> Document:
         }
 
 
-def _act(near: Path, act: Callable[[Books, Stamp], Entry]) -> Document:
+def _about(study: Study, period: str | None = None) -> Document:
+    return {"study": study.study, "account": study.population, "period": period}
+
+
+def _act(
+    near: Path, act: Callable[[Books, Stamp], Entry], about: Document | None = None, reason: str | None = None
+) -> Document:
     with Books.open(near) as books:
         before = books.ledger.head.seq
         entry = act(books, stamp_of(actor()))
         books.settle()
         status = "recorded" if entry.seq > before else "already-recorded"
-        return {"status": status, "entry": line_of(entry), **ledger_document(books)}
+        kept = {} if reason is None else {"reason_recorded": entry.payload["reason"] == reason}
+        return {**(about or {}), "status": status, **kept, "entry": line_of(entry), **ledger_document(books)}
 
 
 def _amount(text: str) -> Decimal:

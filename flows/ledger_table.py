@@ -6,7 +6,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from flows.tables import caps, counted, line, out, shortened
+from flows.tables import caps, counted, line, of_whom, out, shortened
+from storage.visible import visible
 
 Document = Mapping[str, Any]
 
@@ -32,7 +33,10 @@ def act(document: Document) -> None:
     """The entry that was written."""
     entry = document["entry"]
     fresh = document["status"] == "recorded"
-    line(f"Entry {entry['seq']}: {seen(entry['what'])}." + ("" if fresh else " It stood there already."), "bold")
+    whose = f" {of_whom(document)}" if "study" in document else ""
+    line(f"Entry {entry['seq']}: {entry['what']}{whose}.", "bold")
+    if not fresh:
+        line(f"  It is on record already, since {entry['date']}: {entry['reason']}")
     if "fingerprint" in document:
         line(f"Give auditors the new fingerprint: {document['fingerprint']}")
 
@@ -40,12 +44,12 @@ def act(document: Document) -> None:
 def history(document: Document) -> None:
     """One line an entry, the oldest first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for header in ("entry", "date", "actor", "kind", "what", "cost", "reason"):
+    for header in ("entry", "date", "actor", "kind", "account", "study", "what", "cost", "reason"):
         table.add_column(header, justify="right" if header == "entry" else "left", overflow="fold")
     for entry in document["entries"]:
-        words = (str(entry["seq"]), entry["date"], entry["actor"], entry["kind"], entry["what"])
-        row = (*words, cost(entry["cost"]), entry["reason"])
-        table.add_row(*(Text(seen(str(word or ""))) for word in row), style=MARKS.get(entry["kind"], ""))
+        words = (str(entry["seq"]), entry["date"], entry["actor"], entry["kind"], entry["account"], entry["study"])
+        row = (*words, entry["what"], cost(entry["cost"]), entry["reason"])
+        table.add_row(*(Text(visible(str(word or ""))) for word in row), style=MARKS.get(entry["kind"], ""))
     out.print(table)
 
 
@@ -72,9 +76,4 @@ def recovered(document: Document) -> None:
         line(f"Entries {document['first']} to {document['last']} were written again from their anchors.", "bold")
     else:
         line("Nothing was lost: the ledger holds every anchored entry.", "bold")
-    line(f"{counted(document['charges'], 'charge')}; head {document['head']['seq']} {document['head']['hash'][:16]}")
-
-
-def seen(text: str) -> str:
-    """Text from the ledger without what a terminal would obey."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    last(document)

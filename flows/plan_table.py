@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from flows.tables import cost, grid, line, measured, number, shortened
+from flows.tables import cost, grid, line, measured, number, of_whom, shortened
 from storage.plan_document import run_ends, run_verdict, runs, shown_epsilons
 
 Document = Mapping[str, Any]
@@ -15,7 +15,8 @@ FOUR_DIGITS_UP = Context(prec=4, rounding=ROUND_CEILING)
 
 def plan(document: Document) -> None:
     """What each release would cost and leave, and how long the budget lasts."""
-    line(f"Plan for {document['study']}, {document['period']}. Nothing is read of the table, nothing is spent.", "bold")
+    whose = of_whom({"study": document["study"], "account": document["population"]})
+    line(f"Plan for {document['period']} {whose}. The table is not read, and nothing is spent.", "bold")
     if document["account"] != "open":
         line(f"The account {document['population']} is not open yet: its caps are those that the study states.")
     for release in document["releases"]:

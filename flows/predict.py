@@ -33,9 +33,12 @@ def show_predictions(console: Console, document: Mapping[str, Any]) -> None:
 def _table(document: Mapping[str, Any]) -> None:
     about = f"{document['analysis']} of {document['study']} for {document['period']}"
     if document["status"] == "converged":
-        line(f"{document['response']} by {about}: converged ({document['sampler']}).", "bold")
+        line(
+            f"{document['response']} by {about}: converged ({document['sampler']}). Account {document['account']}.",
+            "bold",
+        )
     else:
-        unconverged(f"{document['response']} by {about}", document)
+        unconverged(f"{document['response']} by {about}, account {document['account']}", document)
     share = f"{100 * document['level']:g}%"
     grid(
         f"  predictions and their {share} intervals: of a response, and of the expected response",

@@ -40,4 +40,4 @@ def release_study(
         published = publish_release(order, statuses)
         done.published(published)
         released += published
-    return {"study": declared.study, "period": period, "releases": released}
+    return {"study": declared.study, "account": declared.population, "period": period, "releases": released}

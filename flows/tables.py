@@ -116,13 +116,14 @@ def of_whom(document: Document) -> str:
 def release(document: Document) -> None:
     """What was released, at what cost, and what remains."""
     for one in document["releases"]:
-        which = one["release"] + ("" if one["holder"] is None else f" at {one['holder']}")
+        at = "" if one["holder"] is None else f" at {one['holder']}"
+        which = f"{one['release']}{at} for {document['period']} {of_whom(document)}"
         if one["status"] == "released":
-            line(f"Released {which} for {document['period']} (revision {one['revision']}).", "bold")
+            line(f"Released {which}, revision {one['revision']}.", "bold")
             line(f"  cost: {cost(one['cost'])}")
         else:
             line(
-                f"Already released: {which} for {document['period']} (revision {one['revision']}). Nothing was spent.",
+                f"Already released: {which}, revision {one['revision']}. Nothing was spent.",
                 "bold",
             )
         line(f"  digest: {one['digest']}")

@@ -111,6 +111,11 @@ def sources_of(files: Files, place: str = "the crate") -> tuple[Source, ...]:
     return tuple(sorted(found, key=lambda source: order_of(source.entry)))
 
 
+def named(sources: Sequence[Source], name: str) -> str:
+    """What the releases state under `name`, such as their account; several with commas."""
+    return ", ".join(dict.fromkeys(str(source.entry.payload[name]) for source in sources))
+
+
 def order_of(entry: Entry) -> tuple[str, ...]:
     """The order in which releases are pooled, whoever names them first."""
     stated = entry.payload

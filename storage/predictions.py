@@ -17,7 +17,7 @@ from dpbayes_core.schema import Continuous, RegressionSchema
 from storage.codecs import parquet_table, read_draws
 from storage.crate_audit import check_lone_crate
 from storage.crate_posterior import DRAWS, RECORD
-from storage.crate_sources import evidence_of, sources_of
+from storage.crate_sources import evidence_of, named, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, load_with_manifest
 from storage.ledger.history import MALFORMED
 from storage.mixing import advice
@@ -37,6 +37,7 @@ class PosteriorCrate:
     record: Mapping[str, Any]
     schema: RegressionSchema
     draws: Mapping[str, Any]
+    account: str
     signed_by: tuple[str, ...]
     not_verified: tuple[str, ...]
 
@@ -70,6 +71,7 @@ def read_posterior(place: str) -> PosteriorCrate:
         record=json.loads(files[RECORD]),
         schema=evidence.schema,
         draws=read_draws(files[DRAWS]),
+        account=named(sources, "account"),
         signed_by=fingerprints,
         not_verified=tuple(_unverified(files, fingerprints)),
     )
@@ -146,6 +148,7 @@ def predictions(posterior: PosteriorCrate, rows: Columns, level: float) -> dict[
     sampler = record["sampler"]
     return {
         **{name: record[name] for name in ("analysis", "study", "period", "status", "why")},
+        "account": posterior.account,
         "advice": advice(record),
         **{name: sampler[name] for name in ("calibrated", "caveat")},
         "sampler": sampler["name"],

@@ -13,7 +13,7 @@ from storage.analysis import Analysis, chosen, ordered, seeded
 from storage.archive import MANIFEST, Archive
 from storage.crate_audit import TRUSTED, check_lone_crate
 from storage.crate_posterior import RECORD, AnalysisRequest, Provenance
-from storage.crate_sources import Source, evidence_of, order_of, sources_of
+from storage.crate_sources import Source, evidence_of, named, order_of, sources_of
 from storage.crates import PUBLIC_KEY, load, load_with_manifest, pack
 from storage.disk import create_file, make_folder
 from storage.evidence import refuse_unspelled
@@ -97,7 +97,10 @@ class CrateBench:
         """Where the releases come from, and what a crate alone cannot prove."""
         links = [
             {
-                **{name: source.entry.payload[name] for name in ("study", "release", "period", "holder", "digest")},
+                **{
+                    name: source.entry.payload[name]
+                    for name in ("study", "account", "release", "period", "holder", "digest")
+                },
                 "signed_by": source.signed_by,
                 "trusted": bool(self._keys),
             }
@@ -105,6 +108,7 @@ class CrateBench:
         ]
         signed_by = None if self.signer is None else self.signer.fingerprint
         about = {name: getattr(self.analysis.request, name) for name in ("study", "period")}
+        about["account"] = named(self.sources, "account")
         return {**about, "sources": links, "not_verified": self._unverified(), "signed_by": signed_by}
 
     def _unverified(self) -> list[str]:

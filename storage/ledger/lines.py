@@ -2,14 +2,14 @@
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.refusal import limit_text
-from storage.ledger.request import AccountSpec, HolderSpec
+from storage.ledger.request import AccountSpec, HolderSpec, released_under
 
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """How a text starts that a spreadsheet would run."""
@@ -19,7 +19,7 @@ Payload = Mapping[str, Any]
 
 def line_of(entry: Entry) -> dict[str, Any]:
     """One entry in few words; the cost of charges only."""
-    stated = entry.payload
+    stated, named = entry.payload, _named(entry.payload)
     try:
         cost = stated["cost"]["readable"] if entry.kind == "charge" else None
         what = WORDS[entry.kind](stated)
@@ -33,6 +33,7 @@ def line_of(entry: Entry) -> dict[str, Any]:
         "what": what,
         "cost": cost,
         "reason": stated.get("reason"),
+        **{name: named[name] for name in ("account", "study", "period")},
         "key": entry.key,
         "hash": entry.hash,
     }
@@ -45,12 +46,21 @@ def spreadsheet(entries: Iterable[Entry]) -> Iterator[str]:
         line = line_of(entry)
         cost = line["cost"] or {}
         line |= {"epsilon": cost.get("epsilon"), "rho": cost.get("rho")}
-        line |= {name: entry.payload.get(name) for name in NAMES}
+        line |= _named(entry.payload)
         yield _row(line[name] for name in COLUMNS)
 
 
 NAMES = ("account", "programme", "study", "release", "period", "holder", "revision")
 COLUMNS = ("seq", "date", "actor", "kind", *NAMES, "epsilon", "rho", "what", "reason", "hash")
+
+
+def _named(stated: Payload) -> dict[str, Any]:
+    """What an entry is about; of a withdrawal, what the release that it withdraws is."""
+    named = {name: stated.get(name) for name in NAMES}
+    with suppress(*MALFORMED):
+        if "withdraws" in stated:
+            named |= released_under(stated["withdraws"])
+    return named
 
 
 def _row(cells: Iterable[object]) -> str:
@@ -86,9 +96,7 @@ def _released(stated: Payload) -> str:
 
 
 def _withdrawal(stated: Payload) -> str:
-    study, release, period, holder, revision = json.loads(stated["withdraws"])
-    named = {"release": release, "period": period, "holder": holder, "revision": revision}
-    return f"{_released(named)} withdrawn (study {study})"
+    return f"{_released(released_under(stated['withdraws']))} withdrawn"
 
 
 def _key(stated: Payload) -> str:

@@ -1,5 +1,6 @@
 """What is asked of the ledger: a name for a release, its public definition and the account that pays."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import MAX_PREC, Context, Decimal
@@ -175,3 +176,9 @@ class Request:
 def release_key(study: str, release: str, period: str, holder: str | None, revision: int) -> str:
     """The unique name of a release in the ledger."""
     return canonical_json([study, release, period, holder, revision]).decode()
+
+
+def released_under(key: str) -> dict[str, Any]:
+    """What a release's name in the ledger is made of."""
+    study, release, period, holder, revision = json.loads(key)
+    return {"study": study, "release": release, "period": period, "holder": holder, "revision": revision}

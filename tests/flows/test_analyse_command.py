@@ -105,7 +105,8 @@ def test_chains_that_have_not_mixed_are_archived_and_say_so(released: Desk) -> N
     assert analysis["why"]
     assert shown.exit_code == 6
     first, second, *_ = shown.output.splitlines()
-    assert first == f"pay-posterior for 2026-01: NOT CONVERGED. {analysis['why']}. Do not publish these numbers."
+    whose = "pay-posterior for 2026-01 (study pay, account staff)"
+    assert first == f"{whose}: NOT CONVERGED. {analysis['why']}. Do not publish these numbers."
     assert second == f"  {analysis['advice']}"
     assert second.endswith(LONGER)
     assert analysis["draws"]["asked"] == 10 < analysis["draws"]["made"]

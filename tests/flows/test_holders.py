@@ -293,7 +293,7 @@ def test_a_release_of_one_office_is_withdrawn_by_its_name(tmp_path: Path) -> Non
     name = ("ledger", "withdraw", desk.study, "pay-regression", "--period", PERIOD, "--reason", "a wrong column")
     assert "Add --holder and one of n, s" in desk.document(*name, exit_code=2)["error"]["message"]
     done = desk.document(*name, "--holder", "s")
-    assert done["entry"]["what"] == "pay-regression of 2026-01 at s withdrawn (study pay)"
+    assert done["entry"]["what"] == "pay-regression of 2026-01 at s withdrawn"
     with Books.open(desk.study) as books, pytest.raises(StudyInvalid, match="at s: its newest revision was withdrawn"):
         newest_releases(load_study(desk.study), "pay-regression", PERIOD, books)
 
