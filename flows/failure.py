@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dpbayes_core.errors import DpbayesError
+from flows.surroundings import known
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Failure:
 
 def failure_of(error: Exception) -> Failure:
     """The failure in plain words; of one that nobody foresaw only the type."""
-    if isinstance(error, DpbayesError):
-        return Failure(error.kind, str(error), error.exit_code)
+    if (foreseen := known(error)) is not None:
+        return Failure(foreseen.kind, str(foreseen), foreseen.exit_code)
     kind = type(error).__name__
     return Failure("unforeseen", f"cannot go on: an unforeseen {kind}. Run again with --debug and report it.", 1)

@@ -74,6 +74,9 @@ def _written(data: bytes, scratch: Path, mode: int) -> Generator[Path]:
             file.flush()
             os.fsync(file.fileno())
             yield part
+    except OSError as error:
+        error.filename = error.filename or str(scratch)  # a full disk does not say which
+        raise
     finally:
         part.unlink(missing_ok=True)
 

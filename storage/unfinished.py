@@ -65,11 +65,21 @@ class Unfinished:
         with contextlib.ExitStack() as stack:
             folder = None
             with contextlib.suppress(OSError):
-                made = self._vault.make_folder(FOLDER, self._aside.name)
-                lock = stack.enter_context((made / _LOCK).open("wb"))
-                fcntl.flock(lock, fcntl.LOCK_SH)  # held by every process that reads for this request
-                folder = made
+                for dead in (self._vault.folder / FOLDER).glob("*-aside"):
+                    _clear(dead)  # of whichever release: its key died with its pass
+                folder = stack.enter_context(self._shared())
             yield folder
+
+    @contextlib.contextmanager
+    def _shared(self) -> Generator[Path]:
+        """The folder for what is set aside, with a lock that every process holds which reads for this request."""
+        while True:
+            made = self._vault.make_folder(FOLDER, self._aside.name)
+            with (made / _LOCK).open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH)
+                if os.fstat(lock.fileno()).st_nlink:  # else somebody cleared it between opening and locking
+                    yield made
+                    return
 
     def find(self, batch: str) -> dict[str, NDArray[Any]] | None:
         """The arrays that were kept of this batch, if any and if whole."""
@@ -107,10 +117,7 @@ class Unfinished:
             self._key_file.unlink()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._key = b""
-        # where another process still reads, it will be the last and do this
-        with contextlib.suppress(OSError), (self._aside / _LOCK).open("r+b") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(self._aside, ignore_errors=True)
+        _clear(self._aside)
 
     def _load_key(self) -> bytes:
         with contextlib.suppress(FileExistsError):
@@ -134,3 +141,10 @@ class Unfinished:
 
     def _place(self, batch: str) -> Path:
         return self._folder / self._bound.hex() / hmac.digest(self._key or b"-", self._about(batch), "sha256").hex()
+
+
+def _clear(aside: Path) -> None:
+    """Delete what was set aside, unless a process still reads: it will be the last and do this."""
+    with contextlib.suppress(OSError), (aside / _LOCK).open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(aside, ignore_errors=True)

@@ -261,6 +261,22 @@ def test_what_a_killed_pass_set_aside_goes_when_the_release_is_committed(home: P
 
 
 @pytest.mark.usefixtures("little_memory")
+def test_the_next_run_of_any_release_clears_what_a_killed_pass_set_aside(home: Path) -> None:
+    table = source(write(home / "t.parquet", ROWS, GROUPS))
+    left = home / "vault" / "unfinished"
+    with unfinished(home, "wages/2025-12").aside() as dead:
+        assert dead is not None
+        (dead / "waiting-left").mkdir()
+        (dead / "waiting-left" / "0").write_bytes(b"of a key that died")
+    with unfinished(home, "wages/2025-11").aside() as alive:
+        assert alive is not None
+        store = unfinished(home)
+        read_statistics(table, STATISTIC, key=KEY, workers=1, unfinished=store)
+        store.forget()
+        assert list(left.iterdir()) == [alive]
+
+
+@pytest.mark.usefixtures("little_memory")
 def test_another_process_that_still_reads_keeps_what_it_set_aside(home: Path) -> None:
     table = source(write(home / "t.parquet", ROWS, GROUPS))
     mine, heard = unfinished(home), list[float]()

@@ -1,0 +1,61 @@
+"""Failures of the surroundings: each test of one says what a person sees, and docs/faults.md is made of that."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What fails around a command, the sentence that a person reads, the exit code, and after how long at most."""
+
+    name: str
+    sentence: str
+    exit_code: int
+    within: float
+
+
+def fault(name: str, sentence: str, exit_code: int, within: float) -> Callable[[Test], Test]:
+    """Attach what a test is about to the test itself; a test of several faults carries several."""
+
+    def attach(test: Test) -> Test:
+        test.faults = [Fault(name, sentence, exit_code, within), *faults_of(test)]  # type: ignore[attr-defined]
+        return test
+
+    return attach
+
+
+def faults_of(test: Callable[..., Any]) -> list[Fault]:
+    """What `fault` attached, in the order of its decorators."""
+    return list(getattr(test, "faults", []))
+
+
+def assert_fault(done: subprocess.CompletedProcess[str], test: Callable[..., Any], place: int = 0) -> None:
+    """A command ended as the test's decorator says: that sentence, that exit code, and no traceback.
+
+    Where a sentence names what differs from case to case, the decorator writes `...` in its place.
+    """
+    expected = faults_of(test)[place]
+    assert done.returncode == expected.exit_code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    assert_says(said_by(done), expected.sentence)
+
+
+def said_by(done: subprocess.CompletedProcess[str]) -> str:
+    """The message of a command that failed, whether it was asked for JSON or not."""
+    if done.stdout.lstrip().startswith("{"):
+        return str(json.loads(done.stdout)["error"]["message"])
+    return " ".join(done.stderr.split())
+
+
+def assert_says(message: str, sentence: str) -> None:
+    """The message has all parts of the sentence in their order; `...` stands for anything."""
+    begin = 0
+    for part in sentence.split("..."):
+        found = message.find(part.strip(), begin)
+        assert found >= 0, f"{part.strip()!r} is not in {message[begin:]!r}"
+        begin = found + len(part.strip())
