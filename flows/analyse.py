@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.states import stated
 from storage.study.load import load_study
 from tasks import done
 from tasks.archive_posterior import archive_posterior, stored_posterior
@@ -12,6 +13,7 @@ from tasks.sample_chains import sample_chains
 
 
 @flow(name="analyse", flow_run_name="analyse", persist_result=False)
+@stated
 def analyse_study(study: str, period: str) -> dict[str, Any]:
     """Run every analysis of the study for one period, or answer what is archived already."""
     declared = load_study(study)
@@ -25,6 +27,7 @@ def analyse_study(study: str, period: str) -> dict[str, Any]:
 
 
 @flow(name="analyse-crates", flow_run_name="analyse-crates", persist_result=False)
+@stated
 def analyse_crates(order: Mapping[str, Any]) -> dict[str, Any]:
     """One posterior of the releases in published crates, or the crate that stands where it goes."""
     found = stored_posterior(order) or archive_posterior(order, sample_chains(order))

@@ -43,9 +43,10 @@ def run_analyse(study: Path, period: str, console: Console) -> dict[str, Any]:
     """The analysis flow, for one period."""
     declared = ready(study, [period])
     from flows.analyse import analyse_study
+    from flows.states import answer
 
     with _kept(console, declared, period, analysis_table.analyse), console.progress():
-        return analyse_study(str(study), period)
+        return answer(analyse_study, str(study), period)
 
 
 def run_reanalyse(order: Mapping[str, Any], console: Console) -> dict[str, Any]:
@@ -53,16 +54,18 @@ def run_reanalyse(order: Mapping[str, Any], console: Console) -> dict[str, Any]:
     crate_bench(order)  # everything that can be refused before Prefect starts is refused now
     prepare(None)
     from flows.analyse import analyse_crates
+    from flows.states import answer
 
     with console.progress():
-        return analyse_crates(order)
+        return answer(analyse_crates, order)
 
 
 def run_period(study: Path, period: str) -> dict[str, Any]:
     """The run flow, for one period; whoever calls it has seen to it that everything is ready."""
     from flows.run import run_study
+    from flows.states import answer
 
-    return run_study(str(study), period, actor=actor())
+    return answer(run_study, str(study), period, actor=actor())
 
 
 def actor() -> str:

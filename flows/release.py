@@ -4,6 +4,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.states import stated
 from storage.public_test import refuse_table
 from storage.study.load import load_study
 from tasks import done
@@ -12,6 +13,7 @@ from tasks.release_statistics import release_statistics
 
 
 @flow(name="release", flow_run_name="release", persist_result=False)
+@stated
 def release_study(
     study: str,
     period: str,

@@ -7,16 +7,18 @@ from prefect import flow, runtime
 
 from flows.analyse import analyse_study
 from flows.release import release_study
+from flows.states import answer, stated
 from storage.study.load import load_study
 from storage.study.periods import Period
 
 
 @flow(name="run", flow_run_name="run", persist_result=False)
+@stated
 def run_study(study: str, period: str = "previous", actor: str = "scheduler") -> dict[str, Any]:
     """Release once, sample as often as you like, archive what mixed."""
     named = _last_completed(study) if period == "previous" else period
     released = release_study(study, named, actor=actor)
-    return released | analyse_study(study, named)
+    return released | answer(analyse_study, study, named)
 
 
 def _last_completed(study: str) -> str:

@@ -1,9 +1,12 @@
-"""What the orchestrator records of a release depends on public facts: a row that breaks every rule leaves no mark."""
+"""What the orchestrator records: public facts only, and at the end a state whose name says what came of the run."""
 
+import logging
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.desk import PERIOD, Desk, people
 
@@ -23,6 +26,10 @@ def runs(prefect_home: Path) -> list[tuple[str, ...]]:
         "SELECT r.name, s.type, s.name, coalesce(s.message, '') FROM flow_run_state s JOIN flow_run r "
         "ON r.id = s.flow_run_id ORDER BY s.timestamp"
     )
+    return asked(prefect_home, query)
+
+
+def asked(prefect_home: Path, query: str) -> list[tuple[str, ...]]:
     if not (prefect_home / "prefect.db").exists():
         return []
     with closing(sqlite3.connect(f"file:{prefect_home / 'prefect.db'}?mode=ro", uri=True)) as database:
@@ -41,9 +48,78 @@ def test_a_row_that_breaks_every_rule_leaves_the_same_states(desk: Desk, prefect
     assert clean[-1][1] == "COMPLETED"
 
 
-def test_the_comparison_of_states_can_fail(desk: Desk, prefect_home: Path) -> None:
+def test_a_refusal_ends_in_a_state_that_says_so_in_one_sentence(desk: Desk, prefect_home: Path) -> None:
     clean = release_with(desk, prefect_home, people(), PERIOD)
     desk.edit_study("epsilon: 1\n", "epsilon: 3\n")
     before = len(runs(prefect_home))
-    assert desk.run("release", desk.study, "--period", "2026-03").exit_code == 3
-    assert runs(prefect_home)[before:] != clean
+    error = desk.document("run", desk.study, "--period", "2026-03", exit_code=3)["error"]
+    refused = runs(prefect_home)[before:]
+    assert refused != clean
+    ended = [state for state in refused if state[1] == "FAILED"]
+    assert ended == [(name, "FAILED", "Refused", error["message"]) for name in ("release", "run")]
+    assert error["message"].startswith("cannot charge pay-regression")
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_posterior_that_is_not_to_be_published_does_not_end_green(desk: Desk, prefect_home: Path) -> None:
+    desk.edit_study("draws: 500", "draws: 10")
+    before = len(runs(prefect_home))
+    document = desk.document("run", desk.study, "--period", PERIOD, exit_code=6)
+    assert document["analyses"][0]["status"] == "not-converged"
+    assert document["releases"][0]["status"] == "released"
+    ends = [state for state in runs(prefect_home)[before:] if state[1] in ("COMPLETED", "FAILED")]
+    said = "pay-posterior for 2026-01 has not converged and is archived as such. Do not publish it."
+    assert ends == [
+        ("release", "COMPLETED", "Completed", ""),
+        ("analyse", "FAILED", "NotConverged", said),
+        ("run", "FAILED", "NotConverged", said),
+    ]
+    again = desk.document("run", desk.study, "--period", PERIOD, exit_code=6)
+    assert again["analyses"][0]["already_analysed"]
+    assert runs(prefect_home)[-1] == ends[-1]
+
+
+def test_what_a_worker_logs_of_a_refusal_is_its_sentence(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.engine import handle_engine_signals
+    from prefect.flow_engine import run_flow
+
+    from flows.run import run_study
+
+    desk.edit_study("epsilon: 1\n", "epsilon: 3\n")
+    error = desk.document("run", desk.study, "--period", PERIOD, exit_code=3)["error"]
+    said = Heard()
+    loggers = [logging.getLogger(f"prefect.{name}") for name in ("engine", "flow_runs", "task_runs")]
+    for logger in loggers:
+        monkeypatch.setattr(logger, "level", logging.INFO)
+        monkeypatch.setattr(logger, "handlers", [said])
+        monkeypatch.setattr(logger, "propagate", False)
+        logger._cache.clear()  # what it remembers of its level
+    order = {"study": str(desk.study), "period": PERIOD}
+    with pytest.raises(SystemExit), handle_engine_signals():
+        run_flow(run_study, parameters=order, error_logger=loggers[1])
+    assert "Traceback" not in "".join(said.lines)
+    assert said.lines.count(error["message"]) == 1
+    assert f"Finished in state Refused('{error['message']}', type=FAILED)" in said.lines
+
+
+class Heard(logging.Handler):
+    """Whole lines as a log shows them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+def test_no_state_keeps_what_was_raised(desk: Desk, prefect_home: Path) -> None:
+    desk.edit_study("epsilon: 1\n", "epsilon: 3\n")
+    desk.release(exit_code=3)
+    kept = asked(
+        prefect_home,
+        "SELECT coalesce(data, '') FROM flow_run_state UNION SELECT coalesce(data, '') FROM task_run_state",
+    )
+    assert not [data for (data,) in kept if "cannot" in data or "pay" in data]
+    logs = [message for (message,) in asked(prefect_home, "SELECT message FROM log")]
+    assert not [message for message in logs if "Traceback" in message]
