@@ -18,6 +18,12 @@ class StudyInvalid(DpbayesError):
     exit_code = 2
 
 
+class AccountMissing(StudyInvalid):
+    """The study's population has no account in the ledger; only `dpbayes ledger create` opens one."""
+
+    kind = "account-missing"
+
+
 class LedgerMissing(DpbayesError):
     """No ledger stands where one is needed."""
 

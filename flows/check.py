@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import DpbayesError, StudyInvalid
 from flows.documents import ledger_document
 from storage.books import Books
 from storage.study.kinds.automatic import told_choice
@@ -28,6 +28,9 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         "file": str(path),
         "study": study.study,
         "population": study.population,
+        "account": study.population,
+        "period": period,
+        **_account(study),
         "holders": [holder for holder in study.holders if holder is not None],
         "releases": [_release(study, name) for name in study.releases],
         "analyses": [_analysis(study, name) for name in study.analyses],
@@ -39,6 +42,20 @@ def show_ledger(near: Path) -> dict[str, Any]:
     """Every account of the home near `near`."""
     with Books.open(near) as books:
         return ledger_document(books)
+
+
+def _account(study: Study) -> dict[str, Any]:
+    """Whether the account that would pay is open; refused where it, or its study, is known otherwise."""
+    from storage.position import Position
+
+    try:
+        with Position.near(study.path, study.account(), study.study) as position:
+            status = "open" if position.opened else "no ledger" if position.head is None else "not open"
+            return {"account_status": status, "known_accounts": list(position.accounts), "account_detail": None}
+    except StudyInvalid:
+        raise
+    except DpbayesError as error:  # a study may be checked where its ledger cannot be reached
+        return {"account_status": "unknown", "known_accounts": [], "account_detail": str(error)}
 
 
 def _check_source(study: Study, period: str | None) -> str:

@@ -15,7 +15,12 @@ def accounts(names: Sequence[str]) -> str:
 
 def check(document: Document) -> None:
     """What a valid study would do."""
-    line(f"{document['file']} is a valid study: {document['study']}, account {document['population']}.")
+    line(f"{document['file']} is a valid study: {document['study']}, account {document['account']}.")
+    if document["account_status"] == "unknown":
+        line(f"  whether its account is open is not known: {document['account_detail']}")
+    elif document["account_status"] != "open":
+        line(f"  its account is not open yet. {accounts(document['known_accounts'])}")
+        line("  Open it with `dpbayes ledger create STUDY`: releases need it.")
     if document["holders"]:
         line(f"  every release is made for each of its holders: {', '.join(document['holders'])}")
     for release in document["releases"]:
@@ -33,4 +38,4 @@ def check(document: Document) -> None:
             f"{analysis['chains']} chains of {analysis['draws']} draws"
         )
     if document["source"] is not None:
-        line(f"  table {document['source']}: its shape is as declared")
+        line(f"  table {document['source']} of {document['period']}: its shape is as declared")

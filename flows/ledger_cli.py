@@ -22,11 +22,11 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an u
 
 @ledger_app.command("create")
 def create(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None:
-    """Make a home beside the study file, with keys and an empty ledger, and open the study's account."""
+    """Open the account of the study's population; where there is no home yet, make one with keys and a ledger."""
     with guarded(Console(json), debug) as console:
         from flows.scaffold import create_ledger
 
-        console.show(create_ledger(study), ledger_table.ledger)
+        console.show(create_ledger(study), ledger_table.opened)
 
 
 @ledger_app.command("show")

@@ -41,6 +41,13 @@ def act(document: Document) -> None:
         line(f"Give auditors the new fingerprint: {document['fingerprint']}")
 
 
+def opened(document: Document) -> None:
+    """What was opened, or was open, and every account."""
+    done = "Opened" if document["status"] == "opened" else "Already open"
+    line(f"{done}: account {document['account']} (study {document['study']}, home {document['home']}).", "bold")
+    ledger(document)
+
+
 def history(document: Document) -> None:
     """One line an entry, the oldest first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -17,7 +17,7 @@ def plan_study(path: Path, period: str | None, page: Path | None) -> dict[str, A
         raise StudyInvalid(f"cannot write the plan to {page}: its name does not end in .html. Choose one that does.")
     study = load_study(path)
     named = None if period is None else study.parse_period(period)
-    with Position.near(study.path, study.account()) as position:
+    with Position.near(study.path, study.account(), study.study) as position:
         chosen = named or period_to_plan(study, position, datetime.now(UTC))
         document = plan_document(study, position, plan(study, position, chosen))
     if page is not None:

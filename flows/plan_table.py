@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from flows.check_table import accounts
 from flows.tables import cost, grid, line, measured, number, of_whom, shortened
 from storage.plan_document import run_ends, run_verdict, runs, shown_epsilons
 
@@ -19,6 +20,7 @@ def plan(document: Document) -> None:
     line(f"Plan for {document['period']} {whose}. The table is not read, and nothing is spent.", "bold")
     if document["account"] != "open":
         line(f"The account {document['population']} is not open yet: its caps are those that the study states.")
+        line(f"{accounts(document['known_accounts'])} Open it with `dpbayes ledger create STUDY`: releases need it.")
     for release in document["releases"]:
         _release(release)
     _year(document["year"])

@@ -1,6 +1,7 @@
 """What `dpbayes init` and `dpbayes ledger create` make: the only two commands that found a home."""
 
 import shutil
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -28,16 +29,24 @@ def make_study_folder(folder: Path) -> dict[str, Any]:
             shutil.copyfile(template, folder / name)
     study = folder / EXAMPLES[0]
     generate(folder)
-    create_ledger(study)
+    _open_account([study, *(folder / name for name in EXAMPLES[1:])], Home.create(folder))
     return {"folder": str(folder), "study_file": str(study), "periods": list(PERIODS)}
 
 
 def create_ledger(study: Path) -> dict[str, Any]:
-    """Keys and an empty ledger beside the study file, where there are none, and the study's account in it."""
-    declared = load_study(study)
-    home = Home.create(study.parent)
+    """The study's account, in the ledger of the nearest home upward; without any, one is made beside the study file."""
+    load_study(study)  # nothing is made for a study that cannot be used
+    place = Home.place_for(study)
+    return _open_account([study], Home.create(place))
+
+
+def _open_account(studies: Sequence[Path], home: Home) -> dict[str, Any]:
+    """Open the account that these studies share, in a ledger that is made where there is none."""
+    declared = [load_study(study) for study in studies]
     stamp = stamp_of(actor())
     with Books.create(home, stamp) as books:
-        books.ledger.open_account(declared.account(), stamp)
+        before = books.ledger.head.seq
+        entry = books.ledger.open_account(declared[0].account(), stamp, [one.study for one in declared])
         books.settle()
-        return ledger_document(books)
+        about = {"study": declared[0].study, "account": declared[0].population, "home": str(home.folder)}
+        return {"status": "opened" if entry.seq > before else "already-open", **about, **ledger_document(books)}

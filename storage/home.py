@@ -65,6 +65,18 @@ class Home:
             ) from error
         return home
 
+    @classmethod
+    def place_for(cls, study: Path) -> Path:
+        """The folder whose home a study belongs to: the nearest one upward that has one, else the study's own."""
+        above = cls.above(study)
+        return above.parent if above else study.expanduser().resolve().parent
+
+    @classmethod
+    def above(cls, start: Path) -> Path | None:
+        """The nearest home upward from a study file or folder, whatever the environment names."""
+        begin = start.expanduser().resolve()
+        return next((place / NAME for place in (begin, *begin.parents) if _is_home(place / NAME)), None)
+
     @property
     def keys(self) -> Path:
         """Private keys, closed to other users."""

@@ -36,6 +36,7 @@ def plan_document(study: Study, position: Position, plan: Plan) -> dict[str, Any
         "population": study.population,
         "period": plan.period.name,
         "account": "open" if position.opened else "as stated",
+        "known_accounts": list(position.accounts),
         "ledger": None if head is None else {"seq": head.seq, "hash": head.hash},
         "schedule": None if study.schedule is None else study.schedule.model_dump(),
         "fits": plan.year[0].status in ("fits", "charged"),

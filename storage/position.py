@@ -12,6 +12,7 @@ from storage.ledger.accounts import admit, standing, total_of
 from storage.ledger.caps import NOTHING, Scope, Tally
 from storage.ledger.charging import closing_key, matching
 from storage.ledger.entries import Entry
+from storage.ledger.opening import account_names, refuse_other_population
 from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page, Store
 from storage.study.periods import Period, overlapped
@@ -23,13 +24,14 @@ class Position:
     def __init__(self, stated: AccountSpec, page: Page | None = None) -> None:
         self._page, self._grain = page, stated.grain
         known = None if page is None else admit(page, stated)
+        self.accounts = () if page is None else account_names(page)
         self.opened = known is not None
         self.account = known or (stated if page is None else standing(page, stated))  # its programme may be raised
 
     @classmethod
     @contextmanager
-    def near(cls, study: Path, stated: AccountSpec) -> Generator["Position"]:
-        """The position in the ledger of the home near a study; an account stated otherwise is refused."""
+    def near(cls, study: Path, stated: AccountSpec, name: str | None = None) -> Generator["Position"]:
+        """The position in the ledger of the home near a study; refused where the account, or its study, differs."""
         url = _ledger_near(study)
         if url is None:
             yield cls(stated)
@@ -37,7 +39,10 @@ class Position:
         store = Store(url, create=False)
         try:
             with store.snapshot() as page:
-                yield cls(stated, page)
+                position = cls(stated, page)
+                if name is not None:
+                    refuse_other_population(page, name, stated.population)
+                yield position
         finally:
             store.engine.dispose()
 
@@ -56,8 +61,9 @@ class Position:
 
     def known(self, request: Request) -> bool:
         """Whether the request was answered; refused if what is stored under its name was another one."""
-        entry = None if self._page is None else self._page.find(request.key)
-        return entry is not None and matching(entry, request) is entry
+        if self._page is None or (entry := self._page.find(request.key)) is None:
+            return False
+        return matching(self._page, entry, request) is entry
 
     def closed(self, period: str) -> bool:
         """Whether a period takes no further charges."""

@@ -7,9 +7,10 @@ from dpbayes_core.accounting import Cost
 from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import RequestChanged, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
-from storage.ledger.accounts import account_key, admit, opened, standing, total_of
+from storage.ledger.accounts import account_key, opened, total_of
 from storage.ledger.caps import CONVERSION, Debit, Scope, Total, debits
 from storage.ledger.entries import Entry, Stamp, act_key
+from storage.ledger.opening import payer
 from storage.ledger.refusal import PeriodClosed, refusal, up
 from storage.ledger.request import Membership, Request, priced_under
 from storage.ledger.store import Page
@@ -17,8 +18,10 @@ from storage.ledger.tally import COUNTING
 from storage.study.periods import Period
 
 
-def matching(known: Entry, request: Request) -> Entry:
-    """The stored answer, if it answers the same question."""
+def matching(page: Page, known: Entry, request: Request) -> Entry:
+    """The stored answer, if it answers the same question; a slip in the population is named first."""
+    if known.payload["account"] != request.account.population:
+        payer(page, request)
     if (known.payload["request"], known.payload["account"]) != (request.hash, request.account.population):
         raise RequestChanged(
             f"cannot release {request.name} again: what is stored under revision "
@@ -52,8 +55,8 @@ def look_ahead(page: Page, request: Request) -> None:
 
 
 def debits_of(page: Page, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> tuple[Debit, ...]:
-    """What the charge would do to every scope; the caps as they stand, or as an unopened account states them."""
-    account = admit(page, request.account) or standing(page, request.account)
+    """What the charge would do to every scope, under the caps of the open account as they stand."""
+    account = payer(page, request)
     known = account.holders
     if known is not None and not {request.holder, *also} <= {None, *known.names}:
         raise StudyInvalid(

@@ -11,10 +11,11 @@ from dpbayes_core.design import AnyRelease, Design
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
 from dpbayes_core.noise import NoiseSource
-from storage.ledger.accounts import AccountState, account_key, admit, opened, standing, states
+from storage.ledger.accounts import AccountState, opened, standing, states
 from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
 from storage.ledger.drawing import drawn, refuse_relation
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
+from storage.ledger.opening import known_accounts, open_account
 from storage.ledger.refusal import Quote, quotes
 from storage.ledger.request import AccountSpec, Request, decimal_text
 from storage.ledger.store import Page, Store
@@ -92,8 +93,9 @@ class Ledger:
 
     def known(self, request: Request) -> Entry | None:
         """What was released under the request's name; refused if it was another request."""
-        entry = self.find(request.key)
-        return None if entry is None else matching(entry, request)
+        with self._store.snapshot() as page:
+            entry = page.find(request.key)
+            return None if entry is None else matching(page, entry, request)
 
     def stored(self, requests: Sequence[Request]) -> tuple[Entry | None, ...]:
         """The same of one release at several holders; refused where it has to be complete and is not."""
@@ -128,23 +130,23 @@ class Ledger:
             return tuple(states(page))
 
     def check(self, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> None:
-        """Refuse now what `commit` would refuse, of this holder and of others after it; writes and opens nothing."""
+        """Refuse now what `commit` would refuse, of this holder and of others after it; writes nothing."""
         with self._store.snapshot() as page:
             look_ahead(page, request)
             refuse(page, request, mechanism, also)
 
     def quote(self, request: Request, mechanism: Mechanism) -> tuple[Quote, ...]:
-        """What every cap would say to the charge, whether it fits or not; writes and opens nothing."""
+        """What every cap would say to the charge, whether it fits or not; writes nothing."""
         with self._store.snapshot() as page:
             look_ahead(page, request)
             return quotes(debits_of(page, request, mechanism), mechanism)
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
-    def open_account(self, spec: AccountSpec, stamp: Stamp) -> Entry:
-        """Open the account, or find it as it stands; refused if it was opened otherwise."""
+    def open_account(self, spec: AccountSpec, stamp: Stamp, studies: Sequence[str] = ()) -> Entry:
+        """Open the account for these studies, or find it as it stands; refused if it was opened otherwise."""
         with self._store.exclusive() as page:
-            return _open_account(page, spec, stamp)
+            return open_account(page, spec, stamp, studies)
 
     def commit(self, request: Request, design: Design, exact: Any, noise: NoiseSource, *, stamp: Stamp) -> Entry:
         """Charge and release, or neither; `exact` is what the design's statistic summed."""
@@ -155,8 +157,8 @@ class Ledger:
     ) -> tuple[Answer, ...]:
         """Charge and release at each of these holders, or at none: `exacts` is what ONE pass summed of each.
 
-        One transaction, so a crash costs nothing and a retry answers the same; the account is opened where there is
-        none. What stands is the answer, and where people move all of it stands or nothing does.
+        One transaction, so a crash costs nothing and a retry answers the same; refused where the account is not open.
+        What stands is the answer, and where people move all of it stands or nothing does.
         """
         requests = [replace(request, holder=holder) for holder in exacts]
         # drawn before the lock is taken: nobody sees it unless the insert succeeds
@@ -235,20 +237,13 @@ def _require_version(first: Entry | None) -> None:
         raise DpbayesError("cannot open the ledger: a later dpbayes wrote it. Update dpbayes.")
 
 
-def _open_account(page: Page, spec: AccountSpec, stamp: Stamp) -> Entry:
-    key = account_key(spec.population)
-    if admit(page, spec) is None:
-        payload = {"account": spec.population, "programme": spec.programme, "spec": spec.to_record()}
-        return page.append("account", key, payload | stamp.to_record())
-    found = page.find(key)
-    assert found is not None
-    return found
-
-
-def _existing(page: Page, population: str) -> AccountSpec:
+def _existing(page: Page, population: str, wish: str = "change an account") -> AccountSpec:
     known = opened(page, population)
     if known is None:
-        raise StudyInvalid(f"cannot change the account {population}: it was never opened. Check its name.")
+        raise StudyInvalid(
+            f"cannot {wish}: {population} was never opened in this ledger ({known_accounts(page)}). Correct "
+            "the study's population."
+        )
     return standing(page, known)
 
 
@@ -265,8 +260,6 @@ def _refuse_together(page: Page, due: Sequence[Request], design: Design) -> None
 
 def _charge(page: Page, request: Request, design: Design, release: AnyRelease, *, noise: str, stamp: Stamp) -> Entry:
     found = refuse(page, request, design.mechanism)
-    if page.find(account_key(request.account.population)) is None:
-        _open_account(page, request.account, stamp)
     payload = charge_payload(request, design.mechanism, found, digest=release.digest, noise=noise, stamp=stamp)
     # the account may know of moving people where the study does not
     refuse_relation(request, design, payload["neighbours"])

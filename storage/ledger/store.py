@@ -106,6 +106,13 @@ class Page:
         rows = self._rows(probes, account=scope.account, **named)
         return _intact(rows[0]) if rows else None
 
+    def charge_of(self, study: str, account: str, *, elsewhere: bool = False) -> Entry | None:
+        """The last charge of a study to an account, or to any other; walks back until it finds one."""
+        start = canonical_json([study]).decode()[:-1] + ","  # how the keys of its charges begin
+        same = "<>" if elsewhere else "="
+        wanted = f"kind = 'charge' AND account {same} :account AND substr(key, 1, length(:start)) = :start"
+        return self._once((wanted, account, start), lambda: self._last(wanted, account=account, start=start))
+
     def of_kind(self, kind: str, **copied: str) -> list[Entry]:
         """Every entry of a kind, in order, such as the raises of an account."""
         return self._once(("kind", kind, *copied.items()), lambda: self._all(_wanted(copied), kind=kind, **copied))

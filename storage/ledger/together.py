@@ -29,7 +29,8 @@ def answers(page: Page, requests: Sequence[Request]) -> tuple[Entry | None, ...]
         look_ahead(page, request)
     found = [page.find(request.key) for request in requests]
     stored = tuple(
-        None if entry is None else matching(entry, request) for request, entry in zip(requests, found, strict=True)
+        None if entry is None else matching(page, entry, request)
+        for request, entry in zip(requests, found, strict=True)
     )
     together = _together(page, requests)
     if together and {request.holder for request in requests} != set(together):

@@ -87,7 +87,8 @@ def test_nothing_is_changed_without_a_reason(desk: Desk, act: tuple[str, ...]) -
 
 def test_a_programme_is_raised_by_its_name(desk: Desk, tmp_path: Path) -> None:
     text = desk.study.read_text().replace("per-period: {epsilon: 2}", "programme: {name: labour, epsilon: 20}")
-    (desk.folder / "other.yaml").write_text(text.replace("population: staff", "population: students"))
+    text = text.replace("study: pay", "study: lessons").replace("population: staff", "population: students")
+    (desk.folder / "other.yaml").write_text(text)
     desk.document("ledger", "create", desk.folder / "other.yaml")
     done = desk.document("ledger", "raise", desk.folder / "other.yaml", "programme labour", "30", "--reason", "decided")
     students = next(one for one in done["accounts"] if one["account"] == "students")

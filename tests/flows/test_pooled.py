@@ -36,11 +36,11 @@ def arrivals(text: str = STUDY) -> str:
     return text[:start].replace("people: same", "people: disjoint") + ANALYSIS + text[end:]
 
 
-def months(folder: Path, *periods: str) -> Desk:
+def months(folder: Path, *periods: str, text: str | None = None) -> Desk:
     """A desk that released some months."""
     folder.mkdir(exist_ok=True)
     desk = Desk(folder)
-    desk.study.write_text(arrivals())
+    desk.study.write_text(text or arrivals())
     for number, period in enumerate(PERIODS):
         desk.write_table(people(1000 + 200 * number, seed=number), period)
     assert desk.run("ledger", "create", desk.study).exit_code == 0
@@ -223,10 +223,7 @@ def test_crates_of_different_people_are_pooled_in_whatever_order(
 
 
 def test_crates_of_people_who_may_be_the_same_are_refused(tmp_path: Path, prefect_home: Path) -> None:
-    desk = months(tmp_path / "same")
-    desk.study.write_text(STUDY.replace("population: staff", "population: others"))
-    for period in PERIODS[:2]:
-        release(desk, period)
+    desk = months(tmp_path / "same", *PERIODS[:2], text=STUDY)
     error = pooled(desk, fetched(desk, tmp_path / "crates"), tmp_path / "out", exit_code=2)["error"]
     assert error["message"] == (
         "cannot pool pay-regression of 2026-01 with pay-regression of 2026-02: they may be of the same people. Pool "
@@ -236,10 +233,8 @@ def test_crates_of_people_who_may_be_the_same_are_refused(tmp_path: Path, prefec
 
 @pytest.mark.slow
 def test_crates_of_other_columns_are_refused(desk: Desk, tmp_path: Path, prefect_home: Path) -> None:
-    other = months(tmp_path / "other")
-    other.edit_study("population: staff", "population: others")
-    other.edit_study("covariates: [age, female, region]", "covariates: [age]")
-    release(other, "2026-01")
+    text = arrivals().replace("covariates: [age, female, region]", "covariates: [age]")
+    other = months(tmp_path / "other", "2026-01", text=text.replace("population: staff", "population: others"))
     assert load_study(other.study).population == "others"
     crates = [*fetched(desk, tmp_path / "mine"), *fetched(other, tmp_path / "theirs")]
     named = [word for crate in crates for word in ("--from", str(crate))]
@@ -249,10 +244,8 @@ def test_crates_of_other_columns_are_refused(desk: Desk, tmp_path: Path, prefect
 
 @pytest.mark.slow
 def test_two_agencies_are_pooled_and_each_key_is_asked_for(desk: Desk, tmp_path: Path, prefect_home: Path) -> None:
-    other = months(tmp_path / "other")
-    other.edit_study("population: staff", "population: others")
-    other.edit_study("study: pay", "study: wages")
-    release(other, "2026-01")
+    text = arrivals().replace("study: pay", "study: wages").replace("population: staff", "population: others")
+    other = months(tmp_path / "other", "2026-01", text=text)
     (theirs,) = (other.home / "archive" / "releases" / "wages").glob("*/*")
     mine = fetched(desk, tmp_path / "mine")[0]
     named = ("analyse", "--from", mine, "--from", theirs, "--to", tmp_path / "out", *QUICK)

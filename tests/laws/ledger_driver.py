@@ -20,7 +20,7 @@ from dpbayes_core.errors import BudgetExceeded, LedgerMissing
 from dpbayes_core.noise import OpenDPNoise
 from storage.ledger import wire
 from storage.ledger.ledger import Ledger
-from storage.ledger.request import HolderSpec, Request
+from storage.ledger.request import AccountSpec, HolderSpec, Request
 from storage.ledger.together import Answer
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
@@ -37,6 +37,7 @@ from tests.storage.ledger_cases import (
     request,
     url,
 )
+from tests.support.accounts import open_where_missing
 
 NUMBERS = itertools.count(1)
 
@@ -148,6 +149,7 @@ def rivals_over_holders(base: str, processes: int, attempts: int, epsilon: float
 
 def commit_held(ledger: Ledger, asked: Request, mechanism: Any, actor: str) -> tuple[Answer, ...]:
     assert HELD.holders is not None
+    open_where_missing(ledger, HELD)
     exacts = dict.fromkeys(HELD.holders.names, EXACT)
     stamp = replace(STAMP, actor=actor)
     return ledger.commit_all(asked, moving(coming(mechanism)), exacts, OpenDPNoise(), stamp=stamp)
@@ -217,9 +219,12 @@ def dying_creation(place: str, step: int) -> bool:
     return True
 
 
-def deaths_in_release(base: str, work: Callable[[str], list[Any]] = release) -> Iterator[dict[str, Any]]:
+def deaths_in_release(
+    base: str, work: Callable[[str], list[Any]] = release, spec: AccountSpec | None = None
+) -> Iterator[dict[str, Any]]:
     for step in range(1, 1000):
         place = new_ledger(base)
+        alone(lambda place=place: opened(place, spec or account()))
         finished = alone(lambda place=place, step=step: dying(work, place, step))
         found = alone(lambda place=place: look(place))
         again, after = alone(lambda place=place: ([work(place), work(place)], look(place)))
@@ -229,7 +234,12 @@ def deaths_in_release(base: str, work: Callable[[str], list[Any]] = release) -> 
 
 
 def deaths_in_release_over_holders(base: str) -> Iterator[dict[str, Any]]:
-    return deaths_in_release(base, release_held)
+    return deaths_in_release(base, release_held, HELD)
+
+
+def opened(place: str, spec: AccountSpec) -> int:
+    with Ledger.open(place) as ledger:
+        return ledger.open_account(spec, STAMP).seq
 
 
 def deaths_in_creation(base: str) -> Iterator[dict[str, Any]]:

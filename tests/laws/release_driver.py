@@ -36,6 +36,7 @@ from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.laws.ledger_driver import alone, die_at, in_child, new_place
 from tests.storage.ledger_cases import STAMP, account, cap, commit, laplace, request
+from tests.support.accounts import open_account_of
 from tests.support.desk import PERIOD, STUDY, Desk, people
 from tests.support.postgres import Server, binaries, new_folder
 
@@ -59,7 +60,7 @@ def a_desk(folder: Path) -> Path:
 
 
 def places(folder: Path, database: str | None) -> Iterator[Path]:
-    """Copies of one desk, each with a ledger of its own that has no account yet."""
+    """Copies of one desk, each with a ledger of its own that was never charged."""
     first = a_desk(folder / "desk")
     number = 0
     while True:
@@ -69,7 +70,7 @@ def places(folder: Path, database: str | None) -> Iterator[Path]:
         if database is not None:
             os.environ["DPBAYES_LEDGER_URL"] = new_place(database)
         with Books.create(Home.find(place), STAMP):
-            pass
+            open_account_of(place / "study.yaml")
         yield place
 
 

@@ -29,6 +29,7 @@ from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
 from storage.signatures import Signer
+from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
 
 Floats = NDArray[np.float64]
@@ -87,6 +88,7 @@ def request(period: str = "2026-01", **others: Any) -> Request:
 def charge(ledger: Ledger, asked: Request, name: str = "gaussian", *, rows: int = ROWS) -> Entry:
     values = np.linspace(-0.2, 0.3, len(SCHEMA.entries)) * rows
     design = RegressionDesign(schema=SCHEMA, mechanism=mechanism(name))
+    open_where_missing(ledger, asked.account)
     return ledger.commit(asked, design, sums_of(values, rows), OpenDPNoise(), stamp=STAMP)
 
 

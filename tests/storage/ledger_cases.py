@@ -19,6 +19,7 @@ from dpbayes_core.sensitivity import regression_sensitivity
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
+from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
 
 SCHEMA = RegressionSchema(Continuous("wage", Bounds(0.0, 5.0)), (Continuous("age", Bounds(16.0, 80.0)),))
@@ -109,12 +110,15 @@ def new_ledger(folder: Path) -> Ledger:
 
 
 def commit(ledger: Ledger, asked: Request, mechanism: Any, stamp: Stamp = STAMP) -> Entry:
+    """A charge to an account that is opened first where it is not open."""
+    open_where_missing(ledger, asked.account)
     return ledger.commit(asked, design(mechanism), EXACT, OpenDPNoise(), stamp=stamp)
 
 
 def commit_moving(ledger: Ledger, asked: Request, mechanism: Any) -> tuple[Entry, ...]:
     """A release at all holders of people who may move, made with `coming` noise."""
     assert asked.account.holders is not None
+    open_where_missing(ledger, asked.account)
     exacts = dict.fromkeys(asked.account.holders.names, EXACT)
     answers = ledger.commit_all(asked, moving(mechanism), exacts, OpenDPNoise(), stamp=STAMP)
     return tuple(answer.entry for answer in answers)

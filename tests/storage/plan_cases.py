@@ -22,6 +22,7 @@ from storage.position import Position
 from storage.study.load import load_study
 from storage.study.study import Study
 from tests.storage.ledger_cases import STAMP
+from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
 
 STUDY = """\
@@ -121,6 +122,7 @@ class Bureau:
         design = study.design(name)
         asked, zeros = study.request(name, period), sums_of(np.zeros(len(design.schema.entries)), 2000)
         try:
+            open_where_missing(ledger, study.account())
             ledger.commit(asked, design, zeros, OpenDPNoise(), stamp=STAMP)
         except BudgetExceeded:
             return False

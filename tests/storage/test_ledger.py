@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from dpbayes_core.errors import (
+    AccountMissing,
     BudgetExceeded,
     DpbayesError,
     LedgerMissing,
@@ -92,17 +93,63 @@ def test_noise_made_for_tests_is_refused(ledger: Ledger) -> None:
     assert ledger.head.kind == "genesis"
 
 
-def test_a_refusal_leaves_no_trace_not_even_an_account(ledger: Ledger) -> None:
+def test_a_refusal_leaves_no_trace(ledger: Ledger) -> None:
+    opening = ledger.open_account(account(), STAMP)
     with pytest.raises(BudgetExceeded):
         ledger.check(request(), laplace(1.1))
     with pytest.raises(BudgetExceeded):
         commit(ledger, request(), laplace(1.1))
+    assert ledger.head == opening
+
+
+def test_no_charge_opens_an_account(ledger: Ledger) -> None:
+    for attempt in (
+        lambda: ledger.check(request(), laplace(0.4)),
+        lambda: ledger.commit(request(), design(laplace(0.4)), EXACT, OpenDPNoise(), stamp=STAMP),
+    ):
+        with pytest.raises(AccountMissing, match=r"employees has no account in this ledger \(it has no account yet\)"):
+            attempt()
     assert ledger.head.kind == "genesis"
+
+
+def test_a_study_is_charged_to_one_population_however_studies_take_turns(ledger: Ledger) -> None:
+    students = account(population="students")
+    ledger.open_account(students, STAMP, ["lessons"])
+    commit(ledger, request(release="first"), laplace(0.1))
+    commit(ledger, request(study="other", release="first"), laplace(0.1))
+    commit(ledger, request(release="second"), laplace(0.1))  # its own charge is not the account's last
+    for study, known in (("wages", "employees"), ("other", "employees")):
+        for attempt in (
+            lambda study=study: ledger.commit(
+                request(students, study=study), design(laplace(0.1)), EXACT, OpenDPNoise(), stamp=STAMP
+            ),
+            lambda study=study: ledger.open_account(students, STAMP, [study]),
+            lambda study=study: ledger.open_account(account(population="pupils"), STAMP, [study]),
+        ):
+            with pytest.raises(StudyInvalid, match=f"knows it under the population {known}"):
+                attempt()
+    with pytest.raises(StudyInvalid, match="knows it under the population students"):
+        commit(ledger, request(study="lessons"), laplace(0.1))
+    assert commit(ledger, request(students, study="other-1"), laplace(0.1)).kind == "charge"
+    assert all(check.ok for check in verify(ledger.entries()))
+
+
+def test_a_study_that_an_older_version_charged_to_two_populations_may_go_on_with_both(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    students = account(population="students")
+    with monkeypatch.context() as older:
+        older.setattr("storage.ledger.opening.refuse_other_population", lambda *_: None)
+        commit(ledger, request(), laplace(0.1))
+        commit(ledger, request(students, release="slip"), laplace(0.1))
+    assert commit(ledger, request(release="later"), laplace(0.1)).payload["account"] == "employees"
+    assert commit(ledger, request(students, release="later-slip"), laplace(0.1)).payload["account"] == "students"
 
 
 def test_an_early_check_passes_where_the_commit_will(ledger: Ledger) -> None:
+    opening = ledger.open_account(account(), STAMP)
     ledger.check(request(), laplace(1.0))
-    assert ledger.head.kind == "genesis"
+    assert ledger.head == opening
     assert commit(ledger, request(), laplace(1.0)).seq == 3
 
 
@@ -116,7 +163,7 @@ def test_the_account_belongs_to_the_population_whatever_the_study_is_called(ledg
 def test_one_populations_release_never_answers_for_another(ledger: Ledger) -> None:
     definition = {"careless": "without the population"}
     commit(ledger, request(definition=definition), laplace(0.1))
-    with pytest.raises(RequestChanged):
+    with pytest.raises(StudyInvalid, match="the ledger knows it under the population employees"):
         commit(ledger, request(account(population="students"), definition=definition), laplace(0.1))
 
 

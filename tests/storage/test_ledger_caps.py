@@ -25,6 +25,7 @@ from tests.storage.ledger_cases import (
     new_ledger,
     request,
 )
+from tests.support.accounts import open_where_missing
 
 
 @pytest.fixture
@@ -118,14 +119,15 @@ def test_a_programme_is_one_cap_over_several_populations(on_either: Ledger) -> N
     own = cap("5", measure="pure-epsilon")
     staff, students = account(own, shared), account(own, shared, population="students")
     commit(on_either, request(staff, release="tenure"), laplace(0.7))
+    on_either.open_account(students, STAMP)
     with pytest.raises(BudgetExceeded, match="the cap of programme labour") as refused:
-        on_either.check(request(students), laplace(0.7))
+        on_either.check(request(students, study="schools"), laplace(0.7))
     assert refused.value.largest_epsilon == Decimal("0.3")
-    commit(on_either, request(students), laplace(0.3))
+    commit(on_either, request(students, study="schools"), laplace(0.3))
     on_either.raise_cap("students", "programme labour", Decimal(2), reason="decided", stamp=STAMP)
     commit(on_either, request(staff, release="hours"), laplace(1.0))
     with pytest.raises(BudgetExceeded):
-        on_either.check(request(students, release="hours"), laplace(0.001))
+        on_either.check(request(students, study="schools", release="hours"), laplace(0.001))
 
 
 def test_a_programme_is_stated_alike_by_all_its_populations(on_either: Ledger) -> None:
@@ -147,12 +149,14 @@ def test_an_account_that_joins_a_raised_programme_is_counted_by_the_raised_cap(o
     on_either.open_account(account(shared), STAMP)
     on_either.raise_cap("employees", "programme labour", Decimal(2), reason="decided", stamp=STAMP)
     newcomer = account(shared, population="students")
+    on_either.open_account(newcomer, STAMP)
     on_either.check(request(newcomer), laplace(1.5))
     commit(on_either, request(newcomer), laplace(1.5))
     assert [check.detail for check in verify(on_either.entries()) if not check.ok] == []
 
 
 def refused(ledger: Ledger, asked: Request, mechanism: Any) -> BudgetExceeded:
+    open_where_missing(ledger, asked.account)
     with pytest.raises(BudgetExceeded) as caught:
         ledger.check(asked, mechanism)
     return caught.value
@@ -203,13 +207,14 @@ def test_a_refusal_is_one_sentence_in_the_terms_of_its_cap(ledger: Ledger) -> No
     )
     pure = account(cap("1", measure="pure-epsilon"), population="students")
     assert "asks rho 0.02436 without any pure epsilon and epsilon 1 remains. Nothing more fits" in str(
-        refused(ledger, request(pure), gaussian(1.0))
+        refused(ledger, request(pure, study="schools"), gaussian(1.0))
     )
     fresh = account(cap("1"), population="pupils")
-    assert "asks epsilon 2 (rho 0.5" in (words := str(refused(ledger, request(fresh), laplace(2.0))))
+    assert "asks epsilon 2 (rho 0.5" in (words := str(refused(ledger, request(fresh, study="tests"), laplace(2.0))))
     assert "and epsilon 1 (or rho 0.02435) remains. Ask for epsilon 1 or less" in words
     rho = account(cap("0.02", measure="rho"), population="teachers")
-    assert "(rho 0.02): it asks rho 0.02436 and rho 0.02 remains" in str(refused(ledger, request(rho), gaussian(1.0)))
+    words = str(refused(ledger, request(rho, study="teaching"), gaussian(1.0)))
+    assert "(rho 0.02): it asks rho 0.02436 and rho 0.02 remains" in words
 
 
 def test_a_route_that_is_used_up_is_not_spoken_of(ledger: Ledger) -> None:
@@ -230,11 +235,12 @@ def test_a_refusal_names_the_cap_that_leaves_least(ledger: Ledger) -> None:
 
 def test_a_quote_says_what_each_cap_would_without_asking(ledger: Ledger) -> None:
     spec = account(cap("1", measure="pure-epsilon"), cap("0.4", "per-period", measure="pure-epsilon"))
+    ledger.open_account(spec, STAMP)
     lifetime, per_period = ledger.quote(request(spec), laplace(0.5))
     assert (lifetime.debit.fits, per_period.debit.fits) == (True, False)
     assert (lifetime.largest_epsilon, per_period.largest_epsilon) == (Decimal(1), Decimal("0.4"))
     assert lifetime.debit.after.epsilon == UNITS // 2
-    assert ledger.head.kind == "genesis"
+    assert ledger.head.kind == "account"
 
 
 @pytest.mark.parametrize("edge", ["0.000001", "0.00123", "0.999", "1", "99.9", "1230", "987000", "1000000"])

@@ -134,6 +134,7 @@ def test_a_programme_grows_by_what_its_accounts_totals_grow(ledger: Ledger) -> N
     pupils = account(shared, population="pupils")
     commit(ledger, asked(staff, "north"), laplace(0.6))
     commit(ledger, asked(staff, "south"), laplace(0.5))
+    ledger.open_account(pupils, STAMP)
     with pytest.raises(BudgetExceeded) as refused:
         ledger.check(asked(pupils, None, study="schools"), laplace(0.5))
     assert refused.value.largest_epsilon == Decimal("0.4")
@@ -195,10 +196,11 @@ def commit_both(ledger: Ledger, wanted: Request, made: Any, noise: OpenDPNoise =
 def test_one_commit_charges_every_holder_or_none(ledger: Ledger) -> None:
     """The first would fit by itself."""
     spec = held("undeclared")
+    ledger.open_account(spec, STAMP)
     with pytest.raises(BudgetExceeded, match="release-0 of 2026-01 at north, south to the lifetime cap") as refused:
         commit_both(ledger, asked(spec, None), laplace(0.6))
     assert refused.value.largest_epsilon == Decimal("0.5")
-    assert [entry.kind for entry in ledger.entries()] == ["genesis"]  # nor was the account opened
+    assert [entry.kind for entry in ledger.entries()] == ["genesis", "account"]
     assert commit_both(ledger, asked(spec, None), laplace(0.5)) == [True, True]
     assert [entry.payload["holder"] for entry in ledger.entries() if entry.kind == "charge"] == ["north", "south"]
     assert failures(ledger) == []
@@ -235,6 +237,7 @@ def test_a_release_of_moving_people_that_stands_in_part_is_neither_completed_nor
 ) -> None:
     """As a version left it that charged holder by holder; the next revision is of all of them."""
     spec, made = held("movable"), moving(coming(laplace(0.1)))
+    ledger.open_account(spec, STAMP)
     with monkeypatch.context() as older:
         older.setattr(AccountSpec, "released_together", ())
         ledger.commit(asked(spec, "south"), made, EXACT, NOISE, stamp=STAMP)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dpbayes_core.noise import OpenDPNoise
 from storage.ledger import wire
 from storage.ledger.caps import Scope, scopes
 from storage.ledger.charging import closing_key, look_ahead
@@ -14,7 +15,7 @@ from storage.ledger.request import Request
 from storage.ledger.sight import in_sight
 from storage.ledger.store import Page
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import STAMP, commit, request
+from tests.storage.ledger_cases import EXACT, STAMP, design, request
 from tests.support.long_ledger import MECHANISM, asked, charge, lengthen, population
 
 RAISED, CLOSED = population(3), asked(40)
@@ -85,7 +86,7 @@ def test_a_charge_asks_the_database_for_one_answer(ledger: Ledger, monkeypatch: 
     asked_for: list[str] = []
     monkeypatch.setattr(Page, "_last", lambda self, *wanted: asked_for.append("last"))
     monkeypatch.setattr(Page, "_all", lambda self, *wanted: asked_for.append("all"))
-    commit(ledger, asked(6_000), MECHANISM)
+    ledger.commit(asked(6_000), design(MECHANISM), EXACT, OpenDPNoise(), stamp=STAMP)
     assert asked_for == []
 
 

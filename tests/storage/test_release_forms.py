@@ -12,6 +12,7 @@ from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
 from tests.storage.ledger_cases import STAMP
 from tests.storage.plan_cases import Bureau
+from tests.support.accounts import open_where_missing
 
 FORMS = {
     "through zero": "intercept: false",
@@ -41,6 +42,7 @@ def committed(bureau: Bureau) -> Release:
     statistic, generator = design.statistic(), np.random.default_rng(1)
     exact = statistic.sum(statistic.encode({name: generator.uniform(-5, 50, 500) for name in statistic.columns}))
     with bureau.ledger() as ledger:
+        open_where_missing(ledger, bureau.study.account())
         entry = ledger.commit(bureau.study.request("r1", "2026-01"), design, exact, OpenDPNoise(), stamp=STAMP)
         assert entry.release is not None
     release = design.release(OpenDPNoise(), exact)

@@ -13,6 +13,7 @@ from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
 from tasks.software import stamp_of
+from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
 
 
@@ -22,6 +23,7 @@ def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str =
     name = next(iter(declared.releases))
     design = declared.design(name)
     with Books.open(study) as books:
+        open_where_missing(books.ledger, declared.account())
         entry = books.ledger.commit(
             declared.request(name, period, revision, "the source was wrong" if revision > 1 else None),
             design,

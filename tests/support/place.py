@@ -19,6 +19,7 @@ from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.storage.ledger_cases import STAMP
+from tests.support.accounts import open_account_of
 from tests.support.desk import PERIOD, STUDY, Desk, people
 
 
@@ -42,7 +43,7 @@ class Place:
         self.desk.study.write_text(STUDY)
         self.desk.write_table(people(200))
         with Books.create(Home.create(folder), STAMP):
-            pass
+            open_account_of(self.desk.study)
 
     def release(self, meanwhile: Callable[[], object] = lambda: None, period: str = PERIOD) -> tuple[str, str]:
         """How the release went, and its digest."""

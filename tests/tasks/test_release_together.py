@@ -26,6 +26,7 @@ from storage.tables import read_statistics
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.storage.ledger_cases import STAMP
+from tests.support.accounts import open_account_of
 from tests.support.desk import PERIOD, Desk
 from tests.support.offices import OFFICES, staff, study_of, write_staff
 
@@ -50,7 +51,7 @@ class Offices:
         for home in ("one", "two"):
             self.be_at(home)
             with Books.create(Home.create(folder), STAMP):
-                pass
+                open_account_of(self.desk.study)
         self.be_at("one")
         self._older = False
         patch.setattr(Ledger, "commit_all", lambda ledger, *of, stamp: self._committed(ledger, *of, stamp=stamp))

@@ -1,0 +1,26 @@
+"""The act that comes before every charge: an account is opened, as `dpbayes ledger create STUDY` does."""
+
+from datetime import date
+from pathlib import Path
+
+from storage.books import Books
+from storage.ledger.accounts import account_key
+from storage.ledger.entries import Stamp
+from storage.ledger.ledger import Ledger
+from storage.ledger.request import AccountSpec
+from storage.study.load import load_study
+
+OPENING = Stamp("tester", date(2026, 11, 18), {"dpbayes": "0.1.0"})
+
+
+def open_where_missing(ledger: Ledger, spec: AccountSpec) -> None:
+    """Open the account, if nobody has; one that is open is left alone, whatever it states."""
+    if ledger.find(account_key(spec.population)) is None:
+        ledger.open_account(spec, OPENING)
+
+
+def open_account_of(study: Path) -> None:
+    """Open the account of a study in the ledger of the home near it, and anchor that."""
+    with Books.open(study) as books:
+        open_where_missing(books.ledger, load_study(study).account())
+        books.settle()
