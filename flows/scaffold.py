@@ -1,5 +1,7 @@
 """What `dpbayes init` and `dpbayes ledger create` make: the only two commands that found a home."""
 
+import json
+import re
 import shutil
 from collections.abc import Sequence
 from importlib.resources import as_file, files
@@ -20,17 +22,25 @@ EXAMPLES = ("study.yaml", "networks.yaml", "questions.yaml")
 
 
 def make_study_folder(folder: Path) -> dict[str, Any]:
-    """Study files, synthetic data, a home with keys, and a ledger with the study's account."""
+    """Study files, a schedule, synthetic data, a home with keys, and a ledger with the study's account."""
     if folder.exists():
         raise StudyInvalid(f"cannot make {folder}: it exists already. Choose another name.")
     folder.mkdir(parents=True)
     for name in EXAMPLES:
         with as_file(files("studies.wages") / name) as template:
             shutil.copyfile(template, folder / name)
+    _write_schedule(folder)
     study = folder / EXAMPLES[0]
     generate(folder)
     _open_account([study, *(folder / name for name in EXAMPLES[1:])], Home.create(folder))
     return {"folder": str(folder), "study_file": str(study), "periods": list(PERIODS)}
+
+
+def _write_schedule(folder: Path) -> None:
+    """A deployment for Prefect, named like the folder, so that two studies are two deployments."""
+    schedule = (files("studies.wages") / "prefect.yaml").read_text()
+    name = re.sub(r"[^\w.-]+", "-", folder.resolve().name)  # Prefect takes no slash, percent sign or angle
+    (folder / "prefect.yaml").write_text(schedule.replace("- name: wages", f"- name: {json.dumps(name)}"))
 
 
 def create_ledger(study: Path) -> dict[str, Any]:

@@ -162,6 +162,11 @@ def test_help_imports_nothing_heavy() -> None:
     assert loaded_by(f"{call}; assert CliRunner().invoke(app, ['--help']).exit_code == 0") == set()
 
 
+def test_no_flow_takes_the_name_of_a_module_of_pythons_own() -> None:
+    names = {path.stem for path in modules("flows")}
+    assert not names & sys.stdlib_module_names, "Prefect puts the folder of a flow's file before Python's own"
+
+
 def test_the_core_imports_without_orchestration_or_pandas() -> None:
     absent = "sys.modules.update({m: None for m in ('prefect', 'dask', 'distributed', 'pandas', 'great_expectations')})"
     names = [name_of(path)[:-3].replace("/", ".").removesuffix(".__init__") for path in modules("dpbayes_core")]

@@ -1,98 +1,96 @@
-"""The schedule on real parts: a Prefect server, `prefect deploy --all`, a worker, and a run of the deployment."""
+"""The schedule on real parts: a Prefect server, `prefect deploy --all` as docs/operations.md says, and a worker."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
+import json
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
-from tests.support.command import ROOT, clean_environment
+from storage.study.periods import Period
+from tests.support.command import ROOT, document, dpbayes
 from tests.support.desk import PERIOD, Desk
+from tests.support.prefect import Orchestrator, wait_until
 
-PREFECT = str(Path(sys.executable).parent / "prefect")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+EACH_MINUTE = ('cron: "0 2 1 * *"', 'cron: "* * * * *"')
+PATIENCE = 300  # at worst a run is due in a minute; and its processes start on a busy machine
 
 
-@contextmanager
-def running(*command: str, environment: dict[str, str], log: Path) -> Iterator[None]:
-    """A process in a session of its own, ended with all it started."""
-    with log.open("w") as sink:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdout=sink,
-            stderr=sink,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            yield
-        finally:
-            for how in (signal.SIGTERM, signal.SIGKILL):
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, how)
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=15)
+@pytest.fixture(scope="module")
+def orchestrator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
+    made = Orchestrator(tmp_path_factory.mktemp("orchestrator"), DPBAYES_FOLDER=str(ROOT))
+    with made.server():
+        yield made
 
 
-def wait_for(url: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with suppress(OSError), urllib.request.urlopen(url, timeout=5):
-            return
-        time.sleep(0.5)
-    pytest.fail(f"{url} did not answer")
+def last_month() -> str:
+    return Period.previous(datetime.now(UTC), "month").name
+
+
+def study_folder(folder: Path, *edits: tuple[str, str]) -> Path:
+    """What `dpbayes init` makes, with a table of last month, due each minute."""
+    dpbayes("init", folder, cwd=folder.parent, check=True)
+    (folder / "data" / "wages-2026-03.parquet").rename(folder / "data" / f"wages-{last_month()}.parquet")
+    schedule = folder / "prefect.yaml"
+    text = schedule.read_text()
+    for old, new in (EACH_MINUTE, *edits):
+        assert old in text
+        text = text.replace(old, new)
+    schedule.write_text(text)
+    return folder
+
+
+def reports(folder: Path) -> list[Path]:
+    return list((folder / ".dpbayes" / "archive" / "posteriors").rglob("report.html"))
 
 
 @pytest.mark.slow
-def test_a_deployed_study_runs_when_it_is_triggered(desk: Desk, tmp_path: Path) -> None:
-    port = free_port()
-    environment = clean_environment(
-        DO_NOT_TRACK="1",
-        DPBAYES_FOLDER=str(ROOT),
-        PREFECT_API_URL=f"http://127.0.0.1:{port}/api",
-        PREFECT_HOME=str(tmp_path / "prefect"),
-        PREFECT_SERVER_ANALYTICS_ENABLED="false",
-        PYTHONPATH=str(ROOT),
-    )
+def test_two_studies_anywhere_run_when_they_are_due(orchestrator: Orchestrator, tmp_path: Path) -> None:
+    studies = [study_folder(tmp_path / "wages"), study_folder(tmp_path / "wages of the north")]
+    for study in studies:
+        orchestrator.prefect("deploy", "--all", cwd=study)
+    listed = json.loads(orchestrator.prefect("deployment", "ls", "--output", "json"))
+    assert {each["name"] for each in listed} >= {"wages", "wages-of-the-north"}
+    with orchestrator.worker():  # nobody triggers anything: the server's scheduler must
+        for study in studies:
+            wait_until(lambda study=study: reports(study), PATIENCE, f"the report of {study.name}")
+        for study in studies:
+            orchestrator.prefect("deployment", "schedule", "clear", f"run/{study.name.replace(' ', '-')}", "-y")
+    for study in studies:
+        history = document("ledger", "history", study, cwd=study)
+        charged = [entry for entry in history["entries"] if entry["kind"] == "charge"]
+        assert [(entry["period"], entry["actor"]) for entry in charged] == [(last_month(), "scheduler")]
+        assert document("audit", study, cwd=study)["ok"]
 
-    def prefect(*arguments: str) -> str:
-        done = subprocess.run(
-            [PREFECT, "--no-prompt", *arguments],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
-    server = (PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(port))
-    with running(*server, environment=environment, log=tmp_path / "server.log"):
-        wait_for(f"http://127.0.0.1:{port}/api/health", 180)
-        prefect("work-pool", "create", "dpbayes", "--type", "process")
-        prefect("deploy", "--all")
-        assert "run/wages" in prefect("deployment", "ls")
-        worker = (PREFECT, "worker", "start", "--pool", "dpbayes")
-        with running(*worker, environment=environment, log=tmp_path / "worker.log"):
-            study = ("--param", f'study="{desk.study}"', "--param", f'period="{PERIOD}"')
-            told = prefect("deployment", "run", "run/wages", *study, "--watch", "--watch-timeout", "400")
-    assert "Completed" in told, told + (tmp_path / "worker.log").read_text()
+@pytest.mark.slow
+def test_the_deployment_of_the_checkout_runs_when_it_is_triggered(orchestrator: Orchestrator, desk: Desk) -> None:
+    orchestrator.prefect("deploy", "--all", cwd=ROOT)
+    with orchestrator.worker():
+        study = ("--param", f'study="{desk.study}"', "--param", f'period="{PERIOD}"')
+        told = orchestrator.prefect("deployment", "run", "run/wages", *study, "--watch", "--watch-timeout", "400")
+    assert "Completed" in told, told + orchestrator.log
     assert desk.document("ledger", "show", desk.study)["charges"] == 1
     assert list((desk.home / "archive" / "posteriors").rglob("report.html"))
+
+
+@pytest.mark.slow
+def test_a_refusal_is_a_state_and_a_sentence_in_what_a_worker_prints(orchestrator: Orchestrator, desk: Desk) -> None:
+    desk.edit_study("epsilon: 1\n", "epsilon: 3\n")
+    orchestrator.prefect("deploy", "--all", cwd=ROOT)
+    study = ("--param", f'study="{desk.study}"', "--param", f'period="{PERIOD}"')
+    with orchestrator.worker():
+        orchestrator.prefect("deployment", "run", "run/wages", *study)
+        wait_until(lambda: "'run' - Finished in state Refused(" in orchestrator.log, PATIENCE, "the refusal")
+        time.sleep(3)  # its process ends without a word, or with what it has to say of an exception
+    assert "cannot charge pay-regression of 2026-01 to the per-period cap" in orchestrator.log
+    assert "Traceback" not in orchestrator.log
+
+
+def test_the_schedule_that_init_writes_is_that_of_its_study() -> None:
+    template = ROOT / "studies" / "wages"
+    (deployment,) = YAML(typ="safe").load(template / "prefect.yaml")["deployments"]
+    assert deployment["schedules"] == [YAML(typ="safe").load(template / "study.yaml")["schedule"]]
+    assert EACH_MINUTE[0] in (template / "prefect.yaml").read_text()
