@@ -1,0 +1,9 @@
+"""What is run: the flows and the command. Where kernels are kept is settled before any of them is imported."""
+
+import sys
+
+from storage.kernel_cache import keep_kernels_private
+from storage.visible import visible
+
+if told := keep_kernels_private():
+    print(visible(told), file=sys.stderr)

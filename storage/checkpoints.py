@@ -9,6 +9,7 @@ from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.samplers.rounds import ChainDraws, Round
 from storage.disk import make_folder, replace_file
+from storage.private import read_own
 
 _ROUND = "round.json"
 
@@ -22,8 +23,8 @@ class Checkpoints:
     def round(self) -> Round | None:
         """The round that was under way, if any."""
         try:
-            return Round(**json.loads((self._folder / _ROUND).read_bytes()))
-        except FileNotFoundError:
+            return Round(**json.loads(read_own(self._folder / _ROUND)))
+        except (OSError, IntegrityFailure):
             return None
 
     def begin(self, current: Round) -> None:
@@ -34,10 +35,10 @@ class Checkpoints:
         )
 
     def chain(self, place: int, current: Round) -> ChainDraws | None:
-        """Where a chain of this attempt stands; a damaged checkpoint is as good as none."""
+        """Where a chain of this attempt stands; a damaged checkpoint, or another user's, is as good as none."""
         try:
-            chain = ChainDraws.from_bytes(self._path(place).read_bytes())
-        except (FileNotFoundError, IntegrityFailure):
+            chain = ChainDraws.from_bytes(read_own(self._path(place)))
+        except (OSError, IntegrityFailure):
             return None
         return chain if chain.state.attempt == current.attempt else None
 

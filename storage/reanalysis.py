@@ -1,7 +1,9 @@
 """An analysis by somebody who has published crates and nothing else: no study, ledger, data or home."""
 
 import contextlib
+import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
 from storage.people import refuse_same_people
 from storage.priors import PRIORS, prior_for
+from storage.private import private_folder
 from storage.signatures import Signer, read_public_key
 from storage.study.flaw import Flaw, shown
 from storage.study.prior import PriorSpec
@@ -31,7 +34,7 @@ from storage.study.words import flaws_of
 from storage.study.work import AnalysisSpec
 
 NAME = "reanalysis"  # of the analysis, in its record and its place
-WORK = ".dpbayes-work"  # beside the crate: where running chains stand
+SCRATCH = ".dpbayes-"  # how folders beside a zip begin, until it is whole
 MOST_NAMED = 3  # studies in the name of a pool
 
 
@@ -53,8 +56,9 @@ class CrateBench:
 
     @property
     def work(self) -> Path:
-        """Beside the crate, until it is made."""
-        return self._folder / WORK
+        """The user's own: a checkpoint that somebody put beside the crate would be taken for ours."""
+        place = hashlib.sha256(str(self._zip or self._folder).encode()).hexdigest()
+        return private_folder("work") / place[:16]
 
     def provenance(self) -> Provenance:
         """The releases as their crates had them."""
@@ -80,8 +84,9 @@ class CrateBench:
         if self._zip is None:
             Archive(str(self._folder)).write_folder(self._name, files)
         else:
-            make_folder(self.work)
-            create_file(self._zip, pack(files), scratch=self.work)
+            make_folder(self._folder)
+            with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._folder) as scratch:
+                create_file(self._zip, pack(files), scratch=Path(scratch))
 
     def tidy(self) -> None:
         """Take the working folder away where nothing stands in it."""

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
+from dpbayes_core.priors import Prior
+from dpbayes_core.samplers.driver import begin
+from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.samplers.rounds import first_round, run_chain
+from storage.checkpoints import Checkpoints
 from storage.crates import METADATA, UNSIGNED, load, pack
+from storage.reanalysis import crate_bench
+from tasks.software import software_versions
 from tests.support.desk import PERIOD, Desk
 from tests.support.schemas import flaws_of_record
 
@@ -90,8 +97,24 @@ def test_the_same_request_finds_the_crate_that_stands_there(analyst: Analyst, ma
 
 
 def test_nothing_is_left_but_crates(analyst: Analyst, made: Path) -> None:
-    assert not (made.parent / ".dpbayes-work").exists()
+    assert [each.name for each in made.parent.iterdir() if not each.name.startswith("reanalysis-")] == [".tmp"]
     assert not any(each.name == ".dpbayes" for each in analyst.folder.rglob("*"))
+
+
+def test_checkpoints_that_somebody_put_beside_the_crate_are_not_believed(analyst: Analyst, made: Path) -> None:
+    """Anybody who may write a shared folder could leave chains there that begin and end as they like."""
+    shared = analyst.folder / "shared"
+    asked = {"sampler": "naive", "chains": 2, "draws": 300, "prior": None, "seed": None, "sign": None}
+    analysis = crate_bench({"crates": [str(analyst.crate)], "keys": [], "to": str(shared), **asked}).analysis
+    sampler, current = SAMPLERS["naive"], first_round(300)
+    problem = sampler.prepare(analysis.evidence, Prior(intercept_sd=1e-3, coefficient_sd=1e-3))
+    planted = Checkpoints(shared / ".dpbayes-work", analysis.key, software_versions())
+    planted.begin(current)
+    for place, chain in enumerate(begin(sampler, problem, current, chains=2, seed=666)):
+        planted.keep(place, run_chain(sampler, problem, chain, current))
+    document = analyst.desk.document("analyse", "--from", analyst.crate, "--to", shared, *QUICK)
+    assert not document["analyses"][0]["already_analysed"]
+    assert means(document) == means(analyst.analyse())
 
 
 def test_what_nobody_verified_is_said(analyst: Analyst) -> None:
