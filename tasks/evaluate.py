@@ -1,14 +1,10 @@
 """Run the cells of an experiment on Dask: nothing in them is confidential, so what a lost worker did is done again."""
 
-import logging
-import tempfile
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-
-from distributed import Client, LocalCluster, as_completed
+from collections.abc import Sequence
 
 from dpbayes_core.experiments.interface import Cell, Row, cell_seeds
 from dpbayes_core.experiments.registry import EXPERIMENTS
+from tasks.dask import dask_workers
 from tasks.progress import report
 
 
@@ -23,11 +19,14 @@ def evaluate_cells(
     seeds = cell_seeds(seed, len(cells))
     chosen = [(dict(cell), own) for cell, own in zip(cells, seeds, strict=True) if not _unavailable(cell, data)]
     report("evaluating", 0.0)
-    with _cluster(address) as client:
-        futures = [client.submit(run_cell, name, cell, own, data, pure=False) for cell, own in chosen]
-        for done, _ in enumerate(as_completed(futures), start=1):
-            report("evaluating", done / len(futures))
-        return [future.result() for future in futures]
+    with dask_workers(address, None, kept="it begins from the start") as workers:
+        for number, (cell, own) in enumerate(chosen):
+            workers.submit(number, run_cell, name, cell, own, data)
+        ended: dict[int, list[Row]] = {}
+        for number, rows in workers.finished():
+            ended[number] = rows
+            report("evaluating", len(ended) / len(chosen))
+    return [ended[number] for number in range(len(chosen))]
 
 
 def run_cell(name: str, cell: Cell, seed: int, data: str | None = None) -> list[Row]:
@@ -53,25 +52,3 @@ def _unavailable(cell: Cell, data: str | None) -> str | None:
     from storage.public_tables import unavailable
 
     return unavailable(cell["table"], data)
-
-
-@contextmanager
-def _cluster(address: str | None) -> Generator[Client]:
-    if address is not None:
-        with Client(address) as client:
-            yield client
-        return
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        LocalCluster(
-            processes=True,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-            local_directory=folder,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client

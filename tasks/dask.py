@@ -1,0 +1,225 @@
+"""Where blocks and cells run: processes of our own behind one-time certificates, or the scheduler that was named."""
+
+import fcntl
+import logging
+import os
+import shutil
+import signal
+import ssl
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import dask
+from dask.system import CPU_COUNT
+from distributed import Client, Nanny, Scheduler, SpecCluster, Worker
+from distributed.comm.core import FatalCommClosedError
+from distributed.security import Security
+from distributed.versions import VersionMismatchWarning
+
+from tasks import dask_faults as faults
+from tasks.dask_workers import Workers
+
+HOST = "127.0.0.1"
+CLOSE = 2.0  # seconds to say goodbye in
+SCRATCH = "dask-"
+YOUNG = 60.0  # seconds in which a folder's maker has locked it
+
+
+@contextmanager
+def dask_workers(address: str | None, work: Path | None, *, kept: str) -> Generator[Workers]:
+    """The cluster at `address`, else one process for each core of this machine, with scratch files in `work`.
+
+    `kept` says after a failure what running again begins with.
+    """
+    if address is None:
+        with _scratch(work) as scratch, _own(scratch) as client:
+            yield Workers(client, faults.Place("the Dask scheduler of this run", kept))
+        return
+    client = _attached(address)
+    try:
+        workers = Workers(client, faults.Place(f"the Dask scheduler at {address}", kept))
+        workers.require_same_versions()
+        yield workers
+    finally:
+        _close(client)
+
+
+class SilentScheduler(Scheduler):
+    """A scheduler without the web server, which would answer everybody on this machine."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Open no port."""
+
+
+class SilentWorker(Worker):
+    """A worker without the web server."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Open no port."""
+
+
+@contextmanager
+def _scratch(work: Path | None) -> Generator[str]:
+    """A folder for this user alone; what runs that were killed hard left in `work` goes."""
+    if work is not None:
+        _sweep(work)
+    with tempfile.TemporaryDirectory(dir=work, prefix=SCRATCH) as folder:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # says that its run lives; gone with the process, however that ends
+            yield folder
+        finally:
+            os.close(handle)
+
+
+def _sweep(work: Path) -> None:
+    for folder in work.glob(f"{SCRATCH}*"):
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if time.time() - os.fstat(handle).st_mtime > YOUNG:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder)
+            finally:
+                os.close(handle)
+
+
+@contextmanager
+def _own(scratch: str) -> Generator[Client]:
+    """Processes that talk to those only who have the key, which was made now and is in their memory alone."""
+    _silence()
+    try:
+        with dask.config.set({"temporary-directory": scratch}), _deaf_to_interrupts():
+            cluster = _started(scratch)
+    except (OSError, RuntimeError) as error:
+        raise faults.not_started(type(error).__name__) from error
+    try:
+        with Client(cluster, set_as_default=False) as client:
+            yield client
+    finally:
+        _end(cluster)
+
+
+def _started(scratch: str) -> SpecCluster:
+    """A start that fails is tried once more: on a busy machine a worker may miss the time that Dask gives it."""
+    common: dict[str, Any] = {"host": HOST, "protocol": "tls://", "security": Security.temporary()}
+    worker = {"nthreads": 1, "worker_class": SilentWorker, "local_directory": scratch, **common}
+
+    def cluster() -> SpecCluster:
+        return SpecCluster(
+            scheduler={"cls": SilentScheduler, "options": {"dashboard": False, **common}},
+            workers={
+                place: {"cls": Nanny, "options": {"silence_logs": logging.CRITICAL, **worker}}
+                for place in range(CPU_COUNT)
+            },
+            security=common["security"],
+            silence_logs=logging.CRITICAL,
+        )
+
+    try:
+        return cluster()
+    except RuntimeError:
+        return cluster()
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Generator[None]:
+    """Threads and processes begun inside never see Ctrl-C: it is for this process, which ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(cluster: SpecCluster) -> None:
+    """Workers hold nothing that is not here too, so they are killed: asking them takes seconds while a block runs."""
+    for nanny in cluster.workers.values():
+        nanny.close_gracefully()  # it does not start another
+        with suppress(ProcessLookupError, TypeError):
+            os.kill(nanny.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        cluster.close(timeout=CLOSE)
+
+
+def _attached(address: str) -> Client:
+    """A client of a scheduler that answers; whatever hangs is left behind after the limit."""
+    if not _in_full(address):
+        raise faults.no_address(address)
+    _silence()
+    warnings.filterwarnings("ignore", category=VersionMismatchWarning)  # refused below, in words of our own
+    if address.startswith("tls://"):
+        _require_certificate(address)
+    try:
+        return _within(faults.CONNECT, lambda: Client(address, timeout=faults.CONNECT - 1, set_as_default=False))
+    except FatalCommClosedError as error:
+        raise faults.not_trusted(address) from error
+    except (OSError, TimeoutError, RuntimeError, ValueError) as error:
+        if _about_certificates(error):
+            raise faults.not_trusted(address) from error
+        raise faults.no_scheduler(address) from error
+
+
+def _silence() -> None:
+    """What fails is said in our words; Dask's own option quiets one logger of many."""
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _in_full(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("tcp", "tls") and bool(parts.hostname and parts.port) and not parts.path
+    except ValueError:
+        return False
+
+
+def _require_certificate(address: str) -> None:
+    try:
+        context = Security().get_connection_args("client")["ssl_context"]
+    except OSError as error:
+        raise faults.no_certificate(address) from error
+    if context is None:
+        raise faults.no_certificate(address)
+
+
+def _about_certificates(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _within(seconds: float, make: Callable[[], Client]) -> Client:
+    """What `make` gives; a scheduler that accepts a connection and says nothing would keep it for ever."""
+    made: list[Client] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            made.append(make())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="dpbayes-connect")
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not made:
+        raise TimeoutError
+    return made[0]
+
+
+def _close(client: Client) -> None:
+    with suppress(TimeoutError, OSError, RuntimeError):
+        client.close(timeout=CLOSE)

@@ -1,0 +1,281 @@
+"""Whatever happens to a Dask cluster that was named, an analysis ends in one sentence, and goes on when run again."""
+
+import re
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+import pytest
+from typer.testing import Result
+
+from tasks import dask_faults
+from tests.support.dask_cluster import DaskCluster, certificate
+from tests.support.desk import PERIOD, Desk
+from tests.support.faults import assert_says, fault, faults_of
+
+KEPT = "run again; finished blocks are kept."
+UNREACHABLE = (
+    "cannot reach the Dask scheduler at ...: none answered within 30 seconds. "
+    "Start it, or correct or unset DPBAYES_DASK."
+)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A desk with a release whose analysis takes longer than any of these tests."""
+    desk = Desk.set_up(tmp_path_factory.mktemp("desk"))
+    desk.release()
+    desk.edit_study("draws: 500", "draws: 100000")
+    return desk
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[DaskCluster]:
+    with DaskCluster(tmp_path / "dask") as found:
+        yield found
+
+
+@pytest.fixture
+def analysed(released: Desk, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run the analysis on the scheduler at an address, with shorter limits than those documented."""
+
+    def run(address: str, **limits: float) -> Result:
+        monkeypatch.setenv("DPBAYES_DASK", address)
+        for name, seconds in limits.items():
+            monkeypatch.setattr(dask_faults, name, seconds)
+        return released.run("analyse", released.study, "--period", PERIOD)
+
+    return run
+
+
+def assert_said(result: Result, test: Callable[..., Any]) -> None:
+    expected = faults_of(test)[0]
+    assert result.exit_code == expected.exit_code, result.output
+    assert "Traceback" not in result.output
+    sentence = re.sub(r"\d+ seconds", "... seconds", expected.sentence)  # tests do not wait for the documented limit
+    assert_says(" ".join(result.stderr.split()), sentence)
+
+
+def when_sampling(released: Desk, act: Callable[[], None]) -> threading.Thread:
+    """Do something as soon as a block is finished."""
+
+    def wait() -> None:
+        before = newest(released)
+        while newest(released) == before:
+            time.sleep(0.05)
+        act()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def newest(released: Desk) -> int:
+    """When the last checkpoint was written."""
+    return max((file.stat().st_mtime_ns for file in (released.home / "work").rglob("chain-*.bin")), default=0)
+
+
+@fault(
+    "DPBAYES_DASK is no address in full",
+    "cannot use DPBAYES_DASK=...: it is not tls://HOST:PORT or tcp://HOST:PORT. Write it in full.",
+    exit_code=2,
+    within=1,
+)
+@pytest.mark.parametrize("address", ["127.0.0.1:8786", "localhost", "http://127.0.0.1:8786", "tcp://127.0.0.1"])
+def test_an_address_that_is_not_written_in_full_is_refused(analysed: Callable[..., Result], address: str) -> None:
+    assert_said(analysed(address), test_an_address_that_is_not_written_in_full_is_refused)
+
+
+@fault(
+    "nothing listens where DPBAYES_DASK points",
+    UNREACHABLE,
+    exit_code=1,
+    within=dask_faults.CONNECT,
+)
+def test_a_scheduler_that_is_not_there(analysed: Callable[..., Result]) -> None:
+    assert_said(analysed("tcp://127.0.0.1:1", CONNECT=3), test_a_scheduler_that_is_not_there)
+
+
+@fault(
+    "the scheduler is stopped before chains begin",
+    UNREACHABLE,
+    exit_code=1,
+    within=dask_faults.CONNECT,
+)
+@pytest.mark.slow
+def test_a_scheduler_that_is_stopped(analysed: Callable[..., Result], cluster: DaskCluster) -> None:
+    cluster.scheduler.send_signal(signal.SIGSTOP)
+    assert_said(analysed(cluster.address, CONNECT=5), test_a_scheduler_that_is_stopped)
+
+
+@fault(
+    "the scheduler is stopped while blocks run",
+    f"cannot go on: the Dask scheduler at ... has not answered for 30 seconds. Restart it and {KEPT}",
+    exit_code=1,
+    within=dask_faults.ANSWER + 5,
+)
+@pytest.mark.slow
+def test_a_scheduler_that_stops_in_the_middle(
+    analysed: Callable[..., Result], cluster: DaskCluster, released: Desk
+) -> None:
+    cluster.work()
+    stopped = when_sampling(released, lambda: cluster.scheduler.send_signal(signal.SIGSTOP))
+    assert_said(analysed(cluster.address, ANSWER=5), test_a_scheduler_that_stops_in_the_middle)
+    stopped.join()
+
+
+@fault(
+    "the scheduler dies while blocks run and does not come back",
+    UNREACHABLE,
+    exit_code=1,
+    within=dask_faults.CONNECT + 5,
+)
+@pytest.mark.slow
+def test_a_scheduler_that_dies_in_the_middle(
+    analysed: Callable[..., Result], cluster: DaskCluster, released: Desk
+) -> None:
+    cluster.work()
+    killed = when_sampling(released, cluster.scheduler.kill)
+    assert_said(analysed(cluster.address, CONNECT=5), test_a_scheduler_that_dies_in_the_middle)
+    killed.join()
+
+
+@fault(
+    "the scheduler has no worker",
+    f"cannot go on: the Dask scheduler at ... has had no worker for 60 seconds. Start workers and {KEPT}",
+    exit_code=1,
+    within=dask_faults.WORKERS + 5,
+)
+@pytest.mark.slow
+def test_workers_that_are_all_gone(analysed: Callable[..., Result], cluster: DaskCluster, released: Desk) -> None:
+    cluster.work()
+    killed = when_sampling(released, cluster.kill_workers)
+    assert_said(analysed(cluster.address, WORKERS=10), test_workers_that_are_all_gone)
+    killed.join()
+
+
+@fault(
+    "all workers stand still",
+    "cannot go on: the workers of the Dask scheduler at ... have given no sign of life for 60 seconds. "
+    f"Restart them and {KEPT}",
+    exit_code=1,
+    within=dask_faults.WORKERS + 5,
+)
+@pytest.mark.slow
+def test_workers_that_stand_still(analysed: Callable[..., Result], cluster: DaskCluster, released: Desk) -> None:
+    cluster.work()
+    stopped = when_sampling(released, cluster.stop_workers)
+    assert_said(analysed(cluster.address, WORKERS=15), test_workers_that_stand_still)
+    stopped.join()
+
+
+@fault(
+    "a worker has another version of a package",
+    "cannot use the Dask scheduler at ...: a worker of it has numpy 0.0.1, and ... is here. "
+    "Install the same requirements.lock on all machines.",
+    exit_code=1,
+    within=dask_faults.WORKERS,
+)
+@pytest.mark.slow
+def test_a_worker_of_another_version(analysed: Callable[..., Result], cluster: DaskCluster, tmp_path: Path) -> None:
+    (tmp_path / "numpy-0.0.1.dist-info").mkdir()
+    (tmp_path / "numpy-0.0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.0.1\n")
+    cluster.work(PYTHONPATH=str(tmp_path))
+    assert_said(analysed(cluster.address), test_a_worker_of_another_version)
+
+
+@fault(
+    "a worker lacks our packages",
+    "cannot use the Dask scheduler at ...: a worker of it lacks dpbayes. "
+    "Install the same requirements.lock on all machines.",
+    exit_code=1,
+    within=dask_faults.WORKERS,
+)
+@pytest.mark.slow
+def test_a_worker_without_our_packages(analysed: Callable[..., Result], cluster: DaskCluster, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "packages"
+    elsewhere.mkdir()
+    for found in Path(pytest.__file__).parent.parent.iterdir():
+        if "dpbayes" not in found.name and found.suffix != ".pth":
+            (elsewhere / found.name).symlink_to(found)
+    cluster.work(python=sys._base_executable, PYTHONPATH=str(elsewhere))  # type: ignore[attr-defined]
+    assert_said(analysed(cluster.address), test_a_worker_without_our_packages)
+
+
+@contextmanager
+def read_by_dask(settings: Mapping[str, str]) -> Iterator[None]:
+    """Have Dask take the settings that it reads at the start of a command."""
+    keys = {name: name.removeprefix("DASK_").lower().replace("__", ".").replace("_", "-") for name in settings}
+    with dask.config.set({keys[name]: value for name, value in settings.items()}):
+        yield
+
+
+@fault(
+    "scheduler and command do not accept each other's certificates",
+    "cannot trust the Dask scheduler at ...: its certificate, or ours, is not signed by the authority that the other "
+    "end trusts. Correct DASK_DISTRIBUTED__COMM__TLS__*.",
+    exit_code=1,
+    within=dask_faults.CONNECT,
+)
+@pytest.mark.slow
+def test_a_scheduler_of_another_authority(analysed: Callable[..., Result], tmp_path: Path) -> None:
+    theirs, ours = (certificate(tmp_path, name) for name in ("theirs", "ours"))
+    with DaskCluster(tmp_path / "dask", settings=theirs, protocol="tls") as cluster, read_by_dask(ours):
+        assert_said(analysed(cluster.address), test_a_scheduler_of_another_authority)
+
+
+@fault(
+    "DPBAYES_DASK is tls:// and no certificate is configured, or its file cannot be read",
+    "cannot reach the Dask scheduler at ...: no certificate of ours is configured, or its file cannot be read. "
+    "Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY.",
+    exit_code=2,
+    within=1,
+)
+def test_no_certificate_for_a_scheduler_behind_tls(analysed: Callable[..., Result], tmp_path: Path) -> None:
+    assert_said(analysed("tls://127.0.0.1:1"), test_no_certificate_for_a_scheduler_behind_tls)
+    ours = certificate(tmp_path, "ours")
+    (tmp_path / "ours.key").unlink()
+    with read_by_dask(ours):
+        assert_said(analysed("tls://127.0.0.1:1"), test_no_certificate_for_a_scheduler_behind_tls)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("theirs", "asked"), [("tcp", "tls"), ("tls", "tcp")])
+def test_one_end_in_the_clear_and_the_other_behind_tls(
+    analysed: Callable[..., Result], tmp_path: Path, theirs: str, asked: str
+) -> None:
+    settings = certificate(tmp_path, "ours")
+    with DaskCluster(tmp_path / "dask", settings=settings, protocol=theirs) as cluster, read_by_dask(settings):
+        result = analysed(cluster.address.replace(theirs, asked, 1), CONNECT=5)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert_says(result.stderr, f"the Dask scheduler at {asked}://")
+
+
+@pytest.mark.slow
+def test_a_cluster_behind_tls_that_restarts_in_the_middle_draws_what_one_that_stands_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk.set_up(tmp_path)
+    desk.release()
+    desk.edit_study("draws: 500", "draws: 4000")
+    settings = certificate(tmp_path, "ours")
+    with DaskCluster(tmp_path / "dask", settings=settings, protocol="tls") as cluster, read_by_dask(settings):
+        monkeypatch.setenv("DPBAYES_DASK", cluster.address)
+        cluster.work()
+        begun_again = when_sampling(desk, cluster.begin_again)
+        there = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]
+        begun_again.join()
+    monkeypatch.delenv("DPBAYES_DASK")
+    assert not there["already_analysed"]
+    shutil.rmtree(there["crate"])
+    here = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]
+    assert not here["already_analysed"]
+    assert here["coefficients"] == there["coefficients"]

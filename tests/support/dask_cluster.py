@@ -1,0 +1,119 @@
+"""A real Dask cluster, as if on other machines: scheduler and workers in processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+PATIENCE = 120.0
+
+
+class DaskCluster:
+    """A scheduler that can be stopped or killed, and workers that can be other than ours."""
+
+    def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None, protocol: str = "tcp") -> None:
+        self._folder, self._settings, self._protocol = folder, dict(settings or {}), protocol
+        self._workers: list[subprocess.Popen[bytes]] = []
+        folder.mkdir(exist_ok=True)
+        self.begin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in (self.scheduler, *self._workers):
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+
+    def begin(self, port: int = 0) -> None:
+        """Start the scheduler; again at its old port where it was killed."""
+        file = self._folder / "scheduler.json"
+        file.unlink(missing_ok=True)
+        self.scheduler = self._start(
+            [sys.executable],
+            *("distributed.cli.dask_scheduler", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
+            *("--host", f"{self._protocol}://127.0.0.1", "--port", str(port), "--scheduler-file", str(file)),
+        )
+        self.address = str(json.loads(self._awaited(file))["address"])
+
+    def work(self, python: str = sys.executable, **settings: str) -> None:
+        """Start a worker, and wait until the scheduler has it."""
+        pid_file = self._folder / f"worker-{len(self._workers)}.pid"
+        worker = self._start(
+            [python, "-P"],
+            *("distributed.cli.dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard"),
+            *("--local-directory", str(self._folder), "--host", "127.0.0.1", "--pid-file", str(pid_file)),
+            **settings,
+        )
+        self._workers.append(worker)
+        self._awaited(pid_file)
+        self._until_registered(len(self._workers))
+
+    def begin_again(self) -> None:
+        """The scheduler dies and starts anew at its old port, with a new worker."""
+        self.scheduler.kill()
+        self.scheduler.wait()
+        self.begin(int(self.address.rpartition(":")[2]))
+        self.work()
+
+    def kill_workers(self) -> None:
+        """All of them die."""
+        for worker in self._workers:
+            worker.kill()
+            worker.wait()
+
+    def stop_workers(self) -> None:
+        """All of them stand still, with their connections open."""
+        for worker in self._workers:
+            worker.send_signal(signal.SIGSTOP)
+
+    def _start(self, python: list[str], module: str, *arguments: str, **settings: str) -> subprocess.Popen[bytes]:
+        with (self._folder / "errors.log").open("ab") as sink:
+            return subprocess.Popen(
+                [*python, "-m", module, *arguments],
+                cwd=self._folder,
+                env=os.environ | self._settings | settings,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=sink,
+            )
+
+    def _awaited(self, file: Path) -> str:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if file.exists() and (text := file.read_text()).strip():
+                return text
+            time.sleep(0.05)
+        raise AssertionError((self._folder / "errors.log").read_text())
+
+    def _until_registered(self, count: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if (self._folder / "errors.log").read_text().count("Register worker") >= count:
+                return
+            time.sleep(0.1)
+        raise AssertionError((self._folder / "errors.log").read_text())
+
+
+def certificate(folder: Path, name: str) -> dict[str, str]:
+    """Dask's settings for everybody who belongs to a cluster: one certificate that is its own authority."""
+    from distributed.security import Security
+
+    made = Security.temporary()
+    folder.mkdir(exist_ok=True)
+    files = {"crt": made.tls_ca_file, "key": made.tls_client_key}
+    for ending, text in files.items():
+        (folder / f"{name}.{ending}").write_text(text)
+    settings = {"DASK_DISTRIBUTED__COMM__TLS__CA_FILE": str(folder / f"{name}.crt")}
+    for role in ("CLIENT", "SCHEDULER", "WORKER"):
+        settings[f"DASK_DISTRIBUTED__COMM__TLS__{role}__CERT"] = str(folder / f"{name}.crt")
+        settings[f"DASK_DISTRIBUTED__COMM__TLS__{role}__KEY"] = str(folder / f"{name}.key")
+    return settings
