@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from importlib import import_module
 
 from storage.home import Home
 
@@ -11,19 +12,34 @@ ALWAYS = {
     "DO_NOT_TRACK": "1",
     "GX_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
 }
+
+UNLESS_SET = {
+    "PREFECT_API_REQUEST_TIMEOUT": "15",
+    "PREFECT_CLIENT_MAX_RETRIES": "2",
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",  # of a process that was ended in haste
+}
+"""What a user may set otherwise; with the first two a server that is gone is given up within half a minute."""
 
 
 def prepare(home: Home | None) -> None:
-    """Telemetry off; the embedded server keeps its database in the home unless the user has a server of their own.
+    """Telemetry off, and a Prefect server of this command's own, unless the user has one.
 
-    Without a home it keeps it for as long as the command runs.
+    It keeps its database in the home; without a home, for as long as the command runs.
     """
     os.environ.update(ALWAYS)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    for name, value in UNLESS_SET.items():
+        os.environ.setdefault(name, value)
     if "PREFECT_HOME" not in os.environ:
         os.environ["PREFECT_HOME"] = _passing() if home is None else str(home.prefect)
+    from tasks.prefect_server import own_server
+
+    server = own_server()
+    import_module("prefect.flows")  # what takes a second or two, meanwhile
+    if server is not None:
+        server.wait()
 
 
 def _passing() -> str:

@@ -1,4 +1,4 @@
-"""One embedded Prefect server and one Dask cluster for all tests here, with what they keep in temporary folders."""
+"""One Prefect server and one Dask cluster for all tests here, with what they keep in temporary folders."""
 
 import logging
 import os
@@ -17,8 +17,15 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     os.environ["PREFECT_HOME"] = str(folder)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
+    from tasks.prefect_server import own_server
+
+    server = own_server()
+    if server is not None:
+        server.wait()
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):  # every run would end by a second's sleep
         yield folder
+    if server is not None:
+        server.stop()
     os.environ.clear()
     os.environ.update(before)
 
