@@ -7,6 +7,7 @@ import typer
 
 from flows import options
 from flows.console import Console, guarded
+from flows.ending import bounded
 from flows.ledger_cli import ledger_app
 
 app = typer.Typer(
@@ -236,4 +237,5 @@ def evaluate(
 
 def main() -> None:
     """Entry point of the `dpbayes` command."""
-    app()
+    with bounded():
+        app()

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from flows import analysis_table, audit_table, check_table, plan_table, progress_table, tables
+from flows import analysis_table, audit_table, check_table, ending, plan_table, progress_table, tables
 from flows.failure import Failure, failure_of
 from storage.visible import visible, visible_json
 
@@ -123,13 +123,15 @@ def _exit_unless_converged(analyses: list[Mapping[str, Any]]) -> None:
 @contextmanager
 def guarded(console: Console, debug: bool) -> Iterator[Console]:
     """Turn every failure into one or two sentences and its exit code."""
+    ending.let_speak(lambda failure: console.fail(failure_of(failure)))
     try:
         yield console
-    except (typer.Exit, typer.Abort, KeyboardInterrupt):
+    except (typer.Exit, typer.Abort):
         raise
-    except Exception as error:
-        failure = failure_of(error)
-        console.fail(failure)
+    except (Exception, KeyboardInterrupt) as error:
+        failure = failure_of(ending.Stopped() if isinstance(error, KeyboardInterrupt) else error)
+        if ending.speaks():
+            console.fail(failure)
         _trace(debug)
         raise typer.Exit(failure.exit_code) from None
 

@@ -1,8 +1,10 @@
 """The schedule on real parts: a Prefect server, `prefect deploy --all` as docs/operations.md says, and a worker."""
 
 import json
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from ruamel.yaml import YAML
 from storage.study.periods import Period
 from tests.support.command import ROOT, document, dpbayes
 from tests.support.desk import PERIOD, Desk
+from tests.support.faults import assert_says, fault, faults_of
 from tests.support.prefect import Orchestrator, wait_until
 
 EACH_MINUTE = ('cron: "0 2 1 * *"', 'cron: "* * * * *"')
@@ -87,6 +90,62 @@ def test_a_refusal_is_a_state_and_a_sentence_in_what_a_worker_prints(orchestrato
         time.sleep(3)  # its process ends without a word, or with what it has to say of an exception
     assert "cannot charge pay-regression of 2026-01 to the per-period cap" in orchestrator.log
     assert "Traceback" not in orchestrator.log
+
+
+GONE = (
+    "cannot go on: Prefect's server does not answer. Start it, or correct PREFECT_API_URL, and run again; what was "
+    "released or archived is kept."
+)
+
+
+@contextmanager
+def released_under(orchestrator: Orchestrator, desk: Desk) -> Iterator[None]:
+    """Inside, a worker's run has just released, and has everything else before it."""
+    orchestrator.prefect("deploy", "--all", cwd=ROOT)
+    with orchestrator.worker():
+        study = ("--param", f'study="{desk.study}"', "--param", f'period="{PERIOD}"')
+        orchestrator.prefect("deployment", "run", "run/wages", *study)
+        crates = desk.home / "archive" / "releases"
+        wait_until(lambda: list(crates.rglob("MANIFEST.json")), PATIENCE, "the release")
+        yield
+
+
+@pytest.mark.slow
+@fault(
+    "Prefect's server goes away, or hangs, under a run that a worker started: work under way is finished first",
+    GONE,
+    exit_code=1,
+    within=120,
+)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_server_that_goes_away_under_a_run_of_a_worker(desk: Desk, tmp_path: Path, how: signal.Signals) -> None:
+    test = test_a_server_that_goes_away_under_a_run_of_a_worker
+    folder = tmp_path / "orchestrator"
+    folder.mkdir()
+    orchestrator = Orchestrator(folder, DPBAYES_FOLDER=str(ROOT))
+    with orchestrator.server(), released_under(orchestrator, desk):
+        orchestrator.signal_server(how)
+        began = time.monotonic()
+        wait_until(lambda: "exited with status code: 1" in orchestrator.log, PATIENCE, f"the end\n{orchestrator.log}")
+        print(f"{how.name}: {time.monotonic() - began:.0f} seconds")
+        assert time.monotonic() - began < faults_of(test)[0].within
+        assert_says(orchestrator.log, faults_of(test)[0].sentence)
+    again = desk.document("run", desk.study, "--period", PERIOD)
+    assert again["releases"][0]["status"] == "already-released"
+    assert desk.document("ledger", "show", desk.study)["charges"] == 1
+    assert desk.document("audit", desk.study)["ok"]
+
+
+@pytest.mark.slow
+def test_a_run_of_a_worker_goes_on_where_its_server_is_back_soon(orchestrator: Orchestrator, desk: Desk) -> None:
+    with released_under(orchestrator, desk):
+        orchestrator.signal_server(signal.SIGSTOP)
+        time.sleep(30)
+        orchestrator.signal_server(signal.SIGCONT)
+        ended = "'run' - Finished in state Completed("
+        wait_until(lambda: ended in orchestrator.log, PATIENCE, "the end of a run whose server was away")
+    assert list((desk.home / "archive" / "posteriors").rglob("report.html"))
+    assert desk.document("ledger", "show", desk.study)["charges"] == 1
 
 
 def test_the_schedule_that_init_writes_is_that_of_its_study() -> None:

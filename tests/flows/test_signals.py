@@ -1,0 +1,106 @@
+"""Ctrl-C and SIGTERM on the real command: over within seconds, nobody left behind, chains kept."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import DPBAYES, clean_environment
+from tests.support.desk import PERIOD, Desk
+from tests.support.faults import assert_fault, fault, faults_of
+
+MARK = "TEST_OF_SIGNALS"
+STEP = 180.0  # seconds that a loaded machine may take until the command is where it is to be stopped
+
+
+@contextmanager
+def running(desk: Desk, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """The command as a terminal starts it: in a process group of its own, which Ctrl-C goes to."""
+    process = subprocess.Popen(
+        [*DPBAYES, *map(str, arguments)],
+        cwd=desk.folder,
+        env=clean_environment(**{MARK: str(desk.folder)}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        for one in left(desk):
+            os.kill(one, signal.SIGKILL)
+        process.communicate()
+
+
+def left(desk: Desk) -> list[int]:
+    """Processes that the command started, and itself, by what they have in their environment."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={desk.folder}".encode() in (place / "environ").read_bytes():
+                found.append(int(place.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(ready: Callable[[], object]) -> None:
+    deadline = time.monotonic() + STEP
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def stopped(desk: Desk, process: subprocess.Popen[str], *signals: Callable[[int], None]) -> None:
+    """It ends as documented, and so does everything it started."""
+    test = test_a_command_that_is_stopped_is_over_soon_and_keeps_its_chains
+    for number, send in enumerate(signals):
+        time.sleep(0.3 * number)
+        send(process.pid)
+    began = time.monotonic()
+    said, told = process.communicate(timeout=60)
+    wait_until(lambda: not left(desk) or time.monotonic() - began > faults_of(test)[0].within)
+    assert left(desk) == []
+    assert_fault(subprocess.CompletedProcess([], process.returncode, said, told), test)
+    assert [line for line in told.splitlines() if "Warning" in line or "ERROR" in line] == []
+
+
+def interrupt(group: int) -> None:
+    os.killpg(group, signal.SIGINT)
+
+
+def terminate(pid: int) -> None:
+    os.kill(pid, signal.SIGTERM)
+
+
+@pytest.mark.slow
+@fault(
+    "Ctrl-C or SIGTERM, at any moment",
+    "cannot go on: stopped by Ctrl-C or a signal. Run the same command again: it goes on from what is kept and spends "
+    "nothing twice.",
+    exit_code=1,
+    within=5,
+)
+def test_a_command_that_is_stopped_is_over_soon_and_keeps_its_chains(desk: Desk) -> None:
+    desk.edit_study("draws: 500", "draws: 60000")
+    asked = ("run", desk.study, "--period", PERIOD)
+    server = desk.home / "prefect" / "server.log"
+    with running(desk, *asked) as process:
+        wait_until(server.exists)
+        stopped(desk, process, interrupt, interrupt)
+    with running(desk, *asked) as process:
+        wait_until(lambda: list(desk.home.glob("work/*/chain-0.bin")))
+        stopped(desk, process, interrupt)
+    kept = {path: path.stat().st_mtime_ns for path in desk.home.glob("work/*/chain-*.bin")}
+    assert kept
+    with running(desk, *asked, "--json") as process:
+        wait_until(lambda: any(path.stat().st_mtime_ns != kept[path] for path in kept))
+        stopped(desk, process, terminate)
+    assert all(path.exists() for path in kept)
+    assert desk.document("ledger", "show", desk.study)["charges"] == 1
