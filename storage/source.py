@@ -6,6 +6,9 @@ from typing import Literal
 
 from dpbayes_core.bounds import Bounds
 
+WIDEST = Bounds(-(2.0**64), 2.0**64)
+"""Of a column of which no bounds are known: numbers beyond count as its ends, infinities among them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRule:

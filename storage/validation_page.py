@@ -3,12 +3,11 @@
 Confidential, for the vault only: it holds counts of the table, but no value, level or person of it.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -16,23 +15,14 @@ from dpbayes_core.confidential import Confidential
 from storage.profile import COUNTS, GroupProfile, Profile
 from storage.source import ColumnRule, TableSource
 from storage.validation import OF_TABLE, Expectation, ValidationResult
-from storage.vault import Vault
+from storage.validation_words import HEADINGS, RELEASED, TABLE_WORDS, declared, number, share_of, stored, whose
+from storage.vault import Vault, readable
+from storage.visible import visible_page
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-HEADINGS = {
-    "nulls": "null",
-    "not_a_number": "not a number",
-    "out_of_bounds": "out of bounds",
-    "unknown_levels": "unknown level",
-}
-TABLE_WORDS = {
-    "rows": "rows in a batch",
-    "null_units": "rows without a person",
-    "duplicate_rows": "rows beyond those that count of a person",
-    "several_holders": "people with several holders",
-}
+VALIDATION_PAGE = "validation.html"
 WORST = 20  # batches that are listed
 STRIPES = 120  # of the picture of all batches
 WIDTH, HEIGHT = 240, 14
@@ -90,6 +80,7 @@ class Page(Confidential):
     """Everything the page shows; the template only sets it."""
 
     title: str
+    about: tuple[tuple[str, str], ...]  # study, account, period, release
     lede: str
     alarm: bool
     facts: tuple[tuple[str, str], ...]
@@ -99,26 +90,66 @@ class Page(Confidential):
     own: tuple[OwnLine, ...]
     batches: tuple[BatchLine, ...]
     more_batches: str
+    decides: str
 
 
-def keep_validation(vault: Vault, place: str, profile: Profile, source: TableSource, result: ValidationResult) -> None:
-    """Keep what a pass noticed, for the steward: as JSON for programs and as a page for people."""
-    vault.write_json(f"{place}/profile.json", profile.to_record())
-    vault.write_json(f"{place}/validation.json", result.to_record())
-    vault.write_text(f"{place}/validation.html", render(profile, source, result, title=place))
+@dataclass(frozen=True, repr=False)
+class Validation(Confidential):
+    """What a pass noticed, for the steward: in memory until it may be kept."""
+
+    place: str  # in the vault
+    files: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The page's name in the vault."""
+        return f"{self.place}/{VALIDATION_PAGE}"
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return sum(len(text.encode()) for text in self.files.values())
+
+    def keep(self, vault: Vault) -> Path:
+        """Keep it, the page last, whose path it gives."""
+        return [vault.write_text(f"{self.place}/{name}", text) for name, text in self.files.items()][-1]
 
 
-def render(profile: Profile, source: TableSource, result: ValidationResult, *, title: str) -> str:
+def validation_of(
+    profile: Profile,
+    source: TableSource,
+    result: ValidationResult,
+    *,
+    place: str,
+    about: Mapping[str, str],
+    decides: str = RELEASED,
+) -> Validation:
+    """What a pass noticed as JSON for programs and as a page for people; `about` says of which release it was."""
+    files = {"profile.json": readable(profile.to_record()), "validation.json": readable(result.to_record())}
+    shown = render(profile, source, result, title=place, about=about, decides=decides)
+    return Validation(place, files | {VALIDATION_PAGE: shown})
+
+
+def render(profile: Profile, source: TableSource, result: ValidationResult, **words: Any) -> str:
     """The page, self-contained; the same input gives the same bytes."""
-    return _template().render(page=page(profile, source, result, title=title))
+    return visible_page(_template().render(page=page(profile, source, result, **words)))
 
 
-def page(profile: Profile, source: TableSource, result: ValidationResult, *, title: str) -> Page:
+def page(
+    profile: Profile,
+    source: TableSource,
+    result: ValidationResult,
+    *,
+    title: str,
+    about: Mapping[str, str],
+    decides: str = RELEASED,
+) -> Page:
     """Everything the page shows."""
     found = [(group, tuple(_findings(group))) for group in profile.groups]
     worst = sorted((one for one in found if one[1]), key=lambda one: -sum(count for _, _, count in one[1]))
     return Page(
         title=title,
+        about=tuple(about.items()),
         lede=_lede(result),
         alarm=not result.success,
         facts=tuple(_facts(profile)),
@@ -127,7 +158,8 @@ def page(profile: Profile, source: TableSource, result: ValidationResult, *, tit
         expectations=tuple(_expectation(profile, expected, met) for expected, met in result.met),
         own=tuple(OwnLine(one.words, _OUTCOMES[met]) for one, met in result.own),
         batches=tuple(_batch(group, findings) for group, findings in worst[:WORST]),
-        more_batches=f"{_number(len(worst) - WORST)} more are in profile.json." if len(worst) > WORST else "",
+        more_batches=f"{number(len(worst) - WORST)} more are in profile.json." if len(worst) > WORST else "",
+        decides=decides,
     )
 
 
@@ -160,14 +192,15 @@ _OUTCOMES = {True: "met", False: "not met", None: "not computed"}
 
 
 def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
-    yield "rows", _number(profile.rows)
-    yield "batches", _number(len(profile.groups))
-    yield "files", _number(len({group.file for group in profile.groups}))
+    yield "rows", number(profile.rows)
+    yield "batches", number(len(profile.groups))
+    yield "files", number(len({group.file for group in profile.groups}))
     if profile.duplicate_rows is not None:
-        yield TABLE_WORDS["duplicate_rows"], _number(profile.duplicate_rows)
-        yield TABLE_WORDS["null_units"], _number(sum(group.null_units or 0 for group in profile.groups))
+        yield "rows that count of all people", number(profile.rows - profile.duplicate_rows)
+        yield TABLE_WORDS["duplicate_rows"], number(profile.duplicate_rows)
+        yield TABLE_WORDS["null_units"], number(sum(group.null_units or 0 for group in profile.groups))
     if profile.several_holders is not None:
-        yield TABLE_WORDS["several_holders"], _number(profile.several_holders)
+        yield TABLE_WORDS["several_holders"], number(profile.several_holders)
 
 
 def _column(profile: Profile, rule: ColumnRule, result: ValidationResult) -> ColumnLine:
@@ -176,28 +209,13 @@ def _column(profile: Profile, rule: ColumnRule, result: ValidationResult) -> Col
     totals = {count: sum(getattr(counts, count) for _, counts in held) for count in COUNTS}
     applies = ("nulls", "unknown_levels") if rule.bounds is None else ("nulls", "not_a_number", "out_of_bounds")
     cells = tuple(
-        Cell(_number(totals[count]), _share(totals[count], profile.rows), _met(outcome.get(count)))
+        Cell(number(totals[count]), share_of(totals[count], profile.rows), _met(outcome.get(count)))
         if count in applies
         else Cell("", "", "")
         for count in HEADINGS
     )
     touched = [(rows, sum(getattr(counts, count) for count in COUNTS)) for rows, counts in held]
-    return ColumnLine(rule.name, _declared(rule), _stored(profile.types.get(rule.name, "")), cells, _stripes(touched))
-
-
-def _declared(rule: ColumnRule) -> str:
-    if rule.bounds is None:
-        levels = rule.levels or ()
-        return ", ".join(levels[:6]) + (f" and {len(levels) - 6} more" if len(levels) > 6 else "")
-    if rule.measure == "date":
-        first, last = (date(1970, 1, 1) + timedelta(days=end) for end in (rule.bounds.low, rule.bounds.high))
-        return f"{first} to {last}"
-    return f"{rule.bounds.low:g} to {rule.bounds.high:g}"
-
-
-def _stored(kind: str) -> str:
-    values = re.fullmatch(r"dictionary<values=(\w+), .*>", kind)
-    return f"dictionary of {values[1]}" if values else kind
+    return ColumnLine(rule.name, declared(rule), stored(profile.types.get(rule.name, "")), cells, _stripes(touched))
 
 
 def _stripes(touched: list[tuple[int, int]]) -> Markup:
@@ -233,40 +251,27 @@ def _findings(group: GroupProfile) -> Iterator[tuple[str, str, int]]:
 
 def _batch(group: GroupProfile, findings: tuple[tuple[str, str, int], ...]) -> BatchLine:
     worst = sorted(findings, key=lambda one: -one[2])[:6]
-    words = tuple(f"{name + ': ' if name else ''}{_number(count)} {what}" for name, what, count in worst)
+    words = tuple(f"{name + ': ' if name else ''}{number(count)} {what}" for name, what, count in worst)
     rest = (f"and {len(findings) - 6} more",) if len(findings) > 6 else ()
-    return BatchLine(group.file, _number(group.row_group), _number(group.rows), words + rest)
+    return BatchLine(group.file, number(group.row_group), number(group.rows), words + rest)
 
 
 def _expectation(profile: Profile, expected: Expectation, met: bool) -> ExpectationLine:
-    what = HEADINGS.get(expected.count) or TABLE_WORDS.get(expected.count, expected.count)
-    whose = f"{expected.column}, {what}" if expected.column else what
-    limits = [f"at least {_number(expected.at_least)}"] if expected.at_least else []
+    limits = [f"at least {number(expected.at_least)}"] if expected.at_least else []
     if expected.at_most is not None:
-        limits += [f"at most {_number(expected.at_most)}" if expected.at_most else "none"]
-    return ExpectationLine(f"{whose}: {' and '.join(limits) or 'any number'}", _most(profile, expected), met)
+        limits += [f"at most {number(expected.at_most)}" if expected.at_most else "none"]
+    return ExpectationLine(f"{whose(expected)}: {' and '.join(limits) or 'any number'}", _most(profile, expected), met)
 
 
 def _most(profile: Profile, expected: Expectation) -> str:
     if expected.count in OF_TABLE:
-        return _number(getattr(profile, expected.count) or 0)
+        return number(getattr(profile, expected.count) or 0)
     holders = [group if expected.column is None else group.columns.get(expected.column) for group in profile.groups]
     counts = [int(getattr(holder, expected.count, 0) or 0) for holder in holders]
     if not counts:
         return "no batch"
-    return _number(min(counts)) if expected.at_most is None else _number(max(counts))
+    return number(min(counts)) if expected.at_most is None else number(max(counts))
 
 
 def _met(outcome: bool | None) -> str:
     return "" if outcome is None else "yes" if outcome else "no"
-
-
-def _number(count: int) -> str:
-    return f"{count:,}".replace(",", "\u2009")
-
-
-def _share(count: int, rows: int) -> str:
-    if not count or not rows:
-        return ""
-    share = 100 * count / rows
-    return f"{share:.0f}%" if share >= 10 else f"{share:.1f}%" if share >= 0.1 else "below 0.1%"

@@ -1,14 +1,18 @@
 """The vault: a folder for the steward's eyes, where what was learnt about the table itself is kept."""
 
 import json
+import os
 import re
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from dpbayes_core.errors import DpbayesError
 from storage.disk import replace_file
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_STEP = 1 << 16  # bytes in which room is taken
 
 
 class VaultFailure(DpbayesError):
@@ -25,19 +29,25 @@ class Vault:
 
     def write_json(self, name: str, value: Any) -> Path:
         """Keep `value` as readable JSON; an earlier file of that name is replaced at once or not at all."""
-        return self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        return self.write_text(name, readable(value))
 
     def write_text(self, name: str, text: str) -> Path:
         """Keep `text`; an earlier file of that name is replaced at once or not at all."""
-        parts = name.split("/")
-        if not all(_PART.fullmatch(part) for part in parts):
-            raise VaultFailure(
-                f"cannot keep {name!r} in the vault: names are letters, digits and . _ - between slashes. Rename it."
-            )
+        parts = _parts(name)
         reason = self._replace(parts, text)
         if reason:
-            raise VaultFailure(f"cannot keep {name} in the vault: {reason}. Make the vault's folder writable.")
+            raise _failure(name, reason)
         return self.folder.joinpath(*parts)
+
+    def room(self, name: str, size: int) -> IO[bytes]:
+        """Room for what is to be kept under `name` later: an open file that has no name and dies with the process."""
+        parts, reason = _parts(name), ""
+        try:
+            self._make_folders(parts[:-1])
+            return _filled(self.folder.joinpath(*parts[:-1]), size)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        raise _failure(name, reason)
 
     def make_folder(self, *parts: str) -> Path:
         """A folder of the vault, closed to others like the vault itself; OSError where that fails."""
@@ -61,3 +71,33 @@ class Vault:
             folder = folder / part
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
+
+
+def readable(value: Any) -> str:
+    """JSON as people read it."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _parts(name: str) -> list[str]:
+    parts = name.split("/")
+    if not all(_PART.fullmatch(part) for part in parts):
+        raise VaultFailure(
+            f"cannot keep {name!r} in the vault: names are letters, digits and . _ - between slashes. Rename it."
+        )
+    return parts
+
+
+def _failure(name: str, reason: str) -> VaultFailure:
+    return VaultFailure(f"cannot keep {name} in the vault: {reason}. Make the vault's folder writable.")
+
+
+def _filled(folder: Path, size: int) -> IO[bytes]:
+    """A file without a name that takes so much of the folder's disk, rounded up so that no count decides it."""
+    with ExitStack() as stack:
+        file = stack.enter_context(TemporaryFile(dir=folder, buffering=0))
+        for _ in range(-(-size // _STEP)):
+            if file.write(bytes(_STEP)) < _STEP:  # cut short: the next one says why
+                file.write(bytes(_STEP))
+        os.fsync(file.fileno())  # a disk may find out only now that it is full
+        stack.pop_all()
+    return file

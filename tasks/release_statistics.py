@@ -9,17 +9,14 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
 from storage.books import Books
-from storage.crates import plain
-from storage.expectations import OwnExpectation, read_expectations
+from storage.expectations import read_expectations
 from storage.ledger.request import Request
 from storage.sealed import sealed
 from storage.study.load import load_study
 from storage.study.study import Study
-from storage.tables import read_statistics
 from storage.unfinished import Unfinished
-from storage.validation import validate
-from storage.validation_page import keep_validation
 from tasks.progress import report
+from tasks.secure_pass import Stewardship, TablePass
 from tasks.software import stamp_of
 
 
@@ -34,15 +31,6 @@ class ReleaseOrder:
     reason: str | None = None
     holder: str | None = None  # the only one, where others are released elsewhere
     actor: str = "scheduler"
-
-
-@dataclass(frozen=True)
-class Stewardship:
-    """Who releases, whose rows are here, and what they want to know of the table."""
-
-    actor: str
-    holder: str | None = None  # whose table is here, where others' are not
-    expectations: tuple[OwnExpectation, ...] = ()
 
 
 @task(
@@ -94,13 +82,17 @@ def _read_and_charge(
     """One pass and one transaction, and whose release it made; a failure in here says only of which type it was."""
     design = study.design(due[0].release)
     unfinished = _unfinished(due[0], books)
-    exact = _read(study, due[0], books, unfinished, by)
-    parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
-    summed = {request.holder: parts[request.holder] for request in due}
-    answers = books.ledger.commit_all(due[0], design, summed, noise, stamp=stamp_of(by.actor))
+    done = TablePass(study, due[0], books, by).release(unfinished)
+    with done.room:
+        exact = done.statistics
+        parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
+        summed = {request.holder: parts[request.holder] for request in due}
+        answers = books.ledger.commit_all(due[0], design, summed, noise, stamp=stamp_of(by.actor))
+        made = {holder for holder, answer in zip(summed, answers, strict=True) if answer.made}
+        if made:
+            done.keep()
     unfinished.forget()
     books.settle()  # anchors the charges, and the account if they opened it
-    made = {holder for holder, answer in zip(summed, answers, strict=True) if answer.made}
     if made:
         report("charged and released", 1.0)
     return made
@@ -109,22 +101,3 @@ def _read_and_charge(
 def _unfinished(request: Request, books: Books) -> Unfinished:
     """What earlier attempts at this request had summed, for all holders."""
     return Unfinished.open(books.home.open_vault(), books.home.keys, replace(request, holder=None).key)
-
-
-def _read(study: Study, request: Request, books: Books, unfinished: Unfinished, by: Stewardship) -> Any:
-    """One pass over the table; what it saw of the values goes to the vault and nowhere else."""
-    table = study.table(request.release, request.period, holder=by.holder)
-    done = read_statistics(
-        table,
-        study.statistic(request.release),
-        key=books.home.contribution_key(),
-        progress=lambda share: report("reading the table", share),
-        unfinished=unfinished,
-    )
-    report("validating", 0.0)
-    held = "" if by.holder is None else f"-at-{plain(by.holder)}"
-    place = f"{study.study}/{request.period}/{request.release}{held}-r{request.revision}"
-    found = validate(done.profile, table, own=by.expectations)
-    keep_validation(books.home.open_vault(), place, done.profile, table, found)
-    report("validating", 1.0)
-    return done.statistics

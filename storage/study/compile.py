@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import StudyInvalid
 from storage.ledger.request import AccountSpec, priced_under
 from storage.ledger.request import HolderSpec as HolderSplit
-from storage.source import ColumnRule, Holders, Query
+from storage.source import WIDEST, ColumnRule, Holders, Query
 from storage.study.dates import DateBounds
 from storage.study.flaw import nearest, shown
 from storage.study.models import StudyFile
@@ -16,7 +15,6 @@ from storage.study.table import ColumnSpec, HolderSpec, SourceSpec
 from storage.study.work import ReleaseSpec
 
 MADE_UP = "[holder]"  # no column of a study has brackets
-WIDEST = Bounds(-(2.0**64), 2.0**64)  # numbers beyond count as its ends, infinities among them
 
 
 def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:

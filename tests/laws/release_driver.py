@@ -20,7 +20,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, event
 
 import tasks.publish_release
-import tasks.release_statistics
+import tasks.secure_pass
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.noise import OpenDPNoise
 from storage.anchors import Anchors
@@ -41,8 +41,8 @@ from tests.support.desk import PERIOD, STUDY, Desk, people
 from tests.support.postgres import Server, binaries, new_folder
 
 RELEASE = "pay-regression"
-WINDOWS = ("before commit", "after commit", "anchoring", "archiving")
-MARKS = ("summed", "committed", "half anchored", "anchored", "archived")
+WINDOWS = ("before commit", "after commit", "archiving")
+MARKS = ("summed", "committed", "anchored", "archived")
 """What a release tells as it goes; between each and the next lies a window of time."""
 FEWEST, MOST = 30, 120  # random moments; more than the fewest until every window was hit
 WRITES, KILLS = 60, 8
@@ -128,7 +128,7 @@ def deaths_at_statements(folder: Path, database: str | None) -> Iterator[dict[st
 
 
 def marking(tell: Told) -> None:
-    """Tell when the sum, the commit, the first anchor and the crate are done."""
+    """Tell when the sum, the commit and the crate are done; `release` tells when all is anchored."""
 
     def after(owner: Any, name: str, mark: str) -> None:
         original = getattr(owner, name)
@@ -140,9 +140,8 @@ def marking(tell: Told) -> None:
 
         setattr(owner, name, marked)
 
-    after(tasks.release_statistics, "read_statistics", "summed")
+    after(tasks.secure_pass, "read_statistics", "summed")
     after(Ledger, "commit_all", "committed")
-    after(Anchors, "write", "half anchored")
     after(tasks.publish_release, "store_crate", "archived")
 
 
@@ -159,7 +158,7 @@ class Clocked:
     def wait_for(self, mark: str) -> None:
         """Return when the mark is reached, or the process has ended."""
         while mark not in self.at and (told := os.read(self._reading, 1)):
-            self.at.setdefault(MARKS[told[0]], time.perf_counter())  # there are two anchors: the first is half
+            self.at.setdefault(MARKS[told[0]], time.perf_counter())
 
     def kill(self) -> bool:
         """Whether it was alive to be killed."""
@@ -215,7 +214,7 @@ def window_of(done: dict[str, Any]) -> str:
     if not found["releases"]:
         return "before commit"
     if found["unanchored"]:
-        return "anchoring" if found["unanchored"] < found["entries"] - 1 else "after commit"
+        return "after commit"
     return "finished" if found["finished"] else "archiving"
 
 

@@ -11,7 +11,7 @@ from dpbayes_core.release import Release
 from tests.support.driver import drive
 
 pytestmark = pytest.mark.slow
-WINDOWS = ("before commit", "after commit", "anchoring", "archiving")
+WINDOWS = ("before commit", "after commit", "archiving")
 Run = dict[str, Any]
 
 

@@ -11,16 +11,17 @@ from playwright.sync_api import Browser, sync_playwright
 
 from dpbayes_core.bounds import Bounds
 from storage.profile import ColumnCounts, GroupProfile, Profile
-from storage.source import ColumnRule, TableSource
+from storage.source import WIDEST, ColumnRule, TableSource
 from storage.tables import SecurePass, read_statistics
 from storage.validation import Expectation, ValidationResult, validate
-from storage.validation_page import keep_validation, page, render
+from storage.validation_page import page, render, validation_of
 from storage.vault import Vault
 from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, source, write
 from tests.support.desk import STUDY, Desk, people
 
 CANARY = "zebra-4711"
 TITLE = "wages/2026-01/wage-regression-r1"
+ABOUT = {"study": "wages", "account": "staff", "period": "2026-01", "release": "wage-regression", "revision": "1"}
 CLEAN: list[Row] = [
     {"person": f"p{place}", "wage": 2.0, "age": 40.0, "female": "no", "region": "south"} for place in range(40)
 ]
@@ -34,7 +35,7 @@ def read(folder: Path, rows: list[Row]) -> tuple[TableSource, SecurePass]:
 
 def html(folder: Path, rows: list[Row]) -> str:
     table, done = read(folder, rows)
-    return render(done.profile, table, validate(done.profile, table), title=TITLE)
+    return render(done.profile, table, validate(done.profile, table), title=TITLE, about=ABOUT)
 
 
 def test_a_clean_table_meets_everything(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_every_kind_of_finding_is_counted_and_no_value_is_shown(tmp_path: Path) 
 
 def test_the_counts_are_those_of_the_profile(tmp_path: Path) -> None:
     table, done = read(tmp_path, ordinary_rows(200, people=60, seed=12))
-    shown = page(done.profile, table, validate(done.profile, table), title=TITLE)
+    shown = page(done.profile, table, validate(done.profile, table), title=TITLE, about=ABOUT)
     record = done.profile.to_record()
     for column in shown.columns:
         kinds = ("nulls", "not_a_number", "out_of_bounds", "unknown_levels")
@@ -66,7 +67,7 @@ def test_the_counts_are_those_of_the_profile(tmp_path: Path) -> None:
 
 def test_the_page_is_the_same_whenever_it_is_made(tmp_path: Path) -> None:
     assert html(tmp_path, DIRTY) == html(tmp_path, DIRTY)
-    assert repr(page(*_some(), title=TITLE)) == "Page(values=withheld)"
+    assert repr(page(*_some(), title=TITLE, about=ABOUT)) == "Page(values=withheld)"
 
 
 def _some() -> tuple[Profile, TableSource, ValidationResult]:
@@ -85,7 +86,7 @@ def _some() -> tuple[Profile, TableSource, ValidationResult]:
 
 
 def test_names_are_escaped_and_lists_end(tmp_path: Path) -> None:
-    text = render(*_some(), title="<i>")
+    text = render(*_some(), title="<i>", about=ABOUT | {"holder": "<b>"})
     assert "<script>" not in text
     assert "<b>" not in text
     assert "<i>" not in text
@@ -95,17 +96,26 @@ def test_names_are_escaped_and_lists_end(tmp_path: Path) -> None:
     assert "280 more are in profile.json." in text
 
 
+def test_a_column_without_bounds_is_shown_as_one() -> None:
+    rule = ColumnRule(name="pay", bounds=WIDEST)
+    table = TableSource(path="t.parquet", columns=(rule,), unit=None)
+    group = GroupProfile(file="t.parquet", row_group=0, rows=1, columns={"pay": ColumnCounts()})
+    counted = Profile(types={"pay": "double"}, groups=(group,))
+    shown = page(counted, table, validate(counted, table), title=TITLE, about=ABOUT)
+    assert [column.declared for column in shown.columns] == ["no bounds"]
+
+
 def test_an_empty_table_and_a_validation_that_did_not_run_have_a_page(tmp_path: Path) -> None:
     table, done = read(tmp_path, [])
     assert "1 of 13 expectations is not met" in html(tmp_path, [])
-    text = render(done.profile, table, ValidationResult(ran=False), title=TITLE)
+    text = render(done.profile, table, ValidationResult(ran=False), title=TITLE, about=ABOUT)
     assert "could not be checked" in text
 
 
 def test_the_vault_holds_the_page_beside_the_counts(tmp_path: Path) -> None:
     table, done = read(tmp_path, DIRTY)
     result = validate(done.profile, table)
-    keep_validation(Vault(tmp_path / "vault"), TITLE, done.profile, table, result)
+    validation_of(done.profile, table, result, place=TITLE, about=ABOUT).keep(Vault(tmp_path / "vault"))
     folder = tmp_path / "vault" / TITLE
     assert sorted(path.name for path in folder.iterdir()) == ["profile.json", "validation.html", "validation.json"]
     assert json.loads((folder / "validation.json").read_text()) == result.to_record()
@@ -153,7 +163,7 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_page_fits_a_screen_and_asks_for_nothing(browser: Browser, tmp_path: Path, width: int) -> None:
-    (tmp_path / "page.html").write_text(render(*_some(), title=TITLE))
+    (tmp_path / "page.html").write_text(render(*_some(), title=TITLE, about=ABOUT))
     shown = browser.new_page(viewport={"width": width, "height": 800})
     asked: list[str] = []
     shown.on("request", lambda request: asked.append(request.url))

@@ -56,7 +56,6 @@ def test_a_clock_set_back_changes_no_order_and_no_total(place: Place, monkeypatc
 
 def test_a_closed_period_is_refused_before_anything_is_read(place: Place) -> None:
     with Books.open(place.desk.folder) as books:
-        books.ledger.open_account(place.account, STAMP)
         books.ledger.close("staff", PERIOD, reason="published", stamp=STAMP)
     place.desk.table().unlink()
     assert "the period was closed" in place.refused(exit_code=3)
@@ -73,12 +72,12 @@ def test_a_study_edited_under_the_same_name_is_refused_before_anything_is_read(p
 
 
 def test_a_second_study_of_the_same_people_pays_from_the_same_account(place: Place) -> None:
-    place.desk.edit_study("lifetime: {epsilon: 8}", "lifetime: {epsilon: 1}")
+    place.desk.edit_study("epsilon: 1\n", "epsilon: 2\n")
     place.release()
     place.desk.edit_study("study: pay", "study: earnings")
     place.desk.table().unlink()
-    assert "to the lifetime cap of staff" in place.refused(exit_code=3)
-    place.desk.edit_study("lifetime: {epsilon: 1}", "lifetime: {epsilon: 2}")
+    assert "to the per-period cap of staff" in place.refused(exit_code=3)
+    place.desk.edit_study("lifetime: {epsilon: 8}", "lifetime: {epsilon: 9}")
     assert "it was opened with another lifetime cap" in place.refused(exit_code=2)
     with Ledger.open(Home.find(place.desk.folder).ledger_url) as ledger:
         assert [state.spec.population for state in ledger.accounts()] == ["staff"]

@@ -1,0 +1,69 @@
+"""The words of the steward's page about a pass."""
+
+import re
+from datetime import date, timedelta
+
+from storage.source import WIDEST, ColumnRule
+from storage.validation import Expectation
+
+HEADINGS = {
+    "nulls": "null",
+    "not_a_number": "not a number",
+    "out_of_bounds": "out of bounds",
+    "unknown_levels": "unknown level",
+}
+TABLE_WORDS = {
+    "rows": "rows in a batch",
+    "null_units": "rows without a person",
+    "duplicate_rows": "rows beyond those that count of a person",
+    "several_holders": "people with several holders",
+}
+
+RELEASED = (
+    "Nothing here decides a release: values that break a rule became what the study declares for them, and the release "
+    "was made all the same. Holding one back for what this page says would tell something that no noise covers."
+)
+INSPECTED = (
+    "The table was looked at, and nothing was charged; the ledger says so. Nothing here decides a release: values that "
+    "break a rule become what the study declares for them, and dpbayes will make the release all the same. If you "
+    "correct the table, or hold the release back for what this page says, that tells something which no noise covers: "
+    "write down what you did with dpbayes ledger note."
+)
+
+
+def declared(rule: ColumnRule) -> str:
+    """What the study says that a column may hold."""
+    if rule.bounds is None:
+        levels = rule.levels or ()
+        return ", ".join(levels[:6]) + (f" and {len(levels) - 6} more" if len(levels) > 6 else "")
+    if rule.bounds == WIDEST:
+        return "no bounds"
+    if rule.measure == "date":
+        first, last = (date(1970, 1, 1) + timedelta(days=end) for end in (rule.bounds.low, rule.bounds.high))
+        return f"{first} to {last}"
+    return f"{rule.bounds.low:g} to {rule.bounds.high:g}"
+
+
+def stored(kind: str) -> str:
+    """A storage type in few words."""
+    values = re.fullmatch(r"dictionary<values=(\w+), .*>", kind)
+    return f"dictionary of {values[1]}" if values else kind
+
+
+def whose(expected: Expectation) -> str:
+    """Which count an expectation is about."""
+    what = HEADINGS.get(expected.count) or TABLE_WORDS.get(expected.count, expected.count)
+    return f"{expected.column}, {what}" if expected.column else what
+
+
+def number(count: int) -> str:
+    """A count with its thousands apart."""
+    return f"{count:,}".replace(",", "\u2009")
+
+
+def share_of(count: int, rows: int) -> str:
+    """A count as a share of all rows."""
+    if not count or not rows:
+        return ""
+    share = 100 * count / rows
+    return f"{share:.0f}%" if share >= 10 else f"{share:.1f}%" if share >= 0.1 else "below 0.1%"

@@ -1,0 +1,110 @@
+"""One pass over a table, as a release and an inspection make it; what it saw of the values goes to the vault alone."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from dpbayes_core.confidential import Confidential
+from storage.books import Books
+from storage.crates import plain
+from storage.expectations import OwnExpectation
+from storage.home import Home
+from storage.ledger.request import Request
+from storage.source import TableSource
+from storage.study.study import Study
+from storage.tables import SecurePass, read_statistics
+from storage.unfinished import Unfinished
+from storage.validation import validate
+from storage.validation_page import VALIDATION_PAGE, Validation, validation_of
+from storage.validation_words import RELEASED
+from storage.vault import Vault, VaultFailure
+from tasks.progress import report
+
+
+@dataclass(frozen=True)
+class Stewardship:
+    """Who acts, whose rows are here, and what they want to know of the table."""
+
+    actor: str
+    holder: str | None = None  # whose table is here, where others' are not
+    expectations: tuple[OwnExpectation, ...] = ()
+
+
+@dataclass(frozen=True)
+class TablePass:
+    """What a pass is to read, for which release, with the books of which home; it keeps nothing of what it reads."""
+
+    study: Study
+    request: Request
+    books: Books
+    by: Stewardship
+
+    def release(self, unfinished: Unfinished) -> "ReleasePass":
+        """The exact statistics of a release; its validation page has room in the vault before anything is charged."""
+        done = self._read(unfinished)
+        found = self._found(
+            done, _place(self.request, self.by.holder), RELEASED, {"revision": str(self.request.revision)}
+        )
+        vault = self.books.home.open_vault()
+        return ReleasePass(done.statistics, found, vault, vault.room(found.name, found.size))
+
+    @property
+    def _source(self) -> TableSource:
+        return self.study.table(self.request.release, self.request.period, holder=self.by.holder)
+
+    def _read(self, unfinished: Unfinished) -> SecurePass:
+        return read_statistics(
+            self._source,
+            self.study.statistic(self.request.release),
+            key=self.books.home.contribution_key(),
+            progress=lambda share: report("reading the table", share),
+            unfinished=unfinished,
+        )
+
+    def _found(self, done: SecurePass, place: str, decides: str, more: Mapping[str, str]) -> Validation:
+        """The page for that place in the vault, with what it says of decisions, and more of what it is about."""
+        report("validating", 0.0)
+        result = validate(done.profile, self._source, own=self.by.expectations)
+        asked = self.request
+        about = {"study": asked.study, "account": asked.account.population, "period": asked.period}
+        about |= {"release": asked.release, **more} | ({"holder": self.by.holder} if self.by.holder else {})
+        found = validation_of(done.profile, self._source, result, place=place, about=about, decides=decides)
+        report("validating", 1.0)
+        return found
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasePass(Confidential):
+    """What the pass of a release gave; nobody sees its validation page before the charge is on the ledger."""
+
+    statistics: Any
+    _found: Validation
+    _vault: Vault
+    room: IO[bytes]  # for the page, until it is closed
+
+    def keep(self) -> None:
+        """Put the page into the vault, once charged; the release goes on without it where that fails."""
+        self.room.close()
+        with suppress(VaultFailure):
+            self._found.keep(self._vault)
+
+
+def validation_page(home: Home, request: Request) -> Path | None:
+    """The validation page of a release, if its pass was made in this home: over its holder alone, or over all."""
+    for holder in dict.fromkeys((request.holder, None)):
+        page = home.vault / _place(request, holder) / VALIDATION_PAGE
+        with suppress(OSError):  # those who may not look into the vault are told of no page
+            if page.is_file():
+                return page
+    return None
+
+
+def _place(request: Request, holder: str | None) -> str:
+    return f"{_table(request, holder)}-r{request.revision}"
+
+
+def _table(request: Request, holder: str | None) -> str:
+    held = "" if holder is None else f"-at-{plain(holder)}"
+    return f"{request.study}/{request.period}/{request.release}{held}"
