@@ -67,6 +67,7 @@ class TableSource:
     unit: str | None  # the column that names a person; None where one row is one person
     max_rows_per_unit: int = 1
     holders: Holders | None = None  # their column is the last one
+    stated: tuple[str, ...] = ()  # columns of which the study says itself what null and unknown values become
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -24,6 +24,10 @@ OF_TABLE = ("duplicate_rows", "several_holders")
 """Counts of the whole table, not of a batch."""
 
 
+RULED = ("nulls", "not_a_number", "unknown_levels")
+"""What `nulls:` or `unknown:` of a column is a rule for."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
     """In every row group (or once, for the table's own counts) a count stays within limits."""
@@ -58,7 +62,23 @@ class ValidationResult(Confidential):
 
 
 def expectations_of(source: TableSource) -> tuple[Expectation, ...]:
-    """What a table that needs no rule of the study would satisfy."""
+    """What a table that needs no rule of the study would satisfy, but for what the study says that it expects."""
+    return tuple(one for one in _derived(source) if not _foreseen(one, source))
+
+
+def foreseen_by(source: TableSource) -> tuple[Expectation, ...]:
+    """What is counted and raises no alarm: the study says what becomes of it, so that it is no news."""
+    return tuple(one for one in _derived(source) if _foreseen(one, source))
+
+
+def _foreseen(expected: Expectation, source: TableSource) -> bool:
+    """A column with `nulls:` or `unknown:` may hold what these are for; people of several rows may have more."""
+    if expected.count == "duplicate_rows":
+        return source.max_rows_per_unit > 1
+    return expected.column in source.stated and expected.count in RULED
+
+
+def _derived(source: TableSource) -> list[Expectation]:
     derived = [Expectation(count="rows", at_least=1)]
     for rule in source.columns:
         counts = ("nulls", "unknown_levels") if rule.bounds is None else ("nulls", "not_a_number", "out_of_bounds")
@@ -67,7 +87,7 @@ def expectations_of(source: TableSource) -> tuple[Expectation, ...]:
         derived += [Expectation(count=count, at_most=0) for count in ("null_units", "duplicate_rows")]
         if source.holders is not None and source.holders.membership == "fixed" and source.holders.all_here:
             derived.append(Expectation(count="several_holders", at_most=0))
-    return tuple(derived)
+    return derived
 
 
 def validate(

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from dpbayes_core.confidential import Confidential
 from storage.profile import COUNTS, GroupProfile, Profile
 from storage.source import ColumnRule, TableSource
-from storage.validation import OF_TABLE, Expectation, ValidationResult
+from storage.validation import OF_TABLE, Expectation, ValidationResult, foreseen_by
 from storage.validation_words import HEADINGS, RELEASED, TABLE_WORDS, declared, number, share_of, stored, whose
 from storage.vault import Vault, readable
 from storage.visible import visible_page
@@ -90,6 +90,7 @@ class Page(Confidential):
     own: tuple[OwnLine, ...]
     batches: tuple[BatchLine, ...]
     more_batches: str
+    foreseen: tuple[str, ...]  # counted, and no alarm: the study says what becomes of it
     decides: str
 
 
@@ -159,6 +160,7 @@ def page(
         own=tuple(OwnLine(one.words, _OUTCOMES[met]) for one, met in result.own),
         batches=tuple(_batch(group, findings) for group, findings in worst[:WORST]),
         more_batches=f"{number(len(worst) - WORST)} more are in profile.json." if len(worst) > WORST else "",
+        foreseen=tuple(whose(one) for one in foreseen_by(source)),
         decides=decides,
     )
 

@@ -22,6 +22,12 @@ def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...
     return tuple(_rule(name, file.columns[name], clips=release.clips) for name in dict.fromkeys(release.uses))
 
 
+def stated_rules(file: StudyFile, release: ReleaseSpec) -> tuple[str, ...]:
+    """The columns of a release of which the study says itself what null and unknown values become."""
+    columns = {name: file.columns[name] for name in release.uses}
+    return tuple(name for name, column in columns.items() if column.nulls is not None or column.unknown is not None)
+
+
 def holders(file: StudyFile) -> tuple[str | None, ...]:
     """The holders in their declared order; one without a name where there are none."""
     return (None,) if file.source.holder is None else file.source.holder.names

@@ -124,6 +124,7 @@ class Study:
             unit=self.source.unit,
             max_rows_per_unit=self.source.max_rows_per_unit,
             holders=holders,
+            stated=compiled.stated_rules(self.file, spec),
         )
 
     def statistic(self, release: str) -> "Statistic":

@@ -14,7 +14,7 @@ from dpbayes_core.bounds import Bounds
 from storage.profile import ColumnCounts, GroupProfile, Profile
 from storage.source import ColumnRule, TableSource
 from storage.tables import read_statistics
-from storage.validation import Expectation, expectations_of, validate
+from storage.validation import Expectation, expectations_of, foreseen_by, validate
 from tests.storage.small_tables import KEY, STATISTIC, ordinary_rows, source, write
 
 TABLE = TableSource(
@@ -63,6 +63,36 @@ def test_a_clean_table_meets_every_expectation() -> None:
 )
 def test_each_broken_expectation_is_named(counted: Profile, expected: tuple[str | None, str]) -> None:
     assert unmet(counted) == [expected]
+
+
+RULED = TableSource(
+    path="t.parquet", columns=TABLE.columns, unit="person", max_rows_per_unit=3, stated=("wage, in euro", "region")
+)
+
+
+def test_what_the_study_states_a_rule_for_is_counted_and_raises_no_alarm() -> None:
+    found = {(one.column, one.count) for one in expectations_of(TABLE)} - {
+        (one.column, one.count) for one in expectations_of(RULED)
+    }
+    assert (
+        found
+        == {(one.column, one.count) for one in foreseen_by(RULED)}
+        == {
+            ("wage, in euro", "nulls"),
+            ("wage, in euro", "not_a_number"),
+            ("region", "nulls"),
+            ("region", "unknown_levels"),
+            (None, "duplicate_rows"),
+        }
+    )
+    assert foreseen_by(TABLE) == ()
+    counted = profile(group(nulls=9, region=ColumnCounts(unknown_levels=3)), duplicate_rows=7)
+    assert validate(counted, RULED).success
+    assert not validate(counted, TABLE).success
+
+
+def test_a_rule_for_nulls_is_none_for_values_out_of_bounds() -> None:
+    assert not validate(profile(group(out_of_bounds=1)), RULED).success
 
 
 def test_other_expectations_may_stand_in_place_of_the_derived_ones() -> None:
