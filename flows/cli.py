@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows import options
+from flows import options, tables
 from flows.console import Console, guarded
 from flows.ending import bounded
 from flows.ledger_cli import ledger_app
@@ -29,6 +29,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an u
 Revision = Annotated[
     int, typer.Option(help="A number above 1 is a new, fully charged release that supersedes the one before.")
 ]
+Holder = Annotated[str | None, typer.Option(help="This holder alone, where the others' tables are elsewhere.")]
 Reason = Annotated[str | None, typer.Option(help="Why a revision is needed; recorded for ever.")]
 
 
@@ -97,14 +98,23 @@ def plan(
 
 
 @app.command()
+def inspect(
+    study: StudyFile, period: PeriodName, holder: Holder = None, json: AsJson = False, debug: Debug = False
+) -> None:
+    """The pass without the charge: a validation page for the steward's eyes; the ledger notes that it was looked at."""
+    with guarded(Console(json), debug) as console:
+        from flows.launch import run_inspect
+
+        console.show(run_inspect(study, period, holder, console), tables.inspected)
+
+
+@app.command()
 def release(
     study: StudyFile,
     period: PeriodName,
     revision: Revision = 1,
     reason: Reason = None,
-    holder: Annotated[
-        str | None, typer.Option(help="This holder alone, where the others are released elsewhere.")
-    ] = None,
+    holder: Holder = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:

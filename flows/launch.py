@@ -39,6 +39,15 @@ def run_release(study: Path, period: str, asked: Asked, console: Console) -> dic
         return release_study(str(study), period, asked.revision, asked.reason, holder=asked.holder, actor=actor())
 
 
+def run_inspect(study: Path, period: str, holder: str | None, console: Console) -> dict[str, Any]:
+    """The inspection flow, for one period."""
+    ready(study, [period]).only(holder)
+    from flows.inspection import inspect_study
+
+    with console.progress():
+        return inspect_study(str(study), period, holder=holder, actor=actor())
+
+
 def run_analyse(study: Path, period: str, console: Console) -> dict[str, Any]:
     """The analysis flow, for one period."""
     declared = ready(study, [period])

@@ -81,8 +81,13 @@ def withdraw_release(study: Path, named: Named, reason: str) -> Document:
 
 
 def write_note(near: Path, text: str) -> Document:
-    """Write down something that happened."""
-    return _act(near, lambda books, stamp: books.ledger.note(text, stamp))
+    """Write down something that happened; about a study, where its file is named."""
+    about = _about(load_study(near)) if near.is_file() else {}
+
+    def note(books: Books, stamp: Stamp) -> Entry:
+        return books.ledger.note(text, stamp, {name: value for name, value in about.items() if value is not None})
+
+    return _act(near, note, about)
 
 
 def rotate_key(near: Path, reason: str) -> Document:

@@ -130,7 +130,18 @@ def release(document: Document) -> None:
         line(f"  crate:  {shortened(one['crate'])}")
         if one["report"] is not None:
             line(f"  report: {shortened(one['report'])}")
+        if one["validation"] is not None:
+            line(f"  validation, confidential: {shortened(one['validation'])}")
         caps("  budget now", one["caps"])
+
+
+def inspected(document: Document) -> None:
+    """Where the pages of a look are, and that it is on record."""
+    line(f"Inspected the table for {document['period']} {of_whom(document)}. Nothing was charged.", "bold")
+    line(f"  on record: entry {document['entry']['seq']} of the ledger notes that the table was looked at")
+    for one in document["inspected"]:
+        at = "" if one["holder"] is None else f" at {one['holder']}"
+        line(f"  validation of {one['release']}{at}, confidential: {shortened(one['page'])}")
 
 
 def cost(record: Document) -> str:

@@ -49,6 +49,12 @@ class Unfinished:
         name = hashlib.sha256(request.encode()).hexdigest()[:32]  # of public words
         return cls(vault, name, keys / f"unfinished-{name}.key")
 
+    @classmethod
+    def passing(cls, vault: Vault, keys: Path, request: str) -> "Unfinished":
+        """Of a pass that nothing is kept of, such as an inspection's; rows may be set aside while it lasts."""
+        name = "looked-" + hashlib.sha256(request.encode()).hexdigest()[:32]
+        return _Passing(vault, name, keys / f"unfinished-{name}.key")
+
     def begin(self, *facts: str) -> None:
         """Find what an earlier pass left, if every fact is as it was then; else start over."""
         with contextlib.suppress(OSError, DpbayesError):  # without a key nothing is kept
@@ -141,6 +147,13 @@ class Unfinished:
 
     def _place(self, batch: str) -> Path:
         return self._folder / self._bound.hex() / hmac.digest(self._key or b"-", self._about(batch), "sha256").hex()
+
+
+class _Passing(Unfinished):
+    """Without a key nothing is kept, and nothing of an earlier pass is found."""
+
+    def begin(self, *facts: str) -> None:
+        """Every pass reads the whole table."""
 
 
 def _clear(aside: Path) -> None:

@@ -22,6 +22,7 @@ from storage.study.study import Study
 from storage.tellings.registry import telling_of
 from tasks.progress import report
 from tasks.release_statistics import ReleaseOrder, requests_of
+from tasks.secure_pass import validation_page
 
 
 @task(
@@ -42,12 +43,17 @@ def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str,
     report("writing the crate", 0.0)
     study = load_study(order.study)
     with Books.open(study.path) as books:
-        entries = [_stored(books, request) for request in requests_of(study, order)]
+        requests = requests_of(study, order)
+        entries = [_stored(books, request) for request in requests]
         places = [store_crate(books, entry, study) for entry in entries]
         account = next(one for one in books.ledger.accounts() if one.spec.population == study.population)
         caps = account_document(account, order.period)["caps"]
+        pages = [validation_page(books.home, request) for request in requests]
     report("writing the crate", 1.0)
-    return [_document(*one) | {"caps": caps} for one in zip(entries, statuses, places, strict=True)]
+    documents = [_document(*one) | {"caps": caps} for one in zip(entries, statuses, places, strict=True)]
+    found = [None if page is None else str(page) for page in pages]
+    more = zip(documents, found, strict=True)
+    return [one | {"validation": page} for one, page in more]
 
 
 def _stored(books: Books, request: Request) -> Entry:

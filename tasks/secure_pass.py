@@ -18,7 +18,7 @@ from storage.tables import SecurePass, read_statistics
 from storage.unfinished import Unfinished
 from storage.validation import validate
 from storage.validation_page import VALIDATION_PAGE, Validation, validation_of
-from storage.validation_words import RELEASED
+from storage.validation_words import INSPECTED, RELEASED
 from storage.vault import Vault, VaultFailure
 from tasks.progress import report
 
@@ -49,6 +49,20 @@ class TablePass:
         )
         vault = self.books.home.open_vault()
         return ReleasePass(done.statistics, found, vault, vault.room(found.name, found.size))
+
+    def inspect(self, entry: int) -> Path:
+        """The validation page of a pass like a release's, whose statistics go no further than here.
+
+        `entry` is the ledger's note of the look.
+        """
+        home = self.books.home
+        aside = Unfinished.passing(home.open_vault(), home.keys, self.request.key)
+        try:
+            place = f"{_table(self.request, self.by.holder)}-inspected"
+            found = self._found(self._read(aside), place, INSPECTED, {"ledger entry": str(entry)})
+            return found.keep(home.open_vault())
+        finally:
+            aside.forget()
 
     @property
     def _source(self) -> TableSource:

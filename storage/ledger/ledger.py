@@ -215,12 +215,16 @@ class Ledger:
             about = {"account": charge.payload["account"], "period": charge.payload["period"], "withdraws": key}
             return page.find(own) or page.append("withdraw", own, _act(about, reason, stamp))
 
-    def note(self, text: str, stamp: Stamp) -> Entry:
-        """Write down something that happened."""
+    def note(self, text: str, stamp: Stamp, about: Mapping[str, str] | None = None) -> Entry:
+        """Write down something that happened; `about` names study, account and period as far as it has any."""
+        if not text.strip():
+            raise StudyInvalid("cannot write the note: it is empty. Say what happened.")
         with self._store.exclusive() as page:
+            if account := (about or {}).get("account"):
+                _existing(page, account, "write the note")
             last = page.head()
             key = act_key("note", str(1 if last is None else last.seq + 1))
-            return page.append("note", key, _act({}, text, stamp))
+            return page.append("note", key, _act(about or {}, text, stamp))
 
     def rotate_key(self, public_key: str, *, retires: str, reason: str, stamp: Stamp) -> Entry:
         """Record the public key that signs from here on, and the one that signs nothing after this entry."""

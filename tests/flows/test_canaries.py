@@ -48,6 +48,19 @@ def test_planted_values_appear_nowhere_outside_the_table(planted: Desk) -> None:
 
 
 @pytest.mark.slow
+def test_planted_values_appear_nowhere_when_a_table_is_inspected(planted: Desk) -> None:
+    done = dpbayes("inspect", planted.study, "--period", PERIOD, "--debug", cwd=planted.folder)
+    assert done.returncode == 0, done.stderr
+    assert not told(done)
+    assert (planted.home / "prefect" / "prefect.db").exists()
+    assert list((planted.home / "vault").rglob("validation.html"))
+    assert anywhere(planted) == []  # nor do exact sums, which die with the pass
+    vault = [path for path in (planted.home / "vault").rglob("*") if path.is_file()]
+    assert sorted(path.name for path in vault) == ["profile.json", "validation.html", "validation.json"]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in [planted.home / "vault", *vault])
+
+
+@pytest.mark.slow
 def test_planted_values_stay_in_a_pass_that_fails(planted: Desk) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.failing", "release", planted.study, "--period", PERIOD, "--debug"],

@@ -1,0 +1,23 @@
+"""Inspect: the pass without the charge, for the steward's eyes, on record in the ledger."""
+
+from typing import Any
+
+from prefect import flow
+
+from flows.states import stated
+from storage.study.load import load_study
+from tasks.inspect_table import inspect_table
+
+
+@flow(name="inspect", flow_run_name="inspect", persist_result=False)
+@stated
+def inspect_study(study: str, period: str, *, holder: str | None = None, actor: str = "scheduler") -> dict[str, Any]:
+    """Note that a table is looked at, then keep what a pass notices of it in the vault."""
+    declared = load_study(study)
+    found = inspect_table({"study": study, "period": period, "holder": holder, "actor": actor})
+    return {
+        "study": declared.study,
+        "account": declared.population,
+        "period": period,
+        **found,
+    }

@@ -1,0 +1,87 @@
+"""The pass without the charge: a table looked at for the steward, on record before the look."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from storage.books import Books
+from storage.expectations import read_expectations
+from storage.ledger.request import Request
+from storage.sealed import sealed
+from storage.study.load import load_study
+from storage.study.study import Study
+from storage.tables import check_shape
+from tasks.secure_pass import Stewardship, TablePass
+from tasks.software import stamp_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectOrder:
+    """What a flow asks for: names only, so that Prefect's database can hold nothing else."""
+
+    study: str  # path of the study file
+    period: str
+    holder: str | None = None  # the only one, where others' tables are elsewhere
+    actor: str
+
+
+@task(
+    name="inspect-table",
+    task_run_name="inspect-table",
+    retries=0,
+    persist_result=False,
+    cache_policy=NO_CACHE,
+)
+def inspect_table(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows live and die inside this call; only where the pages are leaves it."""
+    return inspect_once(InspectOrder(**order))
+
+
+def inspect_once(order: InspectOrder) -> dict[str, Any]:
+    """Note in the ledger that the table is looked at, then look: one pass for each release, which charges nothing."""
+    study = load_study(order.study)
+    holder = study.only(order.holder)[0]
+    requests = [study.request(name, order.period, holder=holder) for name in study.releases]
+    by = Stewardship(order.actor, order.holder, read_expectations(study))
+    with Books.open(study.path) as books:
+        for request in requests:  # refused as a release is where the account is not open, whatever the budget says
+            books.ledger.quote(request, study.design(request.release).mechanism)
+        _check_shapes(study, requests, by)
+        about = {"study": study.study, "account": study.population, "period": requests[0].period}
+        entry = books.ledger.note(_words(books, requests, order.holder), stamp_of(order.actor), about)
+        books.settle()
+        pages = _look(study, requests, books, by, entry.seq)
+    return {"inspected": pages, "entry": {"seq": entry.seq}}
+
+
+def _words(books: Books, requests: Sequence[Request], holder: str | None) -> str:
+    """What the ledger says of the look: whether the releases were made by then is what an auditor asks."""
+    first = requests[0]
+    released = [request.release for request in requests if books.ledger.find(request.key) is not None]
+    coming = [request.release for request in requests if request.release not in released]
+    before = f" before its release: {', '.join(coming)}" if coming else ""
+    after = f" after its release: {', '.join(released)}" if released else ""
+    at = "" if holder is None else f" at {holder}"
+    return (
+        f"table of {first.study} for {first.period}{at} was inspected{before}{' and' * bool(before and after)}{after}"
+    )
+
+
+@sealed()
+def _check_shapes(study: Study, requests: Sequence[Request], by: Stewardship) -> None:
+    """No value is looked at, so that a table of another shape is refused without a note."""
+    for request in requests:
+        check_shape(study.table(request.release, request.period, holder=by.holder))
+
+
+@sealed()
+def _look(study: Study, requests: Sequence[Request], books: Books, by: Stewardship, entry: int) -> list[dict[str, Any]]:
+    """The pages, release by release; a failure in here says only of which type it was."""
+    pages = [TablePass(study, request, books, by).inspect(entry) for request in requests]
+    return [
+        {"release": request.release, "holder": by.holder, "page": str(page)}
+        for request, page in zip(requests, pages, strict=True)
+    ]
