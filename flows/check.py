@@ -6,6 +6,7 @@ from typing import Any
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from flows.documents import ledger_document
 from storage.books import Books
+from storage.home import Home
 from storage.study.kinds.automatic import told_choice
 from storage.study.load import load_study
 from storage.study.periods import Period
@@ -31,6 +32,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         "account": study.population,
         "period": period,
         **_account(study),
+        "home": Home.looked_in(study.path),
         "holders": [holder for holder in study.holders if holder is not None],
         "releases": [_release(study, name) for name in study.releases],
         "analyses": [_analysis(study, name) for name in study.analyses],

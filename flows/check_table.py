@@ -21,6 +21,7 @@ def check(document: Document) -> None:
     elif document["account_status"] != "open":
         line(f"  its account is not open yet. {accounts(document['known_accounts'])}")
         line("  Open it with `dpbayes ledger create STUDY`: releases need it.")
+        line(f"  Looked in: {document['home']}.")
     if document["holders"]:
         line(f"  every release is made for each of its holders: {', '.join(document['holders'])}")
     for release in document["releases"]:

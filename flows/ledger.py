@@ -15,6 +15,8 @@ from storage.home import Home
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.lines import line_of
 from storage.ledger.request import release_key
+from storage.moving import home_to_recover, move
+from storage.places import rewrite_places
 from storage.recovery import recover
 from storage.rotation import pending_key
 from storage.study.load import load_study
@@ -90,6 +92,21 @@ def write_note(near: Path, text: str) -> Document:
     return _act(near, note, about)
 
 
+def move_home(near: Path, reason: str) -> Document:
+    """Put on record that ledger or archive are where the environment says now."""
+    done = move(near, _reason(reason), stamp_of(actor()))
+    moved = [{"part": part, "from": before, "to": after} for part, (before, after) in done.changed.items()]
+    with Books.open(near) as books:
+        document = {"status": "recorded", "entry": line_of(done.entry), **ledger_document(books), "moved": moved}
+        return {**document, **books.home.places}
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise StudyInvalid("cannot write to the ledger: no reason is given. Give --reason.")
+    return text
+
+
 def rotate_key(near: Path, reason: str) -> Document:
     """Sign with a new key; the old one stays trusted for what it signed."""
     pending = pending_key(Home.find(near).keys)
@@ -122,8 +139,9 @@ def export_ledger(near: Path, target: Path) -> Document:
 
 def recover_ledger(near: Path, *, set_aside: bool) -> Document:
     """Rebuild from the anchors what the database lost, and put that on record."""
-    home = Home.find(near)
+    home = home_to_recover(near)
     done = recover(home, set_aside=set_aside)
+    rewrite_places(home.folder, home.places)
     with Books.open(near) as books:
         if done.restored:
             books.ledger.note(

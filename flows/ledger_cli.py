@@ -143,3 +143,12 @@ def rotate_key(reason: Reason, near: Near = Path(), json: AsJson = False, debug:
         from flows import ledger
 
         console.show(ledger.rotate_key(near, reason), ledger_table.act)
+
+
+@ledger_app.command("move")
+def move(reason: Reason, near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
+    """Use the ledger and archive that the environment names from here on, once they were copied there."""
+    with guarded(Console(json), debug) as console:
+        from flows import ledger
+
+        console.show(ledger.move_home(near, reason), ledger_table.act)

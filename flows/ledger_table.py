@@ -37,6 +37,8 @@ def act(document: Document) -> None:
     line(f"Entry {entry['seq']}: {entry['what']}{whose}.", "bold")
     if not fresh:
         line(f"  It is on record already, since {entry['date']}: {entry['reason']}")
+    for one in document.get("moved", ()):
+        line(f"  the {one['part']} moved from {one['from']} to {one['to']}")
     if "fingerprint" in document:
         line(f"Give auditors the new fingerprint: {document['fingerprint']}")
 

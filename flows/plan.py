@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes_core.errors import DpbayesError, StudyInvalid
+from storage.home import Home
 from storage.plan import period_to_plan, plan
 from storage.plan_document import plan_document
 from storage.position import Position
@@ -22,7 +23,7 @@ def plan_study(path: Path, period: str | None, page: Path | None) -> dict[str, A
         document = plan_document(study, position, plan(study, position, chosen))
     if page is not None:
         _write(page, document)
-    return document | {"page": None if page is None else str(page)}
+    return document | {"home": Home.looked_in(study.path), "page": None if page is None else str(page)}
 
 
 def _write(page: Path, document: dict[str, Any]) -> None:

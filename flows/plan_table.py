@@ -21,6 +21,7 @@ def plan(document: Document) -> None:
     if document["account"] != "open":
         line(f"The account {document['population']} is not open yet: its caps are those that the study states.")
         line(f"{accounts(document['known_accounts'])} Open it with `dpbayes ledger create STUDY`: releases need it.")
+        line(f"Looked in: {document['home']}.")
     for release in document["releases"]:
         _release(release)
     _year(document["year"])

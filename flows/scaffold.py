@@ -25,6 +25,7 @@ def make_study_folder(folder: Path) -> dict[str, Any]:
     """Study files, a schedule, synthetic data, a home with keys, and a ledger with the study's account."""
     if folder.exists():
         raise StudyInvalid(f"cannot make {folder}: it exists already. Choose another name.")
+    Home.refuse_second(folder)
     folder.mkdir(parents=True)
     for name in EXAMPLES:
         with as_file(files("studies.wages") / name) as template:
@@ -47,6 +48,7 @@ def create_ledger(study: Path) -> dict[str, Any]:
     """The study's account, in the ledger of the nearest home upward; without any, one is made beside the study file."""
     load_study(study)  # nothing is made for a study that cannot be used
     place = Home.place_for(study)
+    Home.refuse_second(place)
     return _open_account([study], Home.create(place))
 
 

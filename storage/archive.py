@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import DpbayesError, IntegrityFailure
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.stores import SCRATCH, LocalStore, RemoteStore, Store
 
 MANIFEST = "MANIFEST.json"
@@ -180,6 +180,10 @@ def _open(url: str) -> Store:
             f"cannot open the archive on {protocol}: the library for it is not here. {what.rstrip('.')}, and run again."
         ) from None
     except Exception as error:
+        if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
+            raise StudyInvalid(
+                f"cannot open the archive: {protocol} is no protocol known here. Correct its URL (DPBAYES_ARCHIVE_URL)."
+            ) from None
         # the rest of the URL may hold a password
         raise ArchiveUnavailable(_refusal("open", f"the archive on {protocol}", error)) from None
 

@@ -11,8 +11,12 @@ from storage.archive import Archive
 from storage.home import Home
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
+from storage.places import PlaceChanged, read_places, refuse_other_places
 from storage.rotation import next_signer, pending_key, take_over
 from storage.signatures import Signer
+
+_BEGUN = 2
+"""A ledger of so few entries may have been killed while it was made."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,9 @@ class Books:
         home = Home.find(Path(near))
         with open_ledger(home) as ledger:
             books = cls(home, ledger, home.archive())
+            books.refuse_strange_archive()
             books.settle()
+            home.record_places()
             yield books
 
     @classmethod
@@ -38,20 +44,32 @@ class Books:
     def create(cls, home: Home, stamp: Stamp) -> Generator["Books"]:
         """New books, or those that stand in the home already."""
         if _stands(home):
-            with cls.open(home.folder) as books:
-                books.anchors.publish_key()  # a second home of one ledger has a key of its own
+            with open_ledger(home) as ledger:  # a second home of one ledger has a key and anchors of its own
+                books = cls(home, ledger, home.archive())
+                books.settle()
+                home.record_places()
+                books.anchors.publish_key()
                 yield books
             return
         with Ledger.create(home.ledger_url, stamp, public_key=home.signer().fingerprint) as ledger:
             books = cls(home, ledger, home.archive())
             books.anchors.publish_key()
             books.settle()
+            home.record_places()
             yield books
 
     @property
     def anchors(self) -> Anchors:
         """The anchors with the present key, read anew: another process may have changed it meanwhile."""
         return Anchors(self.archive, self.home.signer())
+
+    def refuse_strange_archive(self) -> None:
+        """Refuse to begin again in an archive without anchors, where a home of an older version records no places."""
+        if not self.home.is_recorded and self.ledger.head.seq > _BEGUN and not self.anchors.newest():
+            raise IntegrityFailure(
+                "cannot use the archive: it holds no anchor of this ledger. Correct DPBAYES_ARCHIVE_URL, or restore "
+                "the archive from a copy."
+            )
 
     def settle(self) -> None:
         """Check the newest anchor against the ledger, then finish what killed runs left: anchors, a change of key."""
@@ -102,11 +120,27 @@ def open_ledger(home: Home) -> Ledger:
     try:
         return Ledger.open(home.ledger_url)
     except LedgerMissing:
+        _refuse_other(home, "ledger")
         if not Anchors(home.archive(), None).newest():
             raise
     raise IntegrityFailure(
         "cannot open the ledger: its database is gone and its anchors stand. Run `dpbayes ledger recover`."
     )
+
+
+def refuse_empty_archive(home: Home) -> None:
+    """Refuse an archive without anchors that is not the one on record; a copy of it elsewhere may be looked at."""
+    try:
+        _refuse_other(home, "archive")
+    except PlaceChanged:
+        if not Anchors(home.archive(), None).newest():
+            raise
+
+
+def _refuse_other(home: Home, part: str) -> None:
+    """Refuse a part that is not where it is on record, whatever is said of the other one."""
+    on_record = read_places(home.folder) or home.places
+    refuse_other_places(home.folder, {**on_record, part: home.places[part]})
 
 
 def _stands(home: Home) -> bool:

@@ -25,7 +25,7 @@ def require_private(path: Path) -> None:
         raise KeysExposed(f"cannot use the keys in {path}: other users can open it. Run `chmod {mode} {path}`.")
 
 
-def make_folder(folder: Path, *, mode: int = 0o777) -> None:
+def make_folder(folder: Path, *, mode: int = 0o755) -> None:
     """Make a folder and its parents so that they outlive a power cut."""
     if folder.is_dir():
         return
@@ -47,7 +47,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o666) -> None:
+def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o644) -> None:
     """Write a new file durably: a kill at any moment leaves nothing or all of it. FileExistsError where one stands."""
     if path.exists():
         sync_folder(path.parent)  # its writer may have been killed before making the name durable

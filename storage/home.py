@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing, StudyInvalid
 from storage.disk import create_file, make_folder, require_private
+from storage.guarded import refuse_shared
+from storage.places import INSIDE, RECORD, local_parts, place_of, read_places, record_places, refuse_other_places
 
 if TYPE_CHECKING:  # opened by methods, so that `dpbayes --help` stays quick
     from storage.archive import Archive
@@ -36,20 +38,41 @@ class Home:
     @classmethod
     def find(cls, start: Path, environment: Mapping[str, str] | None = None) -> "Home":
         """The home that DPBAYES_HOME names, else the nearest one upward from a study file or folder."""
+        home = cls.to_be_moved(start, environment)
+        refuse_other_places(home.folder, home.places)
+        return home
+
+    @classmethod
+    def to_be_moved(cls, start: Path, environment: Mapping[str, str] | None = None) -> "Home":
+        """The same, where the environment may name other places than those on record."""
+        home = cls.look(start, environment)
+        require_private(home.keys)
+        refuse_shared(home.parts)
+        return home
+
+    @classmethod
+    def look(cls, start: Path, environment: Mapping[str, str] | None = None) -> "Home":
+        """The same home for those who only read what is public in it; its keys may be another user's."""
         settings = _environment(environment)
         named = settings.get("DPBAYES_HOME")
-        if named:
-            folder = Path(named).expanduser().absolute()
-        else:
-            begin = start.expanduser().resolve()
-            folder = next((place / NAME for place in (begin, *begin.parents) if _is_home(place / NAME)), None)
+        folder = Path(named).expanduser().absolute() if named else cls.above(start)
         if folder is None or not _is_home(folder):
-            where = f"{folder} is not one" if folder else f"no {NAME} folder stands above {start}"
+            other = cls.above(start)
+            if folder and other:
+                raise LedgerMissing(
+                    f"cannot find a home: DPBAYES_HOME names {folder}, which is none; one is at {other}. "
+                    "Correct or unset DPBAYES_HOME."
+                )
+            where = (
+                f"DPBAYES_HOME names {folder}, which is none" if folder else f"no {NAME} folder stands above {start}"
+            )
             raise LedgerMissing(
                 f"cannot find a home: {where}. Run `dpbayes ledger create STUDY`, or `dpbayes init` for an example."
             )
-        require_private(folder / "keys")
-        return cls._at(folder, settings)
+        home = cls._at(folder, settings)
+        if home.is_ours:
+            require_private(home.keys)
+        return home
 
     @classmethod
     def create(cls, beside: Path, environment: Mapping[str, str] | None = None) -> "Home":
@@ -58,7 +81,9 @@ class Home:
         named = settings.get("DPBAYES_HOME")
         home = cls._at(Path(named or beside / NAME).expanduser().absolute(), settings)
         try:
+            refuse_other_places(home.folder, home.places)
             home._make()
+            refuse_shared(home.parts)
         except OSError as error:
             raise DpbayesError(
                 f"cannot make a home in {home.folder}: {error.strerror}. Make its place writable, or set DPBAYES_HOME."
@@ -77,10 +102,54 @@ class Home:
         begin = start.expanduser().resolve()
         return next((place / NAME for place in (begin, *begin.parents) if _is_home(place / NAME)), None)
 
+    @classmethod
+    def looked_in(cls, start: Path, environment: Mapping[str, str] | None = None) -> str:
+        """Where a home is looked for, in words: the folder itself, or where there is none."""
+        named = _environment(environment).get("DPBAYES_HOME")
+        folder = Path(named).expanduser().absolute() if named else cls.above(start)
+        if folder is None:
+            return f"no {NAME} folder above {start}"
+        return str(folder) if _is_home(folder) else f"DPBAYES_HOME names {folder}, which is no home"
+
+    @classmethod
+    def refuse_second(cls, beside: Path, environment: Mapping[str, str] | None = None) -> None:
+        """Refuse to make a home where another one is upward: the same people would have a second budget."""
+        named = _environment(environment).get("DPBAYES_HOME")
+        folder, other = Path(named or beside / NAME).expanduser().absolute(), cls.above(beside)
+        if other is not None and not _is_home(folder):
+            cure = (
+                "Unset DPBAYES_HOME; a second home on purpose is made from a copy of the study in a folder without one "
+                "above it."
+                if named
+                else "Choose a folder without one above it; `dpbayes ledger create STUDY` adds a study to that home."
+            )
+            raise StudyInvalid(
+                f"cannot make a home at {folder}: {other} is one already, and each has a budget of its own. {cure}"
+            )
+
     @property
     def keys(self) -> Path:
         """Private keys, closed to other users."""
         return self.folder / "keys"
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where ledger and archive are, as it is recorded: without any secret."""
+        return {
+            "archive": place_of(self.archive_url, str(self.folder / "archive")),
+            "ledger": place_of(self.ledger_url, f"sqlite:///{self.folder / 'ledger.db'}"),
+        }
+
+    @property
+    def parts(self) -> list[Path]:
+        """The files and folders of this machine that it is made of."""
+        own = (self.folder / name for name in (RECORD, *_PRIVATE_FOLDERS))
+        return [self.folder, *own, *local_parts(self.ledger_url, self.archive_url)]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this user may open its keys."""
+        return os.access(self.keys, os.R_OK)
 
     @property
     def vault(self) -> Path:
@@ -97,6 +166,15 @@ class Home:
         """Checkpoints of running chains."""
         return self.folder / "work"
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it says where its ledger and archive are."""
+        return read_places(self.folder) is not None
+
+    def record_places(self) -> None:
+        """Put on record where ledger and archive are, where nothing is yet."""
+        record_places(self.folder, self.places)
+
     def archive(self) -> "Archive":
         """The public archive."""
         from storage.archive import Archive
@@ -110,10 +188,10 @@ class Home:
         return Signer.load(self.keys)
 
     def trusted(self) -> Mapping[str, bytes]:
-        """Fingerprint to public key of every present and past key."""
+        """Fingerprint to public key of every present and past key; none where they are another user's."""
         from storage.signatures import trusted_keys
 
-        return trusted_keys(self.keys)
+        return trusted_keys(self.keys) if self.is_ours else {}
 
     def open_vault(self) -> "Vault":
         """The confidential folder, with the means to write it."""
@@ -133,20 +211,24 @@ class Home:
     def _make(self) -> None:
         from storage.signatures import Signer
 
-        make_folder(self.folder)
+        make_folder(self.folder, mode=0o755)
         for name in _PRIVATE_FOLDERS:
             make_folder(self.folder / name, mode=0o700)
-        make_folder(self.folder / "archive")
+        make_folder(self.folder / "archive", mode=0o755)
         Signer.create(self.keys)
         _keep(self.keys / _CONTRIBUTION_KEY, secrets.token_bytes(_KEY_BYTES), scratch=self.keys)
         _keep(self.folder / ".gitignore", b"*\n", scratch=self.keys)  # nobody commits a key
 
     @classmethod
     def _at(cls, folder: Path, settings: Mapping[str, str]) -> "Home":
+        known = read_places(folder) or {}
+        on_record = {name: place for name, place in known.items() if place != INSIDE}
         return cls(
             folder=folder,
-            ledger_url=settings.get("DPBAYES_LEDGER_URL") or f"sqlite:///{folder / 'ledger.db'}",
-            archive_url=settings.get("DPBAYES_ARCHIVE_URL") or str(folder / "archive"),
+            ledger_url=settings.get("DPBAYES_LEDGER_URL")
+            or on_record.get("ledger")
+            or f"sqlite:///{folder / 'ledger.db'}",
+            archive_url=settings.get("DPBAYES_ARCHIVE_URL") or on_record.get("archive") or str(folder / "archive"),
             dask=settings.get("DPBAYES_DASK") or None,
         )
 
@@ -162,7 +244,12 @@ def _environment(given: Mapping[str, str] | None) -> Mapping[str, str]:
 
 
 def _is_home(folder: Path) -> bool:
-    return (folder / "keys").is_dir()
+    try:
+        return (folder / "keys").is_dir()
+    except PermissionError:
+        raise DpbayesError(
+            f"cannot open the home {folder}: it is closed to this user. Ask its steward for read access."
+        ) from None
 
 
 def _keep(path: Path, data: bytes, *, scratch: Path) -> None:

@@ -220,7 +220,7 @@ def test_entries_that_were_never_anchored_are_kept(desk: Desk) -> None:
 
 def test_a_whole_ledger_comes_back_on_another_database(desk: Desk, new_url: Callable[[], str]) -> None:
     before = entries(desk)
-    home = Home.find(desk.study, {"DPBAYES_LEDGER_URL": new_url()})
+    home = Home.to_be_moved(desk.study, {"DPBAYES_LEDGER_URL": new_url()})
     done = recover(home)
     assert (done.restored, done.new_table) == (5, True)
     with Ledger.open(home.ledger_url) as ledger:

@@ -1,6 +1,7 @@
 """A steward whose table and archive are on an object store: a whole run, and its audit."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,7 +42,8 @@ def test_a_run_on_an_object_store_is_archived_there_and_passes_its_audit(desk: D
     fsspec.filesystem("s3").put_file(str(desk.table()), f"{tables}/pay-{PERIOD}.parquet")
     desk.table().unlink()
     desk.edit_study('"data/pay-{period}.parquet"', f'"{tables}/pay-{{period}}.parquet"')
-    names = {"cwd": desk.folder, "DPBAYES_ARCHIVE_URL": place, "DPBAYES_HOME": str(desk.folder / "home")}
+    shutil.rmtree(desk.home)
+    names = {"cwd": desk.folder, "DPBAYES_ARCHIVE_URL": place}
     dpbayes("ledger", "create", desk.study, check=True, **names)
     first = document("run", desk.study, "--period", PERIOD, **names)
     again = document("run", desk.study, "--period", PERIOD, **names)
@@ -49,7 +51,7 @@ def test_a_run_on_an_object_store_is_archived_there_and_passes_its_audit(desk: D
     assert again["releases"][0]["status"] == "already-released"
     stored = Archive(place).list()
     assert {name.partition("/")[0] for name in stored} >= {"anchors", "keys", "releases"}
-    assert list((desk.folder / "home" / "archive").rglob("*")) == []
+    assert list((desk.home / "archive").rglob("*")) == []
     assert first["releases"][0]["crate"].startswith(place)
     assert document("audit", desk.study, **names)["ok"]
     anchor = min(name for name in stored if name.startswith("anchors/"))

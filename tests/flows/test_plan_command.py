@@ -59,7 +59,8 @@ def test_a_plan_needs_no_table_no_home_and_no_ledger(desk: Desk) -> None:
     assert desk.document("plan", desk.study, "--period", PERIOD) == with_ledger
     shutil.rmtree(desk.home)
     without = desk.document("plan", desk.study, "--period", PERIOD)
-    assert without == with_ledger | {"account": "as stated", "ledger": None}
+    nowhere = f"no .dpbayes folder above {desk.study}"
+    assert without == with_ledger | {"account": "as stated", "known_accounts": [], "ledger": None, "home": nowhere}
     assert not desk.home.exists()
 
 

@@ -1,0 +1,139 @@
+"""Where a home's ledger and archive are, on record: a mistyped address makes no second ledger or archive in silence."""
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlencode, urlsplit
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import IntegrityFailure, StudyInvalid
+from storage.disk import create_file, replace_file
+
+if TYPE_CHECKING:  # loads only when an address is read
+    from sqlalchemy import URL
+
+RECORD = "places.json"
+INSIDE = "in the home"
+"""What is recorded of a part that lies in the home: it moves with it."""
+
+_KEPT = frozenset(("host", "port", "options", "service", "sslmode", "target_session_attrs"))
+"""What is recorded of a database's parameters: which server and which part of it, and nothing that may be a secret."""
+
+
+class PlaceChanged(StudyInvalid):
+    """The environment names another ledger or archive than the home records."""
+
+    kind = "place-changed"
+
+
+def place_of(url: str, own: str) -> str:
+    """An address as it is recorded: without who logs in and by what secret; the home's own part by that word."""
+    ledger = own.startswith("sqlite:///")
+    local = _ledger_file(url) if ledger else _archive_folder(url)
+    if local is None:
+        return _server(url) if ledger else _store(url)
+    path, mine = local.resolve(), Path(own.removeprefix("sqlite:///")).resolve()
+    return INSIDE if path == mine else f"sqlite:///{path}" if ledger else str(path)
+
+
+def local_parts(ledger_url: str, archive_url: str) -> list[Path]:
+    """The ledger's file, and the archive's folder with what lies in it, as far as they are on this machine."""
+    ledger, archive = _ledger_file(ledger_url), _archive_folder(archive_url)
+    found = [] if archive is None else [archive, *(archive.iterdir() if archive.is_dir() else ())]
+    return found if ledger is None else [ledger, *found]
+
+
+def _ledger_file(url: str) -> Path | None:
+    parsed = _parsed(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return None
+    name = parsed.database
+    return Path(unquote(urlsplit(name).path) if name.startswith("file:") else name)
+
+
+def _archive_folder(url: str) -> Path | None:
+    if "://" in url and not re.match("(file|local)://", url):
+        return None
+    return Path(re.sub("^(file|local)://", "", url)).expanduser()
+
+
+def _server(url: str) -> str:
+    """A ledger on a server, read as the driver's library reads it: passwords may hold `/`, `?` and `#`."""
+    parsed = _parsed(url)
+    host, database, scheme = (parsed.host or "").lower(), parsed.database or "", parsed.get_backend_name()
+    who = re.match("[^:]*://(?:[^:/]*(?::[^@]*)?@)?", url)  # as that library reads it
+    if who is None or "@" in url[who.end() :]:
+        raise _unclear("ledger")
+    port = parsed.port or (5432 if host and scheme == "postgresql" else None)
+    place = (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
+    kept = sorted((name, value) for name, value in parsed.normalized_query.items() if name in _KEPT)
+    asked = f"?{urlencode(kept, doseq=True)}" if kept else ""
+    return f"{scheme}://{place}/{database.rstrip('/')}{asked}"
+
+
+def _store(url: str) -> str:
+    """An archive elsewhere, up to any `?` or `#`; refused where a secret cannot be told from its path."""
+    scheme, _, rest = url.partition("://")
+    named = re.split("[/?#]", rest, maxsplit=1)[0]
+    path = rest[len(named) :]
+    if "@" in path and (":" in named or re.search("[?#].*@", path, re.DOTALL)):
+        raise _unclear("archive")
+    return f"{scheme}://{named.rpartition('@')[2]}{re.split('[?#]', path)[0].rstrip('/')}"
+
+
+def _parsed(url: str) -> "URL":
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    with suppress(ArgumentError, ValueError):  # their words repeat what they could not read
+        return make_url(url)
+    if "://" in url:
+        raise _unclear("ledger")
+    raise StudyInvalid("cannot open the ledger: its URL is neither sqlite nor postgresql. Correct DPBAYES_LEDGER_URL.")
+
+
+def _unclear(name: str) -> StudyInvalid:
+    return StudyInvalid(
+        f"cannot tell where the {name} is: in its URL a secret and a place cannot be told apart. Write `@`, `/`, `?`, "
+        "`#` and `:` in its user name and password as %40, %2F, %3F, %23 and %3A."
+    )
+
+
+def read_places(folder: Path) -> dict[str, str] | None:
+    """The places on record; None in a home that has none yet."""
+    try:
+        found = json.loads((folder / RECORD).read_bytes())
+        return {name: str(found[name]) for name in ("archive", "ledger")}
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise IntegrityFailure(
+            f"cannot read {folder / RECORD}: it is not the file that was written. Restore it from a copy."
+        ) from None
+
+
+def record_places(folder: Path, places: Mapping[str, str]) -> None:
+    """Put the places of a home on record that has none yet."""
+    if not (folder / RECORD).exists():
+        create_file(folder / RECORD, canonical_json(dict(places)), scratch=folder / "keys", mode=0o644)
+
+
+def rewrite_places(folder: Path, places: Mapping[str, str]) -> None:
+    """Put other places on record: after a move, and nothing else."""
+    replace_file(folder / RECORD, canonical_json(dict(places)), folder / "keys", mode=0o644)
+
+
+def refuse_other_places(folder: Path, places: Mapping[str, str]) -> None:
+    """Refuse a ledger or archive that is not the one on record, or beside one that lies in a home without a record."""
+    known = read_places(folder)
+    for name, here in (("ledger", folder / "ledger.db"), ("archive", folder / "archive" / "anchors")):
+        before = INSIDE if known is None and here.exists() else (known or places)[name]
+        if places[name] != before:
+            was, now = (re.sub(f"^{INSIDE}$", f"{INSIDE} {folder}", place) for place in (before, places[name]))
+            raise PlaceChanged(
+                f"cannot use the {name} at {now}: that of this home is {was}. Correct DPBAYES_{name.upper()}_URL; if "
+                f"it was moved there, put that on record with `dpbayes ledger move --reason TEXT`."
+            )
