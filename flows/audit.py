@@ -8,11 +8,12 @@ from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
 from storage.anchors import Anchors
 from storage.archive import Archive
 from storage.audit import AuditReport, audit, audit_crate, posteriors
-from storage.books import open_ledger
+from storage.books import open_ledger, refuse_empty_archive
 from storage.crates import load_with_manifest
 from storage.evidence import refuse_unspelled, spelled
 from storage.export import read_anchors, read_export
 from storage.home import Home
+from storage.reading import KeyNeeded, keys_of
 from storage.replay import replayed
 
 
@@ -27,23 +28,30 @@ def audit_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> dict[str, Any
     """Audit an exported file, or a folder's anchors, by the fingerprint that is trusted, or by the keys of a home."""
     evidence = read_anchors(Archive(str(ledger))) if ledger.is_dir() else read_export(ledger)
     try:
-        fingerprints = list(keys) or list(Home.find(near).trusted())
-    except LedgerMissing:
+        fingerprints = list(keys) or list(_own_keys(near))
+    except (LedgerMissing, KeyNeeded):
         raise StudyInvalid("cannot audit a ledger alone: no key is trusted. Add --key FINGERPRINT.") from None
     return AuditReport(tuple(evidence.check(fingerprints))).to_record()
 
 
 def _audit_home(near: Path, keys: Sequence[str], replay: bool) -> AuditReport:
-    home = Home.find(near)
+    home = Home.look(near)
+    refuse_empty_archive(home)
     archive = home.archive()
-    trusted = _counted(home, archive, keys) if keys else home.trusted()
+    trusted = _counted(home, archive, keys) if keys else keys_of(home, archive, ())
     if not trusted:
         named = " or ".join(keys)
         raise StudyInvalid(f"cannot audit with key {named}: this home has no such key. Check the fingerprint.")
-    with open_ledger(home) as ledger:
+    with open_ledger(home, "read") as ledger:
         found = audit(ledger.entries(), Anchors(archive, None), archive, trusted)
     again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
     return AuditReport((*found.checks, *again))
+
+
+def _own_keys(near: Path) -> Mapping[str, bytes]:
+    """The keys of the home nearby, where this user may read them."""
+    home = Home.look(near)
+    return keys_of(home, home.archive(), ())
 
 
 def _counted(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, bytes]:
@@ -59,7 +67,7 @@ def _audit_alone(crate: Path, keys: Sequence[str], near: Path, replay: bool) -> 
     refuse_unspelled(keys)
     try:
         files = load_with_manifest(crate)
-        found = audit_crate(files, keys or Home.find(near).trusted())
-    except LedgerMissing:
+        found = audit_crate(files, keys or list(_own_keys(near)))
+    except (LedgerMissing, KeyNeeded):
         raise StudyInvalid("cannot audit a crate alone: no key is trusted. Add --key FINGERPRINT.") from None
     return AuditReport((*found.checks, replayed(files))) if replay else found

@@ -1,12 +1,13 @@
 """Looking without running: a study against its rules, a table against its declared shape, a ledger as it stands."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from flows.documents import ledger_document
-from storage.books import Books
 from storage.home import Home
+from storage.reading import KeyNeeded, look
 from storage.study.kinds.automatic import told_choice
 from storage.study.load import load_study
 from storage.study.periods import Period
@@ -40,10 +41,10 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
     }
 
 
-def show_ledger(near: Path) -> dict[str, Any]:
-    """Every account of the home near `near`."""
-    with Books.open(near) as books:
-        return ledger_document(books)
+def show_ledger(near: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
+    """Every account of the home near `near`, and what of its ledger is not anchored yet."""
+    with look(near, keys) as reading:
+        return ledger_document(reading) | {"unanchored": list(reading.unanchored)}
 
 
 def _account(study: Study) -> dict[str, Any]:
@@ -56,6 +57,9 @@ def _account(study: Study) -> dict[str, Any]:
             return {"account_status": status, "known_accounts": list(position.accounts), "account_detail": None}
     except StudyInvalid:
         raise
+    except KeyNeeded:
+        said = "the home's keys belong to another user. `dpbayes plan STUDY --key FINGERPRINT` says it."
+        return {"account_status": "unknown", "known_accounts": [], "account_detail": said}
     except DpbayesError as error:  # a study may be checked where its ledger cannot be reached
         return {"account_status": "unknown", "known_accounts": [], "account_detail": str(error)}
 

@@ -87,6 +87,7 @@ def plan(
         str | None, typer.Option(help="A period such as 2026-01; by default the next one.", show_default=False)
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write a web page with the budget runway as a plot.")] = None,
+    key: options.Trusted = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -94,7 +95,7 @@ def plan(
     with guarded(Console(json), debug) as console:
         from flows.plan import plan_study
 
-        console.show_plan(plan_study(study, period, html))
+        console.show_plan(plan_study(study, period, html, key or []))
 
 
 @app.command()

@@ -4,9 +4,10 @@ from typing import Any
 
 from storage.books import Books
 from storage.budget import account_document
+from storage.reading import Reading
 
 
-def ledger_document(books: Books) -> dict[str, Any]:
+def ledger_document(books: Books | Reading) -> dict[str, Any]:
     """Every account with its caps, and where the chain stands."""
     head = books.ledger.head
     return {

@@ -1,6 +1,6 @@
 """What people do to the ledger by hand: each act is one more entry with its actor and reason, anchored at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -17,6 +17,7 @@ from storage.ledger.lines import line_of
 from storage.ledger.request import release_key
 from storage.moving import home_to_recover, move
 from storage.places import rewrite_places
+from storage.reading import look
 from storage.recovery import recover
 from storage.rotation import pending_key
 from storage.study.load import load_study
@@ -120,21 +121,26 @@ def rotate_key(near: Path, reason: str) -> Document:
     return {**document, "fingerprint": Home.find(near).signer().fingerprint}
 
 
-def history(near: Path) -> Document:
+def history(near: Path, keys: Sequence[str] = ()) -> Document:
     """Every entry in few words."""
-    with Books.open(near) as books:
-        head = books.ledger.head
+    with look(near, keys) as reading:
+        head = reading.ledger.head
         return {
-            "entries": [line_of(entry) for entry in books.ledger.entries()],
+            "entries": [line_of(entry) for entry in reading.ledger.entries()],
             "head": {"seq": head.seq, "hash": head.hash},
+            "unanchored": list(reading.unanchored),
         }
 
 
-def export_ledger(near: Path, target: Path) -> Document:
-    """The whole ledger in one file."""
+def export_ledger(near: Path, target: Path, keys: Sequence[str] = ()) -> Document:
+    """The whole ledger in one file, its head signed by whoever has the home's key."""
+    if not Home.look(near).is_ours:
+        with look(near, keys) as reading:
+            written = export(reading, target, None)
+            return {"file": str(target), "entries": written, "fingerprint": reading.signed_by}
     with Books.open(near) as books:
-        written = export(books, target)
-        return {"file": str(target), "entries": written, "fingerprint": books.home.signer().fingerprint}
+        signer = books.home.signer()
+        return {"file": str(target), "entries": export(books, target, signer), "fingerprint": signer.fingerprint}
 
 
 def recover_ledger(near: Path, *, set_aside: bool) -> Document:

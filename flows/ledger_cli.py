@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows import ledger_table
+from flows import ledger_table, options
 from flows.console import Console, guarded
 
 ledger_app = typer.Typer(
@@ -30,27 +30,28 @@ def create(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None
 
 
 @ledger_app.command("show")
-def show(near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
+def show(near: Near = Path(), key: options.Trusted = None, json: AsJson = False, debug: Debug = False) -> None:
     """Accounts, caps, what was spent and what remains."""
     with guarded(Console(json), debug) as console:
         from flows.check import show_ledger
 
-        console.show(show_ledger(near), ledger_table.ledger)
+        console.show(show_ledger(near, key or []), ledger_table.ledger)
 
 
 @ledger_app.command("history")
-def history(near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
+def history(near: Near = Path(), key: options.Trusted = None, json: AsJson = False, debug: Debug = False) -> None:
     """Every entry: who did what, when, at what cost and why."""
     with guarded(Console(json), debug) as console:
         from flows import ledger
 
-        console.show(ledger.history(near), ledger_table.history)
+        console.show(ledger.history(near, key or []), ledger_table.history)
 
 
 @ledger_app.command("export")
 def export(
     file: Annotated[Path, typer.Argument(help="A new file: .json for auditors, .csv for spreadsheets.")],
     near: Near = Path(),
+    key: options.Trusted = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -58,7 +59,7 @@ def export(
     with guarded(Console(json), debug) as console:
         from flows import ledger
 
-        console.show(ledger.export_ledger(near, file), ledger_table.exported)
+        console.show(ledger.export_ledger(near, file, key or []), ledger_table.exported)
 
 
 @ledger_app.command("raise")

@@ -1,6 +1,6 @@
 """What was done to the ledger, as people read it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -21,12 +21,24 @@ def ledger(document: Document) -> None:
         held = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
         caps(f"account {account['account']}{held}", account["caps"])
     last(document)
+    unanchored(document.get("unanchored", ()))
 
 
 def last(document: Document) -> None:
     """How many charges a ledger has, and how far it goes."""
     seq, hashed = document["head"]["seq"], document["head"]["hash"][:16]
     line(f"{counted(document['charges'], 'charge')}; last entry {seq}, hash {hashed}")
+
+
+def unanchored(entries: Sequence[int]) -> None:
+    """What an unfinished run left, for those who only look."""
+    if entries:
+        named = ", ".join(map(str, entries[:3])) + (" and more" if len(entries) > 3 else "")
+        line(
+            f"Not anchored yet: entry {named}. Its signed copy is not in the archive; the steward's next release or "
+            "ledger command writes it.",
+            "yellow",
+        )
 
 
 def act(document: Document) -> None:
@@ -60,6 +72,7 @@ def history(document: Document) -> None:
         row = (*words, entry["what"], cost(entry["cost"]), entry["reason"])
         table.add_row(*(Text(visible(str(word or ""))) for word in row), style=MARKS.get(entry["kind"], ""))
     out.print(table)
+    unanchored(document["unanchored"])
 
 
 def cost(readable: Document | None) -> str:

@@ -22,4 +22,8 @@ Draws = Annotated[
 Seed = Annotated[int | None, _alone("By default derived from what is asked.")]
 To = Annotated[Path | None, _alone("A folder for the crate, or a .zip; ./posteriors by default.")]
 Keys = Annotated[list[str] | None, _alone("The fingerprint of the agency you trust; may be repeated.", "--key")]
+Trusted = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="The agency's fingerprint, for those who may not read the home's keys; repeatable."),
+]
 Sign = Annotated[Path | None, _alone("A folder with a key of your own; made if there is none.")]

@@ -1,5 +1,6 @@
 """Planning: what releases would cost and how long the budget lasts, before anything is spent or read."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ from storage.position import Position
 from storage.study.load import load_study
 
 
-def plan_study(path: Path, period: str | None, page: Path | None) -> dict[str, Any]:
-    """The plan of a period, by default the next one; with `page` also written as a web page."""
+def plan_study(path: Path, period: str | None, page: Path | None, keys: Sequence[str] = ()) -> dict[str, Any]:
+    """The plan of a period, by default the one after the last charged; with `page` also written as a web page."""
     if page is not None and page.suffix != ".html":
         raise StudyInvalid(f"cannot write the plan to {page}: its name does not end in .html. Choose one that does.")
     study = load_study(path)
     named = None if period is None else study.parse_period(period)
-    with Position.near(study.path, study.account(), study.study) as position:
+    with Position.near(study.path, study.account(), study.study, keys) as position:
         chosen = named or period_to_plan(study, position, datetime.now(UTC))
         document = plan_document(study, position, plan(study, position, chosen))
     if page is not None:

@@ -68,17 +68,20 @@ class Anchors:
         entry_at: Callable[[int], Recorded | None],
         retired: Mapping[str, int] | None = None,
         numbers: Sequence[int] | None = None,
+        trusted: Mapping[str, bytes] | None = None,
     ) -> None:
         """Refuse a ledger that is not the one last anchored; the chain ties every earlier entry to that one.
 
         `retired` gives the last entry that each retired key may have signed, `numbers` what is anchored where it was
-        listed already: over a network a listing is as slow as the anchors are many.
+        listed already: over a network a listing is as slow as the anchors are many. `trusted` are the keys that count
+        for somebody who has no key to sign with.
         """
         seq = max(self.numbers() if numbers is None else numbers, default=0)
-        if seq == 0 or self._signer is None:
+        counted = trusted if self._signer is None else self._signer.trusted
+        if seq == 0 or counted is None:
             return
         entry, last = entry_at(seq), retired or {}
-        in_force = {name: key for name, key in self._signer.trusted.items() if seq <= last.get(name, seq)}
+        in_force = {name: key for name, key in counted.items() if seq <= last.get(name, seq)}
         if entry is None or not _same(self.read(seq, in_force), entry.to_record()):
             what = "lacks that entry" if entry is None else "holds another entry there"
             raise IntegrityFailure(
@@ -191,7 +194,7 @@ def _complete(missing: Sequence[Record], entries: Sequence[Record]) -> Check:
     if not numbers:
         detail = "each has its anchor"
     elif numbers == [last]:
-        detail = f"entry {last} is not anchored yet: the next command that opens the ledger does it"
+        detail = f"entry {last} is not anchored yet: the next release or ledger act does it"
     else:
         detail = f"entry {_numbers(numbers)} has no anchor: a run was killed there, or anchors were taken away"
     return Check("every ledger entry is anchored", numbers in ([], [last]), detail)

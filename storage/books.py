@@ -4,6 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from dpbayes_core.errors import IntegrityFailure, LedgerMissing
 from storage.anchors import Anchors, retirements
@@ -115,10 +116,10 @@ class Books:
         return take_over(self.home.keys, fingerprint)
 
 
-def open_ledger(home: Home) -> Ledger:
+def open_ledger(home: Home, purpose: Literal["write", "read"] = "write") -> Ledger:
     """The home's ledger; one that is gone while its anchors stand is no new beginning."""
     try:
-        return Ledger.open(home.ledger_url)
+        return Ledger.open(home.ledger_url, purpose)
     except LedgerMissing:
         _refuse_other(home, "ledger")
         if not Anchors(home.archive(), None).newest():
@@ -145,7 +146,7 @@ def _refuse_other(home: Home, part: str) -> None:
 
 def _stands(home: Home) -> bool:
     try:
-        open_ledger(home).dispose()
+        open_ledger(home, "read").dispose()
     except LedgerMissing:
         return False
     return True

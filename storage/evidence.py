@@ -65,7 +65,7 @@ def refuse_unspelled(fingerprints: Iterable[str]) -> None:
     """Refuse what no fingerprint can be, before it is taken for one that nobody trusts."""
     for fingerprint in fingerprints:
         if not re.fullmatch(r"(SHA256:)?[0-9a-fA-F]{64}", fingerprint.strip()):
-            raise StudyInvalid("cannot audit with this key: it is no fingerprint. Write SHA256: and 64 hex digits.")
+            raise StudyInvalid("cannot trust this key: it is no fingerprint. Write SHA256: and 64 hex digits.")
 
 
 def signers_of_entry(entry: Entry, signatures: Sequence[Any], keys: Mapping[str, bytes]) -> frozenset[str]:

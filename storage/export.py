@@ -5,18 +5,18 @@ import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.anchors import Anchors
 from storage.archive import Archive
-from storage.books import Books
 from storage.evidence import HEAD_TYPE, Evidence, signers_of_entry
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
+from storage.ledger.ledger import Ledger
 from storage.ledger.lines import spreadsheet
-from storage.signatures import encode_public_key, enveloped, read_public_key, signers_of
+from storage.signatures import Signer, encode_public_key, enveloped, read_public_key, signers_of
 
 FORMAT = "dpbayes ledger"
 VERSION = 1
@@ -32,15 +32,27 @@ TYPES: Mapping[str, type | tuple[type, ...]] = {
 """The fields of an entry's record."""
 
 
-def export(books: Books, target: Path) -> int:
-    """Write the whole ledger, as JSON or CSV by the file's name; the number of entries written."""
+class Open(Protocol):
+    """A ledger with its anchors, opened to be written or only to be read."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def anchors(self) -> Anchors: ...
+
+
+def export(books: Open, target: Path, signer: Signer | None) -> int:
+    """Write the whole ledger, as JSON or CSV by the file's name; the number of entries written.
+
+    Whoever cannot sign the head gives the signatures of its anchor instead, and leaves out what is not anchored yet.
+    """
     lines = {".json": _json, ".csv": _csv}.get(target.suffix)
     if lines is None:
         raise StudyInvalid(f"cannot export to {target}: its name ends in neither .json nor .csv. Choose one that does.")
-    head = books.ledger.head
+    head = books.ledger.head if signer is not None else _anchored(books)
     try:
         with target.open("x", encoding="utf-8", newline="") as file, _whole_or_gone(target):
-            file.writelines(lines(books, head))
+            file.writelines(lines(books, head, signer))
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
@@ -87,15 +99,23 @@ def read_anchors(archive: Archive) -> Evidence:
     return Evidence(entries, keys, anchors.signers(entries[-1].seq, keys), signers)
 
 
-def _json(books: Books, head: Entry) -> Iterator[str]:
+def _anchored(books: Open) -> Entry:
+    entry = books.ledger.entry_at(books.anchors.newest())
+    if entry is None:
+        raise IntegrityFailure("cannot export the ledger: nothing of it is anchored. Ask its steward to write to it.")
+    return entry
+
+
+def _json(books: Open, head: Entry, signer: Signer | None) -> Iterator[str]:
     """One entry a line, so that the file can be compared and searched by line."""
-    signer = books.home.signer()
     stated = canonical_json({"hash": head.hash, "seq": head.seq})
+    known = books.anchors.published_keys() if signer is None else signer.trusted
     begin = {
         "format": FORMAT,
         "version": VERSION,
-        "head": signer.sign(HEAD_TYPE, stated)["signatures"],
-        "keys": [encode_public_key(key).decode() for _, key in sorted(signer.trusted.items())],
+        "head": signer.sign(HEAD_TYPE, stated)["signatures"] if signer else [],
+        **({} if signer else {"anchor": books.anchors.signatures(head.seq)}),
+        "keys": [encode_public_key(key).decode() for _, key in sorted(known.items())],
         "changes": {str(entry.seq): books.anchors.signatures(entry.seq) for entry in books.ledger.key_entries()},
     }
     yield canonical_json(begin).decode()[:-1] + ',"entries":[\n'
@@ -105,7 +125,7 @@ def _json(books: Books, head: Entry) -> Iterator[str]:
     yield "]}\n"
 
 
-def _csv(books: Books, head: Entry) -> Iterator[str]:
+def _csv(books: Open, head: Entry, signer: Signer | None) -> Iterator[str]:
     return spreadsheet(entry for entry in books.ledger.entries_after(0) if entry.seq <= head.seq)
 
 
@@ -118,6 +138,7 @@ def _evidence(document: Any) -> Evidence:
     stated = canonical_json({"hash": last.hash, "seq": last.seq})
     # made anew around the last entry that is here: a head that was signed over another one does not verify
     signers = signers_of(enveloped(HEAD_TYPE, stated, document["head"]), keys, HEAD_TYPE)
+    signers |= signers_of_entry(last, document.get("anchor", []), keys)
     changes = {
         entry.seq: signers_of_entry(entry, document["changes"].get(str(entry.seq), []), keys)
         for entry in entries

@@ -56,7 +56,7 @@ def home_to_recover(near: Path) -> Home:
 
 
 def _stands(url: str) -> bool:
-    with suppress(DpbayesError), Ledger.open(url):
+    with suppress(DpbayesError), Ledger.open(url, "read"):
         return True
     return False
 
@@ -83,7 +83,7 @@ def _refuse_less(books: Books) -> None:
 def _refuse_older(books: Books, before: dict[str, str]) -> None:
     """Nothing was written at the old places since they were copied, as far as they can still be seen."""
     urls, last = _urls(books.home, before), 0
-    with suppress(DpbayesError), Ledger.open(urls["ledger"]) as old:  # it may be gone: then its anchors tell
+    with suppress(DpbayesError), Ledger.open(urls["ledger"], "read") as old:  # it may be gone: then its anchors tell
         last = old.head.seq
     with suppress(DpbayesError):
         last = max(last, Anchors(Archive(urls["archive"]), None).newest())

@@ -1,13 +1,10 @@
 """Where an account stands, read in one look that writes nothing: what planning needs of the ledger."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from dpbayes_core.errors import LedgerMissing
-from storage.anchors import Anchors
-from storage.books import open_ledger
-from storage.home import Home
 from storage.ledger.accounts import admit, standing, total_of
 from storage.ledger.caps import NOTHING, Scope, Tally
 from storage.ledger.charging import closing_key, matching
@@ -15,6 +12,7 @@ from storage.ledger.entries import Entry
 from storage.ledger.opening import account_names, refuse_other_population
 from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page, Store
+from storage.reading import look
 from storage.study.periods import Period, overlapped
 
 
@@ -30,13 +28,15 @@ class Position:
 
     @classmethod
     @contextmanager
-    def near(cls, study: Path, stated: AccountSpec, name: str | None = None) -> Generator["Position"]:
+    def near(
+        cls, study: Path, stated: AccountSpec, name: str | None = None, keys: Sequence[str] = ()
+    ) -> Generator["Position"]:
         """The position in the ledger of the home near a study; refused where the account, or its study, differs."""
-        url = _ledger_near(study)
+        url = _ledger_near(study, keys)
         if url is None:
             yield cls(stated)
             return
-        store = Store(url, create=False)
+        store = Store(url, "read")
         try:
             with store.snapshot() as page:
                 position = cls(stated, page)
@@ -78,13 +78,10 @@ class Position:
         return [name for name in names if Period.named(name).grain == self._grain]
 
 
-def _ledger_near(study: Path) -> str | None:
+def _ledger_near(study: Path, keys: Sequence[str]) -> str | None:
     """The address of a ledger that is the one last anchored; None where there is none."""
     try:
-        home = Home.find(study)
-        with open_ledger(home) as ledger:
-            # not `Books.open`: it would write the anchors that a killed run left out
-            Anchors(home.archive(), home.signer()).check_newest(ledger.entry_at)
-        return home.ledger_url
+        with look(study, keys) as reading:
+            return reading.home.ledger_url
     except LedgerMissing:
         return None

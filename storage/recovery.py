@@ -81,7 +81,7 @@ def _restore(home: Home, anchors: Anchors, anchored: Sequence[int]) -> Recovery:
 def _opened(url: str) -> Store:
     """The database, made where it is gone."""
     with _readable():
-        store = Store(url, create=True)
+        store = Store(url, "create")
         with store.disposed_on_failure():
             store.has_table()
     return store

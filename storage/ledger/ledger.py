@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.design import AnyRelease, Design
@@ -34,16 +34,16 @@ class Ledger:
     @classmethod
     def create(cls, url: str, stamp: Stamp, *, public_key: str | None = None) -> "Ledger":
         """Make the table with its first entry; refused where a ledger stands already."""
-        store, payload = Store(url, create=True), {"public_key": public_key, "schema_version": SCHEMA_VERSION}
+        store, payload = Store(url, "create"), {"public_key": public_key, "schema_version": SCHEMA_VERSION}
         with store.disposed_on_failure():
             with store.founding() as page:
                 page.append("genesis", GENESIS, payload | stamp.to_record())
             return cls(store)
 
     @classmethod
-    def open(cls, url: str) -> "Ledger":
-        """Open a ledger that exists."""
-        store = Store(url, create=False)
+    def open(cls, url: str, purpose: Literal["write", "read"] = "write") -> "Ledger":
+        """Open a ledger that exists; to read it, nothing is written and no right to write is needed."""
+        store = Store(url, purpose)
         with store.disposed_on_failure():
             store.require_table()
             ledger = cls(store)

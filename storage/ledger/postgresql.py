@@ -49,6 +49,11 @@ def make_engine(url: URL, *, create: bool) -> Engine:
     return engine
 
 
+def make_reader(url: URL) -> Engine:
+    """The same engine: every reading transaction is declared as one, so that a role that may only SELECT suffices."""
+    return make_engine(url, create=False)
+
+
 def prepare(engine: Engine) -> None:
     """Refuse a server that cannot keep what a ledger promises."""
     with engine.connect() as connection:

@@ -1,13 +1,15 @@
 """The ledger on SQLite: one file, one writer at a time, every commit on disk before it is believed."""
 
-from collections.abc import Generator
+import sqlite3
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from dpbayes_core.errors import LedgerMissing, StudyInvalid
+from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
 from storage.ledger import wire
 from storage.ledger.entries import BEFORE_GENESIS
 
@@ -31,14 +33,47 @@ TRIGGERS: tuple[str, ...] = (
 
 def make_engine(url: URL, *, create: bool) -> Engine:
     """An engine on the file; where it is not to be created, the file must exist."""
-    if not url.database or url.database == ":memory:":
-        raise StudyInvalid("cannot keep a ledger in memory: it must outlive the run. Name a file.")
-    if not create and not Path(url.database).is_file():
-        raise LedgerMissing(f"cannot open the ledger: there is no file {url.database}. Run `dpbayes ledger create`.")
+    _file(url, create=create)
     engine = create_engine(url, hide_parameters=True, connect_args={"timeout": PATIENCE})
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def make_reader(url: URL) -> Engine:
+    """An engine that changes no byte of the file's folder, for those who may only read it or have to leave no trace."""
+    path = _file(url, create=False)
+    at_rest: dict[Path, tuple[int, ...]] = {}
+
+    def connect() -> sqlite3.Connection:
+        # where a log lies beside it somebody writes, and is respected; without one SQLite would make one to read
+        alone = not Path(f"{path}-wal").exists()
+        if alone:
+            at_rest.setdefault(path, _mark(path))
+        how = f"mode=ro{'&immutable=1' if alone else ''}"
+        return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=PATIENCE, check_same_thread=False)
+
+    def unchanged() -> bool:
+        return all(mark == _mark(path) for mark in at_rest.values())
+
+    engine = create_engine(url, hide_parameters=True, creator=connect, execution_options={"unchanged": unchanged})
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _file(url: URL, *, create: bool) -> Path:
+    if not url.database or url.database == ":memory:":
+        raise StudyInvalid("cannot keep a ledger in memory: it must outlive the run. Name a file.")
+    path = Path(url.database)
+    if not create and not path.is_file():
+        raise LedgerMissing(f"cannot open the ledger: there is no file {path}. Run `dpbayes ledger create`.")
+    return path.absolute()
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def prepare(engine: Engine) -> None:
@@ -59,9 +94,16 @@ def exclusive(engine: Engine) -> AbstractContextManager[wire.Wire]:
     return wire.transaction(engine, "BEGIN IMMEDIATE")
 
 
-def snapshot(engine: Engine) -> AbstractContextManager[wire.Wire]:
-    """A reading transaction."""
-    return wire.transaction(engine, "BEGIN")
+@contextmanager
+def snapshot(engine: Engine) -> Generator[wire.Wire]:
+    """A reading transaction; where the file was taken to be at rest and is not, what was read is not believed."""
+    unchanged: Callable[[], bool] | None = engine.get_execution_options().get("unchanged")
+    try:
+        with wire.transaction(engine, "BEGIN") as connection:
+            yield connection
+    finally:
+        if unchanged is not None and not unchanged():
+            raise DpbayesError("cannot read the ledger: somebody wrote to it meanwhile. Run again.")
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:

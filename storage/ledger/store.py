@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, inspect, make_url
 from sqlalchemy.exc import ArgumentError
@@ -41,6 +41,7 @@ class Dialect(Protocol):
     @property
     def TRIGGERS(self) -> tuple[str, ...]: ...  # noqa: N802 -- a constant of each module
     def make_engine(self, url: URL, *, create: bool) -> Engine: ...
+    def make_reader(self, url: URL) -> Engine: ...
     def prepare(self, engine: Engine) -> None: ...
     def founding(self, engine: Engine) -> AbstractContextManager[Connection]: ...
     def exclusive(self, engine: Engine) -> AbstractContextManager[wire.Wire]: ...
@@ -166,12 +167,15 @@ def _wanted(copied: Mapping[str, str]) -> str:
 class Store:
     """A database that holds, or is to hold, the table."""
 
-    def __init__(self, url: str, *, create: bool) -> None:
+    def __init__(self, url: str, purpose: Literal["create", "write", "read"]) -> None:
         parsed = _parsed(url)
         self._dialect = DIALECTS[parsed.get_backend_name()]
         with plain_failures():
-            self.engine = self._dialect.make_engine(parsed, create=create)
-            if create:
+            if purpose == "read":
+                self.engine = self._dialect.make_reader(parsed)
+            else:
+                self.engine = self._dialect.make_engine(parsed, create=purpose == "create")
+            if purpose == "create":
                 with self.disposed_on_failure():
                     self._dialect.prepare(self.engine)
 
