@@ -9,7 +9,7 @@ from storage.anchors import Anchors
 from storage.archive import Archive
 from storage.audit import AuditReport, audit, audit_crate, posteriors
 from storage.books import open_ledger, refuse_empty_archive
-from storage.crates import load_with_manifest
+from storage.crate_files import load_with_manifest
 from storage.evidence import refuse_unspelled, spelled
 from storage.export import read_anchors, read_export
 from storage.home import Home

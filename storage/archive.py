@@ -190,20 +190,22 @@ def _open(url: str) -> Store:
 
 def _refusal(verb: str, thing: str, error: Exception) -> str:
     return (
-        f"cannot {verb} {thing}: {_reason(error)}. "
+        f"cannot {verb} {thing}: {reason_of(error)}. "
         "Make the archive reachable and writable, with room left, and run again."
     )
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Why a store failed, in words that hold no secret."""
     said = error.strerror if isinstance(error, OSError) else None
     name = type(error).__name__  # of a client library's own errors, this alone is known to hold no secret
-    if not said and _UNANSWERED.search(name):
+    if not said and UNANSWERED.search(name):
         return f"it does not answer ({name})"
     return (said or _PLAIN.get(name) or name).rstrip(".")
 
 
-_UNANSWERED = re.compile("Connect|Timeout")
+UNANSWERED = re.compile("Connect|Timeout")
+"""Names of errors of client libraries that mean that nobody answers."""
 _PLAIN = {
     "FileNotFoundError": "no such place, or no such bucket",
     "PermissionError": "permission denied",

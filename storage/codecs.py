@@ -1,16 +1,20 @@
 """Parquet as a pure function of what is stored: the same numbers give the same bytes, whoever writes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.errors import IntegrityFailure
+from storage.limits import MOST_FOOTER
 
 Floats = NDArray[np.float64]
 INDEX_COLUMNS = ("chain", "draw")
+TEXT = "BYTE_ARRAY"
 ROW_GROUP = 1 << 20
+MOST_AT_ONCE = 1 << 27  # bytes that the lines of one part unpack to, where each is as long as the file
 
 
 def noisy_parquet(lines: Sequence[Mapping[str, Any]]) -> bytes:
@@ -24,7 +28,7 @@ def noisy_parquet(lines: Sequence[Mapping[str, Any]]) -> bytes:
 
 def read_noisy(data: bytes) -> list[dict[str, Any]]:
     """The lines that `noisy_parquet` wrote."""
-    return cast("list[dict[str, Any]]", _table(data, "noisy statistics").to_pylist())
+    return cast("list[dict[str, Any]]", read_table(data, "noisy statistics").to_pylist())
 
 
 def draws_parquet(draws: Mapping[str, Floats]) -> bytes:
@@ -46,7 +50,7 @@ def draws_parquet(draws: Mapping[str, Floats]) -> bytes:
 
 def read_draws(data: bytes) -> dict[str, Floats]:
     """The inverse of `draws_parquet`."""
-    table = _table(data, "posterior draws")
+    table = read_table(data, "posterior draws")
     names = cast("Sequence[str]", table.column_names)
     columns = {name: np.asarray(table.column(i)) for i, name in enumerate(names)}
     if tuple(names[:2]) != INDEX_COLUMNS or not table.num_rows:
@@ -80,10 +84,71 @@ def parquet_table(data: bytes) -> Any:
         return file.read(use_threads=False)
 
 
-def _table(data: bytes, what: str) -> Any:
+def columns_of(data: bytes, what: str) -> tuple[tuple[str, ...], int]:
+    """The columns of a file that this module wrote and its number of lines, out of its footer alone."""
+    with _reading(data, what) as file:
+        return tuple(file.schema_arrow.names), int(file.metadata.num_rows)
+
+
+def read_table(data: bytes, what: str) -> Any:
+    """All of it, a part at a time: what is read may not outgrow the file, whatever its pages say."""
     import pyarrow as pa
 
+    with _reading(data, what) as file:
+        text = any(file.schema.column(at).physical_type == TEXT for at in range(file.metadata.num_columns))
+        lines = max(1, min(ROW_GROUP, MOST_AT_ONCE // len(data))) if text else ROW_GROUP
+        found, size = list[Any](), 0
+        for batch in file.iter_batches(batch_size=lines, use_threads=False):
+            found.append(batch)
+            size += int(batch.nbytes)
+            if size > 2 * len(data):
+                raise _not_written(what)
+        return pa.Table.from_batches(found, file.schema_arrow)
+
+
+@contextmanager
+def _reading(data: bytes, what: str) -> Generator[Any]:
+    """A file whose footer is as dpbayes writes footers: plain columns, none of them packed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if len(data) < _TAIL or int.from_bytes(data[-_TAIL:-4], "little") > MOST_FOOTER:
+        raise _not_whole(what)
+    limits: dict[str, Any] = {"thrift_string_size_limit": MOST_FOOTER, "thrift_container_size_limit": MOST_FOOTER // 8}
     try:
-        return parquet_table(data)
+        with pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, **limits) as file:
+            if not _is_plain(file.metadata, len(data)):
+                raise _not_written(what)
+            yield file
     except (pa.ArrowException, OSError):  # arrow's own words could quote bytes of the file
-        raise IntegrityFailure(f"cannot read {what}: the file is not whole Parquet. Restore the crate.") from None
+        raise _not_whole(what) from None
+
+
+def _is_plain(footer: Any, size: int) -> bool:
+    """Whether every value has its place in the file: flat columns of known types, packed by nothing."""
+    widths = [_WIDTHS.get(column.physical_type, 0) for column in map(footer.schema.column, range(footer.num_columns))]
+    flat = all(footer.schema.column(place).max_repetition_level == 0 for place in range(footer.num_columns))
+    groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
+    chunks = (group.column(place) for group in groups for place in range(footer.num_columns))
+    return (
+        flat
+        and all(widths)
+        and footer.num_rows * sum(widths) <= size
+        and footer.num_rows == sum(group.num_rows for group in groups)
+        and all(chunk.compression == "UNCOMPRESSED" and chunk.num_values <= footer.num_rows for chunk in chunks)
+    )
+
+
+def _not_whole(what: str) -> IntegrityFailure:
+    return IntegrityFailure(f"cannot read {what}: the file is not whole Parquet. Restore the crate.")
+
+
+def _not_written(what: str) -> IntegrityFailure:
+    return IntegrityFailure(
+        f"cannot read {what}: the Parquet file is packed as dpbayes packs none, and may unpack to anything. "
+        "Restore the crate."
+    )
+
+
+_TAIL = 8  # the length of the footer, and four letters
+_WIDTHS = {"INT32": 4, "INT64": 8, "DOUBLE": 8, TEXT: 4}

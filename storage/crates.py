@@ -4,14 +4,12 @@ import hashlib
 import io
 import re
 import zipfile
-import zlib
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
-from typing import Any, BinaryIO
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
-from dpbayes_core.errors import IntegrityFailure, StudyInvalid
-from storage.archive import MANIFEST, Archive, checked_name
+from dpbayes_core.errors import IntegrityFailure
+from storage.archive import checked_name
 from storage.signatures import STATEMENT_TYPE, Signer, statement
 
 ATTESTATION = "attestation.json"
@@ -21,7 +19,6 @@ PUBLIC_KEY = "public-key.pem"
 METADATA = "ro-crate-metadata.json"
 MARKS = (METADATA, ATTESTATION, UNSIGNED)
 """What tells a crate, however damaged, from other folders and zips: one of these at its top."""
-MOST_BYTES = 1 << 30  # of an unpacked crate; draws of any sensible analysis stay far below
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # what a zip says where it may not know the time
 
 RO_CRATE = "https://w3id.org/ro/crate/1.1"
@@ -148,106 +145,6 @@ def pack(files: Mapping[str, bytes]) -> bytes:
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, files[name])
     return sink.getvalue()
-
-
-def load(path: Path | str) -> dict[str, bytes]:
-    """The files of a crate in a folder or a zip, here or at a URL, without the archive's manifest; none is unpacked."""
-    return {name: data for name, data in load_with_manifest(path).items() if name != MANIFEST}
-
-
-def load_with_manifest(path: Path | str) -> dict[str, bytes]:
-    """The same with the archive's manifest, where the crate brings it along: an audit looks at it too."""
-    protocol, separator, rest = str(path).partition("://")
-    if separator and protocol not in ("file", "local"):
-        return _fetched(str(path))
-    path = Path(rest).expanduser() if separator else Path(path)
-    try:
-        if path.is_dir():
-            return _folder(path)
-        if not path.exists():
-            raise _absent(path)
-        if not path.is_file():
-            raise _no_crate(path)
-        with path.open("rb") as file:
-            return _unpacked(file, path)
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise StudyInvalid(f"cannot read {path}: {reason}. Name a crate that you can read.") from None
-
-
-def _fetched(url: str) -> dict[str, bytes]:
-    """A crate on any file system that the archive can use."""
-    base, _, name = url.rstrip("/").rpartition("/")
-    if name.endswith(".zip"):
-        archive = Archive(base)
-        checked_name(name)
-        try:
-            data = archive.read(name)
-        except IntegrityFailure:
-            raise _absent(name) from None
-        return _unpacked(io.BytesIO(data), name)
-    archive = Archive(url)
-    names = archive.list()
-    if not names:
-        raise _absent(name)
-    _refuse_unmarked(names, name)
-    return {each: archive.read(each) for each in names}
-
-
-def _unpacked(file: BinaryIO, path: Path | str) -> dict[str, bytes]:
-    """The files of a zip; what begins like one and is none is a damaged crate, anything else is no crate."""
-    try:
-        return _zip(file, path)
-    except _NO_ZIP:
-        file.seek(0)
-        if file.read(2) != b"PK":
-            raise _no_crate(path) from None
-    raise IntegrityFailure(
-        f"cannot read {path}: it is neither a crate's folder nor a whole zip of one. Fetch the crate again."
-    )
-
-
-# zipfile's own: damaged, damaged inside, cut short, odd compression, encrypted
-_NO_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
-
-
-def _absent(path: Path | str) -> StudyInvalid:
-    return StudyInvalid(f"cannot read {path}: there is no such crate. Check the path.")
-
-
-def _no_crate(path: Path | str) -> StudyInvalid:
-    return StudyInvalid(f"cannot read {path}: it is no crate. Name the folder or zip of a release or posterior.")
-
-
-def _refuse_unmarked(names: Collection[str], path: Path | str) -> None:
-    if not any(name in names for name in MARKS):
-        raise _no_crate(path)
-
-
-def _folder(path: Path) -> dict[str, bytes]:
-    _refuse_unmarked([each.name for each in path.iterdir()], path)
-    places = [each for each in sorted(path.rglob("*")) if each.is_file() and not each.is_symlink()]
-    _bounded(sum(each.stat().st_size for each in places), path)
-    return {each.relative_to(path).as_posix(): each.read_bytes() for each in places}
-
-
-def _zip(file: BinaryIO, path: Path | str) -> dict[str, bytes]:
-    with zipfile.ZipFile(file) as archive:
-        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-        names = [checked_name(entry.filename) for entry in entries]
-        folders = {name.partition("/")[0] for name in names}
-        if METADATA not in names and len(folders) == 1:  # zipped with its folder around it
-            names = [name.partition("/")[2] for name in names]
-        _refuse_unmarked(names, path)
-        _bounded(sum(entry.file_size for entry in entries), path)
-        if len(set(names)) != len(names):
-            raise IntegrityFailure(f"cannot read {path}: it holds a file twice. Fetch the crate again.")
-        return {name: archive.read(entry) for name, entry in zip(names, entries, strict=True)}
-
-
-def _bounded(size: int, path: Path | str) -> None:
-    if size > MOST_BYTES:
-        raise IntegrityFailure(f"cannot read {path}: it is larger than any crate. Fetch the crate again.")
 
 
 def _sha256(data: bytes) -> str:

@@ -16,6 +16,7 @@ from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.ledger import Ledger
 from storage.ledger.lines import spreadsheet
+from storage.limits import MOST_BYTES, MOST_LEDGER_NODES, read_bounded, refuse_shape
 from storage.signatures import Signer, encode_public_key, enveloped, read_public_key, signers_of
 
 FORMAT = "dpbayes ledger"
@@ -75,9 +76,14 @@ def _whole_or_gone(target: Path) -> Generator[None]:
 def read_export(path: Path) -> Evidence:
     """What an exported file holds."""
     try:
-        document: Any = json.loads(path.read_bytes())
+        data = read_bounded(path, MOST_BYTES)
     except OSError as error:
         raise StudyInvalid(f"cannot read {path}: {error.strerror}. Name an exported ledger.") from error
+    if data is None:
+        raise IntegrityFailure(f"cannot read {path}: it is no plain file, or larger than any ledger. Fetch it again.")
+    refuse_shape(data, str(path), MOST_LEDGER_NODES)
+    try:
+        document: Any = json.loads(data)
     except (ValueError, RecursionError):
         document = None
     try:

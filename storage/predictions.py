@@ -16,9 +16,11 @@ from dpbayes_core.prediction import Forecast, forecast
 from dpbayes_core.schema import Continuous, RegressionSchema
 from storage.codecs import parquet_table, read_draws
 from storage.crate_audit import check_lone_crate
+from storage.crate_files import load_with_manifest
+from storage.crate_limits import refuse_beyond
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, named, sources_of
-from storage.crates import ATTESTATION, PUBLIC_KEY, load_with_manifest
+from storage.crates import ATTESTATION, PUBLIC_KEY
 from storage.ledger.history import MALFORMED
 from storage.mixing import advice
 from storage.signatures import read_public_key
@@ -48,6 +50,7 @@ def read_posterior(place: str) -> PosteriorCrate:
     if RECORD not in files:
         raise StudyInvalid(f"cannot predict from {shown(place)}: it holds no posterior. Name a posterior's crate.")
     try:
+        refuse_beyond(files, shown(place))
         sources = sources_of(files, place)
     except DpbayesError:
         raise

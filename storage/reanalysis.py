@@ -14,9 +14,11 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.analysis import Analysis, chosen, ordered, seeded
 from storage.archive import MANIFEST, Archive
 from storage.crate_audit import TRUSTED, check_lone_crate
+from storage.crate_files import load, load_with_manifest
+from storage.crate_limits import refuse_beyond
 from storage.crate_posterior import RECORD, AnalysisRequest, Provenance
 from storage.crate_sources import Source, evidence_of, named, order_of, sources_of
-from storage.crates import PUBLIC_KEY, load, load_with_manifest, pack
+from storage.crates import PUBLIC_KEY, pack
 from storage.disk import create_file, make_folder
 from storage.evidence import refuse_unspelled
 from storage.home import dask_address
@@ -70,6 +72,7 @@ class CrateBench:
             return None
         place = self.address()
         files = load(place) if self._zip else Archive(str(self._folder)).read_folder(self._name)
+        refuse_beyond(files, shown(place))
         _refuse_flaws(place, check_lone_crate(files, _fingerprints(files, place)))
         if RECORD not in files or json.loads(files[RECORD])["key"] != self.analysis.key:
             raise StudyInvalid(f"cannot write {place}: another crate stands there. Name another file with --to.")
@@ -166,7 +169,9 @@ def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ..
 
 def _verified(place: str, files: Mapping[str, bytes], keys: Sequence[str]) -> tuple[Source, ...]:
     """The releases of a crate that passes its audit; without keys, by those that it brings along."""
+    inside = {name: data for name, data in files.items() if name != MANIFEST}
     try:
+        refuse_beyond(inside, shown(place))
         sources, brought = sources_of(files, place), _fingerprints(files, place)
     except DpbayesError:
         raise

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.errors import DpbayesError
 from storage.codecs import read_draws
+from storage.crate_limits import refuse_request
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, sources_of
 from storage.ledger.check import Check
@@ -29,7 +30,12 @@ def replayed(files: Mapping[str, bytes], path: str = "") -> Check:
 
 def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:
     try:
-        stored, again = read_draws(files[DRAWS]), _drawn(files)
+        refuse_request(files)
+        read, request = read_draws(files[DRAWS]), json.loads(files[RECORD])["request"]
+        stored = {each: np.asarray(values, dtype=np.float64) for each, values in read.items()}
+        if any(values.size < request["chains"] * request["draws"] for values in stored.values()):
+            return False, "it holds far fewer draws than it asks for"  # which nobody need draw, to say so
+        again = _drawn(files)
     except (*MALFORMED, RecursionError) as failure:
         words = str(failure) if isinstance(failure, DpbayesError) else "it does not hold what a replay needs"
         return False, f"cannot be drawn again: {words}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -31,7 +31,7 @@ def read_public_key(pem: bytes) -> tuple[str, bytes]:
     """The fingerprint and the 32 raw bytes of an exported public key."""
     try:
         key = serialization.load_pem_public_key(pem)
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise IntegrityFailure("cannot read a public key: it is no Ed25519 key in PEM form. Export it again.")

@@ -13,7 +13,7 @@ from dpbayes_core.errors import DpbayesError
 from dpbayes_core.mechanisms import mechanism_from_record
 from storage.ledger.caps import NOTHING, Debit, Scope, Tally, debits, with_limits
 from storage.ledger.entries import Entry
-from storage.ledger.request import AccountSpec, CapSpec
+from storage.ledger.request import AccountSpec, CapSpec, stored_decimal
 
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, DpbayesError)
 """What reading an entry that somebody edited may raise."""
@@ -86,7 +86,7 @@ class History:
         if entry.kind == "account":
             self.accounts.setdefault(payload["account"], AccountSpec.from_record(payload["spec"]))
         elif entry.kind == "raise":
-            self._raised.setdefault(owner_of(payload), {})[payload["cap"]] = Decimal(payload["limit"])
+            self._raised.setdefault(owner_of(payload), {})[payload["cap"]] = stored_decimal(payload["limit"])
         elif entry.kind == "charge":
             self.charges.add(entry.key)
             self._totals |= {debit.scope: debit.after for debit in self.due(payload)}

@@ -9,11 +9,21 @@ from typing import Any, Literal
 
 from dpbayes_core.canonical import canonical_json, digest
 
+MOST_DIGITS = 1000  # before or after the point of a stored decimal
+
 Window = Literal["lifetime", "per-period", "programme"]
 Measure = Literal["epsilon-delta", "rho", "pure-epsilon"]
 Grain = Literal["month", "quarter", "year", "day"]
 Neighbours = Literal["replace-one", "add-remove"]
 Membership = Literal["fixed", "movable", "undeclared"]
+
+
+def stored_decimal(text: str) -> Decimal:
+    """A decimal out of a record; one of more than a thousand digits is in none."""
+    value = Decimal(text)
+    if not value.is_finite() or abs(value.adjusted()) > MOST_DIGITS:
+        raise ValueError("cannot read a limit: it has more digits than any. Fetch the record again.")
+    return value
 
 
 def decimal_text(value: Decimal) -> str:
@@ -53,8 +63,8 @@ class CapSpec:
         return cls(
             window=record["window"],
             measure=record["measure"],
-            limit=Decimal(record["limit"]),
-            delta=None if delta is None else Decimal(delta),
+            limit=stored_decimal(record["limit"]),
+            delta=None if delta is None else stored_decimal(delta),
             programme=record["programme"],
         )
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
@@ -14,7 +13,7 @@ from storage.ledger.check import Check
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.refusal import limit_text
-from storage.ledger.request import AccountSpec, priced_under, release_key
+from storage.ledger.request import AccountSpec, priced_under, release_key, stored_decimal
 from storage.study.periods import overlapped
 
 Problem = str | None
@@ -110,7 +109,7 @@ def _raise(history: History, payload: Mapping[str, Any]) -> Problem:
     caps = history.raisable(payload)
     if not caps:
         return "it raises a cap that does not exist"
-    return None if Decimal(payload["limit"]) > max(cap.limit for cap in caps) else "it does not raise its cap"
+    return None if stored_decimal(payload["limit"]) > max(cap.limit for cap in caps) else "it does not raise its cap"
 
 
 def _requests(history: History, entry: Entry) -> Problem:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage.crates import load, pack
+from storage.crate_files import load
+from storage.crates import pack
 from storage.study.load import load_study
 from tests.support.desk import STUDY, Desk, people
 from tests.support.offices import OFFICES, offices

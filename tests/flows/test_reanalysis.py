@@ -14,7 +14,8 @@ from dpbayes_core.samplers.driver import begin
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.samplers.rounds import first_round, run_chain
 from storage.checkpoints import Checkpoints
-from storage.crates import METADATA, UNSIGNED, load, pack
+from storage.crate_files import load
+from storage.crates import METADATA, UNSIGNED, pack
 from storage.reanalysis import crate_bench
 from tasks.software import software_versions
 from tests.support.desk import PERIOD, Desk

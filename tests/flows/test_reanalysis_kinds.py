@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from storage.archive import Archive
-from storage.crates import load, pack
+from storage.crate_files import load
+from storage.crates import pack
 from tests.flows.test_networks import network_desk
 from tests.flows.test_subsample import question_desk
 from tests.support.desk import PERIOD, Desk

@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import fsspec
 import pytest
 
-from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.errors import IntegrityFailure, StudyInvalid
 from storage.archive import MANIFEST, Archive, ArchiveUnavailable
+from storage.crate_files import load
+from storage.crates import pack
+from storage.fetch import Fetched
 from storage.stores import RemoteStore
 from tests.support.command import ROOT
 from tests.support.object_store import ObjectStore
@@ -22,6 +25,9 @@ WRITERS = 6
 KILLED = """
 import os, signal, sys
 from storage.archive import Archive
+from storage.crate_files import load
+from storage.crates import pack
+from storage.fetch import Fetched
 from storage.stores import RemoteStore
 
 moment, calls, put = int(sys.argv[2]), 0, RemoteStore._put
@@ -194,3 +200,19 @@ def test_people_are_told_the_url(object_store: ObjectStore) -> None:
     archive = Archive("s3://bucket/archive/")
     assert archive.address("crates/one") == "s3://bucket/archive/crates/one"
     assert archive.local_path("crates/one") is None
+
+
+def test_a_strangers_crate_is_read_from_a_folder_and_a_zip_and_no_further_than_its_bound(
+    object_store: ObjectStore,
+) -> None:
+    place = f"{object_store.new_bucket()}/shared"
+    crate = {"ro-crate-metadata.json": b"{}", "releases/0/entry.json": b"{}" * 99}
+    Archive(place).write_folder("crate", crate)
+    Archive(place).write_once("crate.zip", pack(crate))
+    assert load(f"{place}/crate") == load(f"{place}/crate.zip") == crate
+    with pytest.raises(IntegrityFailure, match=r"crate\.zip: it is larger than any crate's"):
+        Fetched(place).read("crate.zip", 10)
+    with pytest.raises(IntegrityFailure, match="it holds more than 2 files"):
+        Fetched(f"{place}/crate").list(2)
+    with pytest.raises(StudyInvalid, match="there is no such crate"):
+        load(f"{place}/none.zip")

@@ -1,6 +1,7 @@
 """Parquet files are a function of their numbers, and give every bit of them back."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -73,5 +74,30 @@ def test_a_damaged_file_is_an_integrity_failure_and_quotes_nothing() -> None:
 
 def noisy_bytes() -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"draw": [0], "chain": [0]}), sink)
+    pq.write_table(pa.table({"draw": [0], "chain": [0]}), sink, compression="none", use_dictionary=False)
     return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("repeated", [0.0, 1, "x" * 100_000])
+def test_lines_that_have_no_place_in_the_file_are_not_read(repeated: Any) -> None:
+    """A dictionary, or a run, says one value many times: its footer tells, and nothing is unpacked."""
+    sink = pa.BufferOutputStream()
+    one = pa.array([repeated])
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1 << 20, dtype=np.int32)), one)
+    pq.write_table(pa.table({"chain": column}), sink, compression="none", store_schema=False)
+    data = sink.getvalue().to_pybytes()
+    assert len(data) < 1 << 18
+    for read in (read_noisy, read_draws):
+        with pytest.raises(IntegrityFailure, match="packed as dpbayes packs none"):
+            read(data)
+
+
+def test_text_that_a_short_file_repeats_is_read_no_further_than_the_file_is_long() -> None:
+    """The footer says that every value has its place; a page's own encoding says otherwise."""
+    sink = pa.BufferOutputStream()
+    table = pa.table({"entry": pa.array(["x" * 100_000] * 2000)})
+    pq.write_table(table, sink, compression="none", use_dictionary=False, column_encoding={"entry": "DELTA_BYTE_ARRAY"})
+    data = sink.getvalue().to_pybytes()
+    assert len(data) < 1 << 18
+    with pytest.raises(IntegrityFailure, match="packed as dpbayes packs none"):
+        read_noisy(data)

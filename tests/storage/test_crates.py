@@ -17,6 +17,7 @@ import storage
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.posterior import Posterior
+from storage.crate_files import load
 from storage.crate_posterior import CONTENTS as POSTERIOR_CONTENTS
 from storage.crate_posterior import analysis_key, posterior_record
 from storage.crate_release import CONTENTS, build_release_crate, read_release, release_record, released
@@ -25,7 +26,6 @@ from storage.crates import (
     METADATA,
     PUBLIC_KEY,
     crate_digest,
-    load,
     pack,
     place,
     posterior_path,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage.codecs import draws_parquet, read_draws
-from storage.crates import load
+from storage.crate_files import load
 from storage.replay import replayed
 from tests.storage.crate_examples import Floats
 
