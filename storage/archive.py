@@ -84,6 +84,11 @@ class Archive:
         with self._reaching("list", folder or "the archive"):
             return self._store.list(folder)
 
+    def strays(self) -> dict[str, str]:
+        """What lies there and is no stored file, such as a link or an empty folder, with what is wrong with it."""
+        with self._reaching("list", "the archive"):
+            return self._store.strays()
+
     def write_folder(self, path: str, files: Mapping[str, bytes]) -> str:
         """Store a folder, or complete what a killed writer left, its manifest last; returns the manifest's sha256."""
         if MANIFEST in files:

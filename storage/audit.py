@@ -1,7 +1,7 @@
 """The whole audit, offline: the ledger, its anchors, and every published byte held against both."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -84,21 +84,21 @@ def _published(
     archive: Archive, anchors: Anchors, trusted: Mapping[str, bytes], records: Sequence[Record]
 ) -> list[Check]:
     """Everything in the archive but the anchors, whose own checks have been made."""
+    strays = archive.strays()
     crates, strangers = _places(archive, len(records))
     due, never = _due(records), _never_published(records)
     found: Found = {
-        "the archive holds nothing else": [f"{name} is no part of an archive" for name in strangers],
-        "published keys are known": _key_flaws(archive, trusted),
-        "every charge has its crate": [
-            f"{path} of entry {record['seq']} is missing: run `dpbayes release` for it again"
-            for path, record in due.items()
-            if path not in crates and record["seq"] not in never
+        "the archive holds nothing else": [
+            *(f"{name} {what}" for name, what in sorted(strays.items())),
+            *(f"{name} is no part of an archive" for name in strangers if name not in strays),
         ],
         **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS)},
+        "published keys are known": _key_flaws(archive, trusted, strays),
+        "every charge has its crate": _unpublished(due, crates, never),
     }
     ledger = {record["seq"]: record for record in records}
     for path, names in crates.items():
-        files = {name: archive.read(f"{path}/{name}") for name in names}
+        files = {name: archive.read(f"{path}/{name}") for name in names if f"{path}/{name}" not in strays}
         listing = files.pop(MANIFEST, None)
         whole = f"{MANIFEST} is missing" if listing is None else manifest_flaw(files, listing)
         flaws = {WHOLE: whole, **problems(files, trusted)}
@@ -106,6 +106,15 @@ def _published(
         for name, flaw in flaws.items():
             found[name] += [f"{path}: {flaw}"] if flaw else []
     return [Check(name, not flaws, listed(flaws) or f"{len(crates)} crates") for name, flaws in found.items()]
+
+
+def _unpublished(due: Mapping[str, Record], crates: Collection[str], never: Collection[int]) -> list[str]:
+    """The charges whose crate is missing, and what to do."""
+    return [
+        f"{path} of entry {record['seq']} is missing: run `dpbayes release` for it again"
+        for path, record in due.items()
+        if path not in crates and record["seq"] not in never
+    ]
 
 
 def _places(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[str]]:
@@ -150,9 +159,11 @@ def _never_published(records: Sequence[Record]) -> set[int]:
     return {charge for *name, revision in part if (*name, revision + 1) in made for charge in made[*name, revision]}
 
 
-def _key_flaws(archive: Archive, trusted: Mapping[str, bytes]) -> list[str]:
+def _key_flaws(archive: Archive, trusted: Mapping[str, bytes], strays: Collection[str]) -> list[str]:
     found: list[str] = []
     for name in archive.list(KEYS):
+        if name in strays:
+            continue
         try:
             data = archive.read(name)
             fingerprint, key = read_public_key(data)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from storage.disk import create_file, make_folder, sweep
+from storage.strays import strays
 
 SCRATCH = ".tmp"
 """The folder of a local store that holds half-written files; never part of what is stored."""
@@ -36,6 +37,10 @@ class Store(Protocol):
 
     def list(self, folder: str) -> list[str]:
         """The names of all files below a folder, sorted; none where there is no such folder."""
+        ...
+
+    def strays(self) -> dict[str, str]:
+        """What lies there and is no stored file, by its name, with what is wrong with it."""
         ...
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
@@ -84,6 +89,10 @@ class LocalStore:
                 folders.remove(SCRATCH)
             names.extend((Path(place) / file).relative_to(self.root).as_posix() for file in files)
         return sorted(names)
+
+    def strays(self) -> dict[str, str]:
+        """What lies there and is no stored file, by its name, with what is wrong with it."""
+        return strays(self.root, SCRATCH)
 
     @contextlib.contextmanager
     def exclusive(self) -> Generator[None]:
@@ -157,6 +166,10 @@ class RemoteStore:
         except FileNotFoundError:
             return []
         return sorted(name[len(self._root) + 1 :] for name in found)
+
+    def strays(self) -> dict[str, str]:
+        """Nothing: what is stored by name knows neither links nor empty folders."""
+        return {}
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """No lock: here two writers of one folder must bring the same bytes."""

@@ -44,6 +44,7 @@ def failures(report: AuditReport) -> str:
 def changed(place: Path, data: bytes | None) -> Iterator[None]:
     """The file with other bytes, or without any, for a while."""
     before = place.read_bytes() if place.exists() else None
+    made = [folder for folder in place.parents if not folder.exists()]
     place.unlink(missing_ok=True)
     if data is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -52,6 +53,8 @@ def changed(place: Path, data: bytes | None) -> Iterator[None]:
         yield
     finally:
         place.unlink(missing_ok=True)
+        for folder in made:
+            folder.rmdir()
         if before is not None:
             place.write_bytes(before)
 
