@@ -1,17 +1,20 @@
 """From a study's words to one analysis of stored releases: everything that decides the draws, chosen."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_core.canonical import digest
+from dpbayes_core.canonical import canonical_json, digest
 from storage.books import Books
-from storage.crate_posterior import AnalysisRequest, analysis_key
-from storage.crate_sources import evidence_of, order_of
+from storage.crate_posterior import RECORD, AnalysisRequest, analysis_key, earlier_key
+from storage.crate_release import ENTRY
+from storage.crate_sources import evidence_of, order_of, sources_of
 from storage.crates import posterior_path
 from storage.entries_of import newest_releases
 from storage.entries_until import releases_until
 from storage.ledger.entries import Entry
+from storage.ledger.history import MALFORMED
 from storage.priors import AnyPrior, prior_for
 from storage.study.study import Study
 from storage.study.work import AnalysisSpec, TestSpec
@@ -35,12 +38,30 @@ class Analysis:
     @property
     def key(self) -> str:
         """The same releases and request have the same key, and the same draws."""
-        return analysis_key(self.evidence.digest, self.request)
+        return analysis_key(self.entries, self.request)
 
     @property
-    def path(self) -> str:
-        """Where its crate lies in the archive."""
-        return posterior_path(self.request.study, self.request.period, self.request.analysis, self.key)
+    def keys(self) -> tuple[str, str]:
+        """The key, and the one by which earlier versions called the same analysis."""
+        return self.key, earlier_key(self.evidence.digest, self.request)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where its crate may lie in the archive: one of these, whatever came of it and whichever version made it."""
+        request = self.request
+        about = (request.study, request.period, request.analysis)
+        return tuple(
+            posterior_path(*about, key, status=status) for key in self.keys for status in ("converged", "not-converged")
+        )
+
+    def is_of(self, files: Mapping[str, bytes]) -> bool:
+        """Whether a crate holds this analysis of these very ledger entries, byte for byte."""
+        try:
+            mine = [canonical_json(entry.to_record()) for entry in self.entries]
+            theirs = [source.files[ENTRY] for source in sources_of(files)]
+            return mine == theirs and json.loads(files[RECORD])["key"] in self.keys
+        except (*MALFORMED, RecursionError):
+            return False
 
 
 def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Analysis:

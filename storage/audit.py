@@ -15,7 +15,7 @@ from storage.anchors import Anchors, anchor_name
 from storage.archive import MANIFEST, Archive, manifest_flaw
 from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, check_lone_crate, listed, problems
 from storage.crate_posterior import RECORD as POSTERIOR
-from storage.crate_posterior import links_of, path_of
+from storage.crate_posterior import links_of, paths_of
 from storage.crate_release import ENTRY
 from storage.crate_sources import Source, sources_of
 from storage.crates import release_path
@@ -186,7 +186,7 @@ def _belonging_flaw(
             whole = _is_entry(Source(files), due.get(path))
             return None if whole else f"{ENTRY} is no charge of the ledger that calls for it"
         record = json.loads(files[POSTERIOR])
-        if path_of(record) != path:
+        if path not in paths_of(record):
             return f"{POSTERIOR} is of another place"
         paid = [ledger.get(link["ledger"]["seq"]) for link in links_of(record)]
         whole = all(_is_entry(source, entry) for source, entry in zip(sources_of(files), paid, strict=True))

@@ -13,7 +13,7 @@ from storage import crate_posterior, crate_release
 from storage.archive import MANIFEST, manifest_flaw
 from storage.codecs import read_draws, read_noisy
 from storage.crate_release import ENTRY, NOISY, release_record
-from storage.crate_sources import HELD, Source, evidence_of, read_entry, sources_of
+from storage.crate_sources import HELD, Source, read_entry, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, crate_digest
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
@@ -56,13 +56,13 @@ def _complete(files: Files, listing: bytes | None) -> Check:
     """A crate may come without its manifest, as in a zip, for the statement names every file; a wrong one is a flaw."""
     if listing is None:
         return Check(COMPLETE, True, f"it has no {MANIFEST}: the statement alone names every file")
-    problem = _asked(lambda files: manifest_flaw(files, listing), files)
+    problem = asked(lambda files: manifest_flaw(files, listing), files)
     return Check(COMPLETE, problem is None, problem or "as written")
 
 
 def problems(files: Files, trusted: Keys) -> dict[str, Problem]:
     """What is wrong with a signed crate, check by check; None where nothing is."""
-    return {SIGNED: _asked(lambda files: _signed(files, trusted), files), **_contents(files, None)}
+    return {SIGNED: asked(lambda files: signed(files, trusted), files), **_contents(files, None)}
 
 
 def is_of_crates(files: Files) -> bool:
@@ -99,15 +99,15 @@ def _check_analyst(files: Files, wanted: Collection[str]) -> list[Check]:
 def _listing(files: Files, wanted: Collection[str]) -> tuple[str, Problem]:
     """Who made an analyst's crate, as far as that can be told, and whether its files are what they left."""
     if UNSIGNED in files and ATTESTATION not in files:
-        return "unsigned: anybody may have made it; --replay recomputes it", _asked(_unsigned, files)
+        return "unsigned: anybody may have made it; --replay recomputes it", asked(_unsigned, files)
     name: list[str] = []
 
-    def signed(files: Files) -> Problem:
+    def made(files: Files) -> Problem:
         fingerprint, key = read_public_key(files[PUBLIC_KEY])
         name.append(fingerprint)
-        return _signed(files, {fingerprint: key})
+        return signed(files, {fingerprint: key})
 
-    problem = _asked(signed, files)
+    problem = asked(made, files)
     told = " and is trusted" if set(name) <= set(wanted) else ", whom you did not name; --replay recomputes it"
     return f"signed by {''.join(name)}{told}", problem
 
@@ -128,11 +128,11 @@ def _contents(files: Files, trusted: Keys | None) -> dict[str, Problem]:
     found: dict[str, Problem] = {}
     posterior = crate_posterior.RECORD in files
     if posterior and ENTRY not in files:
-        found[PROVEN] = _asked(lambda files: _proven(files, trusted), files)
+        found[PROVEN] = asked(lambda files: _proven(files, trusted), files)
     for name, question in CHECKS.items():
-        found[name] = _asked(lambda files, question=question: _of_each(files, question), files)
+        found[name] = asked(lambda files, question=question: _of_each(files, question), files)
     if posterior:
-        found |= {name: _asked(question, files) for name, question in POSTERIOR_CHECKS.items()}
+        found |= {name: asked(question, files) for name, question in POSTERIOR_CHECKS.items()}
     return found
 
 
@@ -141,7 +141,7 @@ def _of_each(files: Files, question: Callable[[Source], Problem]) -> Problem:
     return next((flaw for source in sources_of(files) if (flaw := question(source))), None)
 
 
-def _asked(question: Callable[[Files], Problem], files: Files) -> Problem:
+def asked(question: Callable[[Files], Problem], files: Files) -> Problem:
     try:
         return question(files)
     except IntegrityFailure as failure:
@@ -151,7 +151,7 @@ def _asked(question: Callable[[Files], Problem], files: Files) -> Problem:
         return f"{name} is missing" if name else "it lacks what this check needs, or holds something else there"
 
 
-def _signed(files: Files, trusted: Keys) -> Problem:
+def signed(files: Files, trusted: Keys) -> Problem:
     """The statement is genuine, of this kind of crate, and names exactly these files with their bytes."""
     if ATTESTATION not in files:
         return f"{ATTESTATION} is missing"
@@ -238,10 +238,9 @@ def _posterior(files: Files) -> Problem:
     due = [source.link(proven=ENTRY not in files) for source in sources]
     if record["schema_version"] == 1:
         due = [{name: link[name] for name in ("crate", "digest", "ledger", "release", "revision")} for link in due]
-    evidence = evidence_of([source.entry for source in sources])
     tied = (
         crate_posterior.links_of(record) == due
-        and record["key"] == crate_posterior.analysis_key(evidence.digest, request)
+        and record["key"] == crate_posterior.key_due(record["schema_version"], sources, request)
         and all(record[name] == record["request"][name] for name in ("study", "period", "analysis"))
     )
     return None if tied else f"{crate_posterior.RECORD} is of another release or request"

@@ -15,6 +15,7 @@ from storage.crate_release import ENTRY, NOISY, REPORT, SOFTWARE, STUDY
 from storage.crate_release import RECORD as RELEASE
 from storage.crate_sources import Source, described, evidence_of, held
 from storage.crates import METADATA, attested, listed, metadata, posterior_path
+from storage.ledger.entries import Entry
 from storage.signatures import Signer
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ Floats = NDArray[np.float64]
 Origin = Literal["study", "crates"]
 """Who analysed: the study's own agency with its ledger at hand, or anybody who has the crates."""
 
-SCHEMA_VERSION = 2  # of posterior.json; 1 had one release, beside `release` instead of in `releases`
-VERSIONS = (1, 2)  # that are read
-PREDICATE = "urn:dpbayes:attestation:posterior:2"
-PREDICATES = {1: "urn:dpbayes:attestation:posterior:1", 2: PREDICATE}
+SCHEMA_VERSION = 3  # of posterior.json; 1 had one release, beside `release`; 1 and 2 were named after noisy values
+VERSIONS = (1, 2, 3)  # that are read
+RECORDED = 3  # the first version whose crates are on the ledger before they are archived
+PREDICATES = {version: f"urn:dpbayes:attestation:posterior:{version}" for version in VERSIONS}
+PREDICATE = PREDICATES[SCHEMA_VERSION]
 
 RECORD = "posterior.json"
 DRAWS = "draws.parquet"
@@ -71,9 +73,23 @@ class AnalysisRequest:
         return record
 
 
-def analysis_key(evidence: str, request: AnalysisRequest) -> str:
-    """The name of an analysis of a release or pool, by its digest: the same request finds the crate that is stored."""
+def analysis_key(entries: Sequence[Entry], request: AnalysisRequest) -> str:
+    """The name of an analysis of releases in their order: the same request finds the crate that is stored.
+
+    The hash of a ledger entry covers schema, mechanism and definition too, where a release's digest is of values only.
+    """
+    return digest({"entries": [entry.hash for entry in entries], "request": request.to_record()})
+
+
+def earlier_key(evidence: str, request: AnalysisRequest) -> str:
+    """The same in records of version 1 and 2, by the digest of the release or pool."""
     return digest({"release": evidence, "request": request.to_record()})
+
+
+def key_due(version: int, sources: Sequence[Source], request: AnalysisRequest) -> str:
+    """The key that a record of some version has to state."""
+    entries = [source.entry for source in sources]
+    return earlier_key(evidence_of(entries).digest, request) if version < 3 else analysis_key(entries, request)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,8 +177,20 @@ def predicate_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def path_of(record: Mapping[str, Any]) -> str:
-    """Where the crate of a posterior record lies in the archive."""
-    return posterior_path(record["study"], record["period"], record["analysis"], record["key"])
+    """Where the crate of a posterior record lies in the archive: its name says where it has not converged."""
+    about = (record["study"], record["period"], record["analysis"], record["key"])
+    return posterior_path(*about, status=record["status"])
+
+
+def paths_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every path under which its crate may lie: versions that put none on the ledger named all analyses alike."""
+    earlier = () if record["schema_version"] >= RECORDED else (plain_path_of(record),)
+    return tuple(dict.fromkeys((path_of(record), *earlier)))
+
+
+def plain_path_of(record: Mapping[str, Any]) -> str:
+    """The path that does not say whether it has converged."""
+    return path_of({**record, "status": "converged"})
 
 
 def links_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -182,7 +210,7 @@ def posterior_record(
         "analysis": request.analysis,
         "coefficients": _summary(posterior.summary()),
         "diagnostics": _diagnostics(posterior),
-        "key": analysis_key(posterior.release, request),
+        "key": analysis_key([source.entry for source in provenance.sources], request),
         "kind": "posterior",
         "naive": None if naive is None or naive.sampler == posterior.sampler else _summary(naive.summary()),
         "origin": provenance.origin,

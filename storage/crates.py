@@ -58,9 +58,13 @@ def plain(name: str) -> str:
     return kept if kept == name else f"{kept or 'holder'}-{_sha256(name.encode())[:8]}"
 
 
-def posterior_path(study: str, period: str, analysis: str, key: str) -> str:
+NOT_CONVERGED = "-not-converged"
+
+
+def posterior_path(study: str, period: str, analysis: str, key: str, *, status: str = "converged") -> str:
     """Where the crate of an analysis lies in the archive; `key` is its `analysis_key`."""
-    return place("posteriors", study, period, f"{analysis}-{key[:16]}")
+    said = "" if status == "converged" else NOT_CONVERGED  # nobody takes it for one to publish
+    return place("posteriors", study, period, f"{analysis}{said}-{key[:16]}")
 
 
 def crate_digest(files: Mapping[str, bytes]) -> str:

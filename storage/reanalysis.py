@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,11 +15,11 @@ from storage.archive import MANIFEST, Archive
 from storage.crate_audit import TRUSTED, check_lone_crate
 from storage.crate_files import load, load_with_manifest
 from storage.crate_limits import refuse_beyond
-from storage.crate_posterior import RECORD, AnalysisRequest, Provenance
+from storage.crate_posterior import AnalysisRequest, Provenance
 from storage.crate_sources import Source, evidence_of, named, order_of, sources_of
-from storage.crates import PUBLIC_KEY, pack
+from storage.crates import ATTESTATION, PUBLIC_KEY, pack
 from storage.disk import create_file, make_folder
-from storage.evidence import refuse_unspelled
+from storage.evidence import refuse_unspelled, spelled
 from storage.home import dask_address
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
@@ -54,6 +53,7 @@ class CrateBench:
         if self._folder.exists() and not self._folder.is_dir():
             raise StudyInvalid(f"cannot write to {shown(order['to'])}: it is a file. Name a folder, or a .zip.")
         self._name = f"{NAME}-{analysis.key[:16]}"
+        self._found = False
         self.signer = None if order["sign"] is None else Signer.create(Path(order["sign"]).expanduser().absolute())
 
     @property
@@ -67,20 +67,32 @@ class CrateBench:
         return Provenance(sources=self.sources, study_text=None)
 
     def stored(self) -> Mapping[str, bytes] | None:
-        """The crate that stands there, if it is this analysis and whole."""
-        if not (self._zip.exists() if self._zip else (self._folder / self._name / MANIFEST).exists()):
+        """The crate that stands there, if it is this analysis of these releases, and whole."""
+        found = self._stands()
+        if found is None:
             return None
-        place = self.address()
-        files = load(place) if self._zip else Archive(str(self._folder)).read_folder(self._name)
+        place, files, self._found = self.address(), found, True
         refuse_beyond(files, shown(place))
         _refuse_flaws(place, check_lone_crate(files, _fingerprints(files, place)))
-        if RECORD not in files or json.loads(files[RECORD])["key"] != self.analysis.key:
-            raise StudyInvalid(f"cannot write {place}: another crate stands there. Name another file with --to.")
-        if self.signer is not None and self.signer.fingerprint not in _fingerprints(files, place):
+        if not self.analysis.is_of(files):
+            raise StudyInvalid(f"cannot write {place}: another crate stands there. Name another place with --to.")
+        if self.signer is not None and self.signer.fingerprint != _maker(files):
             raise StudyInvalid(
                 f"cannot sign {place}: it stands there as it was made, without this key. Name another place with --to."
             )
         return files
+
+    def _stands(self) -> Mapping[str, bytes] | None:
+        """Whatever stands in the zip, or in the folder of this analysis; earlier versions called it otherwise."""
+        if self._zip is not None:
+            return load(self._zip) if self._zip.exists() else None
+        for key in self.analysis.keys:
+            if (self._folder / (name := f"{NAME}-{key[:16]}") / MANIFEST).exists():
+                files = Archive(str(self._folder)).read_folder(name)
+                if key == self.analysis.key or self.analysis.is_of(files):
+                    self._name = name
+                    return files
+        return None
 
     def keep(self, files: Mapping[str, bytes]) -> None:
         """Into the folder or zip, whole or not at all."""
@@ -101,8 +113,8 @@ class CrateBench:
         place = self._zip or self._folder / self._name
         return str(place / name if name and not self._zip else place)
 
-    def told(self) -> Mapping[str, Any]:
-        """Where the releases come from, and what a crate alone cannot prove."""
+    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        """Where the releases come from, who signed the posterior, and what a crate alone cannot prove."""
         links = [
             {
                 **{
@@ -114,10 +126,21 @@ class CrateBench:
             }
             for source in self.sources
         ]
-        signed_by = None if self.signer is None else self.signer.fingerprint
         about = {name: getattr(self.analysis.request, name) for name in ("study", "period")}
         about["account"] = named(self.sources, "account")
-        return {**about, "sources": links, "not_verified": self._unverified(), "signed_by": signed_by}
+        unsure = [*self._unsigned(_maker(files)), *self._unverified()]
+        found = {"sources": links, "not_verified": unsure, "signed_by": _maker(files)}
+        return {**about, **found}
+
+    def _unsigned(self, maker: str | None) -> list[str]:
+        """What the draws are, where they stood there before and nobody who is trusted signed them."""
+        own = self.signer is not None and self.signer.fingerprint == maker
+        if not self._found or own or maker in {spelled(key) for key in self._keys}:
+            return []
+        whose = "nobody signed it" if maker is None else f"{maker} signed it"
+        return [
+            f"the posterior, which stood there before: {whose}. `dpbayes audit --crate` with --replay draws it again."
+        ]
 
     def _unverified(self) -> list[str]:
         found: list[str] = []
@@ -187,6 +210,11 @@ def _fingerprints(files: Mapping[str, bytes], place: str) -> set[str]:
     """Every key that a crate brings along: enough to see that it is whole, not whose it is."""
     keys = [files.get(PUBLIC_KEY), *(source.files.get(PUBLIC_KEY) for source in sources_of(files, place))]
     return {read_public_key(key)[0] for key in keys if key is not None}
+
+
+def _maker(files: Mapping[str, bytes]) -> str | None:
+    """Who signed a crate that passed its checks; nobody, where it was only listed."""
+    return read_public_key(files[PUBLIC_KEY])[0] if ATTESTATION in files else None
 
 
 def _refuse_flaws(place: str, checks: Sequence[Check]) -> None:

@@ -1,14 +1,17 @@
 """Where an analysis finds its releases and leaves its crate: a steward's home, or an analyst's folder."""
 
+import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from dpbayes_core.errors import IntegrityFailure
 from storage.analysis import Analysis, prepare_analysis
 from storage.archive import MANIFEST
 from storage.books import Books
-from storage.crate_posterior import Provenance
+from storage.crate_audit import asked, signed
+from storage.crate_posterior import RECORD, Provenance, path_of
 from storage.crate_sources import HELD, Source
 from storage.crates import release_path
 from storage.signatures import Signer
@@ -58,8 +61,8 @@ class Workbench(Protocol):
         """Where they find it, or one file of it."""
         ...
 
-    def told(self) -> Mapping[str, Any]:
-        """What else to say of the analysis."""
+    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        """What else to say of the analysis, whose crate this is."""
         ...
 
 
@@ -87,20 +90,39 @@ class StudyBench:
 
     def stored(self) -> Mapping[str, bytes] | None:
         """What the archive has of it."""
-        path = self.analysis.path
-        return self.books.archive.read_folder(path) if self.books.archive.exists(f"{path}/{MANIFEST}") else None
+        path = self._stands_at()
+        if path is None:
+            return None
+        files = self.books.archive.read_folder(path)
+        mine = not asked(lambda files: signed(files, self.books.home.trusted()), files) and self.analysis.is_of(files)
+        if not mine:
+            raise IntegrityFailure(
+                f"cannot use {path}: it is not this home's analysis of these ledger entries. "
+                "Run `dpbayes audit`, move that folder away, and run again."
+            )
+        return files
 
     def keep(self, files: Mapping[str, bytes]) -> None:
-        """Into the archive."""
-        self.books.archive.write_folder(self.analysis.path, files)
+        """Into the archive, under a name that says where it has not converged."""
+        path = self._stands_at() or path_of(json.loads(files[RECORD]))
+        self.books.archive.write_folder(path, files)
 
     def address(self, name: str = "") -> str:
         """In the archive."""
-        return self.books.archive.address(f"{self.analysis.path}/{name}".rstrip("/"))
+        return self.books.archive.address(f"{self._stands_at()}/{name}".rstrip("/"))
 
-    def told(self) -> Mapping[str, Any]:
+    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
         """Nothing more."""
         return {}
+
+    def _stands_at(self) -> str | None:
+        """Where the archive has the crate, if it has it; under its earlier name only if it is of these very entries."""
+        archive, analysis = self.books.archive, self.analysis
+        present = (path for path in analysis.paths if archive.exists(f"{path}/{MANIFEST}"))
+        named = analysis.key[:16]
+        return next(
+            (each for each in present if each.endswith(named) or analysis.is_of(archive.read_folder(each))), None
+        )
 
 
 @contextmanager

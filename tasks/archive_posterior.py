@@ -121,5 +121,5 @@ def _document(
         "seconds": {"sampling": round(sampling, 3), "total": round(total, 3)},
         "crate": bench.address(),
         "report": bench.address(REPORT),
-        **bench.told(),
+        **bench.told(files),
     }

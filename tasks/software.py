@@ -6,14 +6,16 @@ from functools import cache
 from importlib.metadata import version
 
 from storage.ledger.entries import Stamp
+from storage.own_source import SOURCE, own_source
 
 RECORDED = ("dpbayes", "numpy", "scipy", "numba", "opendp", "pyarrow", "prefect", "distributed")
 
 
 @cache
 def software_versions() -> dict[str, str]:
-    """Versions of this program, of Python and of what decides its numbers."""
-    return {"python": platform.python_version()} | {name: version(name) for name in RECORDED}
+    """Versions of this program, with a digest of its files, of Python and of what decides its numbers."""
+    found = {"python": platform.python_version(), SOURCE: own_source()}
+    return found | {name: version(name) for name in RECORDED}
 
 
 def stamp_of(actor: str) -> Stamp:

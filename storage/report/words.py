@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpbayes_core.design import AnyRelease
-from storage.crates import posterior_path
+from storage.crate_posterior import path_of, plain_path_of
 from storage.mixing import advice, agree, why_words
 from storage.prior_check import named_words
 from storage.report.estimates import MOST_PICTURED
@@ -197,9 +197,9 @@ def keys(posterior: Record, fingerprint: str | None) -> list[str]:
 
 def commands(posterior: Record, fingerprint: str | None) -> str:
     """What an auditor types."""
-    path = posterior_path(posterior["study"], posterior["period"], posterior["analysis"], posterior["key"])
-    if of_crates(posterior):
-        path = path.rpartition("/")[2]
+    path = path_of(posterior)
+    if of_crates(posterior):  # an analyst's folder names all analyses alike
+        path = plain_path_of(posterior).rpartition("/")[2]
     replay = " --replay" if of_crates(posterior) else ""
     return f"dpbayes audit --crate {path} --key {' --key '.join(keys(posterior, fingerprint))}{replay}"
 

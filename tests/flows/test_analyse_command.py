@@ -114,6 +114,22 @@ def test_chains_that_have_not_mixed_are_archived_and_say_so(released: Desk) -> N
     assert "not converged" in Path(analysis["report"]).read_text().lower()
 
 
+@pytest.mark.usefixtures("workers")
+def test_the_archive_says_in_its_name_that_a_posterior_is_not_to_be_published(released: Desk) -> None:
+    text = released.study.read_text()
+    released.edit_study("draws: 500", "draws: 12")
+    crate = Path(analyse(released, exit_code=6)["analyses"][0]["crate"])
+    again = analyse(released, exit_code=6)["analyses"][0]
+    assert crate.name.startswith("pay-posterior-not-converged-")
+    assert (again["already_analysed"], again["crate"]) == (True, str(crate))
+    assert crate.name in (crate / "report.html").read_text()
+    assert released.document("audit", released.study)["ok"]
+    plain = crate.rename(crate.with_name(crate.name.replace("-not-converged", "")))
+    assert not released.document("audit", released.study, exit_code=5)["ok"]
+    plain.rename(crate)
+    released.study.write_text(text)
+
+
 def test_nothing_released_is_nothing_to_analyse(desk: Desk) -> None:
     error = analyse(desk, exit_code=2)["error"]
     assert "Run `dpbayes release` first" in error["message"]

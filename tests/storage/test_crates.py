@@ -31,6 +31,7 @@ from storage.crates import (
     posterior_path,
     release_path,
 )
+from storage.ledger.entries import Entry
 from storage.signatures import STATEMENT_TYPE, Signer, verify_stored
 from tests.storage.crate_examples import STUDY_TEXT, analysis, drawn, of, posterior_crate, posterior_draws, small_entry
 
@@ -170,7 +171,7 @@ def test_a_posterior_crate_carries_its_release(crate: dict[str, bytes], signer: 
     for name in ("release.json", "noisy.parquet", "entry.json"):
         assert analysed[name] == crate[name]
     record = json.loads(analysed["posterior.json"])
-    schema("posterior-2.json").validate(record)
+    schema("posterior-3.json").validate(record)
     assert record["releases"][0]["digest"] == digest_of(crate)
     assert record["status"] == "converged"
     assert record["diagnostics"]["latent"]["count"] == 1
@@ -183,7 +184,7 @@ def digest_of(crate: dict[str, bytes]) -> str:
 def test_a_posterior_that_did_not_converge_says_why(crate: dict[str, bytes], signer: Signer) -> None:
     apart = drawn(posterior_draws(drift=1.0), digest_of(crate), latent={})
     record = json.loads(posterior_crate(crate, signer, posterior=apart, naive=None)["posterior.json"])
-    schema("posterior-2.json").validate(record)
+    schema("posterior-3.json").validate(record)
     assert (record["status"], record["naive"], record["diagnostics"]["latent"]) == ("not-converged", None, None)
     assert re.match(r"R-hat of .* is 1\.\d+, above 1\.01", record["why"])
 
@@ -204,18 +205,22 @@ def test_a_diagnostic_that_does_not_exist_is_null(entry: Json) -> None:
     assert {line["rhat"] for line in record["coefficients"]} == {None}
 
 
-def test_the_analysis_key_follows_the_release_and_every_choice() -> None:
-    first = analysis_key("a" * 64, analysis())
-    assert first == analysis_key("a" * 64, analysis())
+def test_the_analysis_key_follows_the_whole_entry_and_every_choice(entry: Json) -> None:
+    mine = Entry.from_record(entry)
+    other = Entry.from_record({**entry, "hash": "b" * 64})  # such as of other bounds with the same noisy values
+    first = analysis_key([mine], analysis())
+    assert first == analysis_key([mine], analysis())
     others = [analysis(seed=8), analysis(chains=5), analysis(draws=10), analysis(sampler="naive"), analysis(prior={})]
-    keys = {first, analysis_key("b" * 64, analysis()), *(analysis_key("a" * 64, other) for other in others)}
+    keys = {first, analysis_key([other], analysis()), *(analysis_key([mine], each) for each in others)}
     assert len(keys) == len(others) + 2
 
 
 def test_crates_lie_under_plain_names_only(entry: Json) -> None:
     digest = entry["payload"]["digest"]
-    assert release_path(entry) == f"releases/wages/2026-01/wage-regression-r1-{digest[:16]}"
+    assert release_path(entry) == f"releases/wages/2026-01/{entry['payload']['release']}-r1-{digest[:16]}"
     assert posterior_path("wages", "2026-Q1", "a", "f" * 64) == f"posteriors/wages/2026-Q1/a-{'f' * 16}"
+    named = posterior_path("wages", "2026-Q1", "a", "f" * 64, status="not-converged")
+    assert named == f"posteriors/wages/2026-Q1/a-not-converged-{'f' * 16}"
     for name in ("..", "a/b", "", "a\nb", "a b", "-a", "é", ".hidden"):
         with pytest.raises(IntegrityFailure, match="no plain name"):
             place("releases", name)
