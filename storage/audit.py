@@ -1,6 +1,7 @@
 """The whole audit, offline: the ledger, its anchors, and every published byte held against both."""
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from storage.crate_posterior import links_of, paths_of
 from storage.crate_release import ENTRY
 from storage.crate_sources import Source, sources_of
 from storage.crates import release_path
-from storage.ledger.check import Check
+from storage.ledger.check import Check, holds
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.request import AccountSpec
@@ -96,6 +97,7 @@ def _published(
         "published keys are known": _key_flaws(archive, trusted, strays),
         "every charge has its crate": _unpublished(due, crates, never),
     }
+    said: dict[str, Counter[str]] = defaultdict(Counter)
     ledger = {record["seq"]: record for record in records}
     for path, names in crates.items():
         files = {name: archive.read(f"{path}/{name}") for name in names if f"{path}/{name}" not in strays}
@@ -104,8 +106,10 @@ def _published(
         flaws = {WHOLE: whole, **problems(files, trusted)}
         flaws[BELONGS] = _belonging_flaw(path, files, due, ledger) or _unanchored(path, due, anchors)
         for name, flaw in flaws.items():
-            found[name] += [f"{path}: {flaw}"] if flaw else []
-    return [Check(name, not flaws, listed(flaws) or f"{len(crates)} crates") for name, flaws in found.items()]
+            found[name] += [f"{path}: {flaw}"] if not holds(flaw) else []
+            said[name].update([flaw] if flaw and holds(flaw) else [])
+    seen = {name: _seen(len(crates), said[name]) for name in found}
+    return [Check(name, not flaws, listed(flaws) or seen[name]) for name, flaws in found.items()]
 
 
 def _unpublished(due: Mapping[str, Record], crates: Collection[str], never: Collection[int]) -> list[str]:
@@ -115,6 +119,11 @@ def _unpublished(due: Mapping[str, Record], crates: Collection[str], never: Coll
         for path, record in due.items()
         if path not in crates and record["seq"] not in never
     ]
+
+
+def _seen(crates: int, said: Mapping[str, int]) -> str:
+    """How many crates were looked at, and what is to be said of some of them."""
+    return "; ".join([f"{crates} crates", *(f"{many} of them {remark}" for remark, many in sorted(said.items()))])
 
 
 def _places(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[str]]:

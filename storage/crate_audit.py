@@ -9,13 +9,18 @@ import numpy as np
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage import crate_posterior, crate_release
+from storage import (
+    audit_definition,
+    audit_entry,
+    crate_posterior,
+    crate_release,
+)
 from storage.archive import MANIFEST, manifest_flaw
 from storage.codecs import read_draws, read_noisy
 from storage.crate_release import ENTRY, NOISY, release_record
 from storage.crate_sources import HELD, Source, read_entry, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, crate_digest
-from storage.ledger.check import Check
+from storage.ledger.check import Check, holds
 from storage.ledger.history import MALFORMED
 from storage.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 from storage.tellings.registry import telling_of
@@ -35,7 +40,7 @@ COMPLETE = "the manifest names every file"
 def check_crate(files: Files, trusted: Keys) -> list[Check]:
     """Every check of a crate of any kind; `trusted` maps fingerprints to public keys."""
     found = problems(files, trusted)
-    return [Check(name, problem is None, problem or "as written") for name, problem in found.items()]
+    return [Check(name, holds(problem), problem or "as written") for name, problem in found.items()]
 
 
 def check_lone_crate(files: Files, fingerprints: Collection[str]) -> list[Check]:
@@ -57,7 +62,7 @@ def _complete(files: Files, listing: bytes | None) -> Check:
     if listing is None:
         return Check(COMPLETE, True, f"it has no {MANIFEST}: the statement alone names every file")
     problem = asked(lambda files: manifest_flaw(files, listing), files)
-    return Check(COMPLETE, problem is None, problem or "as written")
+    return Check(COMPLETE, holds(problem), problem or "as written")
 
 
 def problems(files: Files, trusted: Keys) -> dict[str, Problem]:
@@ -92,7 +97,7 @@ def _check_analyst(files: Files, wanted: Collection[str]) -> list[Check]:
     return [
         Check(TRUSTED, not strange, listed(sorted(strange)) or "the releases inside have trusted fingerprints"),
         Check(AS_LISTED, problem is None, problem or said),
-        *(Check(name, flaw is None, flaw or "as written") for name, flaw in made.items()),
+        *(Check(name, holds(flaw), flaw or "as written") for name, flaw in made.items()),
     ]
 
 
@@ -137,8 +142,9 @@ def _contents(files: Files, trusted: Keys | None) -> dict[str, Problem]:
 
 
 def _of_each(files: Files, question: Callable[[Source], Problem]) -> Problem:
-    """The first flaw of any release inside."""
-    return next((flaw for source in sources_of(files) if (flaw := question(source))), None)
+    """The first flaw of any release inside, or what is said of those that have none."""
+    found = [said for source in sources_of(files) if (said := question(source))]
+    return next((said for said in found if not holds(said)), found[0] if found else None)
 
 
 def asked(question: Callable[[Files], Problem], files: Files) -> Problem:
@@ -271,9 +277,13 @@ CHECKS: Mapping[str, Callable[[Source], Problem]] = {
     "the ledger entry is whole": _entry,
     "the release is the entry's": _release,
     "the noisy statistics are the entry's": _noisy,
+    audit_entry.PRICED: audit_entry.priced,
+    audit_entry.CAPPED: audit_entry.capped,
+    audit_definition.STATED: audit_definition.stated,
 }
 POSTERIOR_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
     "the posterior is of this release": _posterior,
+    audit_definition.ASKED: audit_definition.stated_again,
     "the summary is that of the draws": _summary,
 }
 KNOWN = {*crate_release.CONTENTS, *crate_posterior.CONTENTS, PUBLIC_KEY, ATTESTATION, UNSIGNED}

@@ -10,3 +10,12 @@ class Check:
     check: str
     ok: bool
     detail: str
+
+
+class Remark(str):
+    """What is said of a check that holds: not every question has a whole answer."""
+
+
+def holds(problem: str | None) -> bool:
+    """Whether the answer to a check's question names no flaw."""
+    return problem is None or isinstance(problem, Remark)

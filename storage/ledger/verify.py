@@ -9,7 +9,7 @@ from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.releases import release_from_record
 from storage.ledger.caps import CONVERSION
 from storage.ledger.charging import closing_key, counting, covers_rows, readable_cost
-from storage.ledger.check import Check
+from storage.ledger.check import Check, holds
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.refusal import limit_text
@@ -21,20 +21,23 @@ Problem = str | None
 
 def verify(entries: Iterable[Entry]) -> list[Check]:
     """Check every entry in order, offline; each check names the first entry that fails it."""
-    history, failed = History(), dict[str, str]()
+    history, failed, said = History(), dict[str, str](), dict[str, str]()
     try:
         for entry in entries:
             for name, problem_of in CHECKS.items():
                 problem = _asked(problem_of, history, entry)
-                if problem is not None and name not in failed:
-                    failed[name] = f"entry {entry.seq} ({entry.kind}): {problem}"
+                if problem is not None:
+                    (said if holds(problem) else failed).setdefault(
+                        name, f"entry {entry.seq} ({entry.kind}): {problem}"
+                    )
             history.add(entry)
     except IntegrityFailure as failure:
         failed["entries are readable"] = str(failure)
     if history.last is None:
         failed.setdefault("entries are readable", "there is no entry")
     names = ("entries are readable", *CHECKS)
-    return [Check(name, name not in failed, failed.get(name, f"{history.length} entries")) for name in names]
+    told = dict.fromkeys(names, f"{history.length} entries") | said | failed
+    return [Check(name, name not in failed, told[name]) for name in names]
 
 
 def _asked(problem_of: Callable[[History, Entry], Problem], history: History, entry: Entry) -> Problem:
@@ -42,6 +45,33 @@ def _asked(problem_of: Callable[[History, Entry], Problem], history: History, en
         return problem_of(history, entry)
     except MALFORMED:
         return "it lacks what this check needs, or holds something else there"
+
+
+def verify_charge(entry: Entry) -> Problem:
+    """What is wrong with a charge that one can see without the entries around it."""
+    if entry.kind != "charge":
+        return "it is no charge"
+    questions = (_named, _hashed, _costs, _releases)
+    return next(filter(None, (_asked(problem_of, History(), entry) for problem_of in questions)), None)
+
+
+def _named(history: History, entry: Entry) -> Problem:
+    stated = entry.payload
+    if entry.key != _key_due(entry):
+        return "its key is not the one its contents call for"
+    return None if stated["supersedes"] == _before(stated) else "it does not supersede the revision before it"
+
+
+def _before(stated: Mapping[str, Any]) -> str | None:
+    """The key of the revision before it."""
+    study, release, period, holder = (stated[name] for name in ("study", "release", "period", "holder"))
+    before = stated["revision"] - 1
+    return release_key(study, release, period, holder, before) if before else None
+
+
+def _hashed(history: History, entry: Entry) -> Problem:
+    same = digest(entry.payload["definition"]) == entry.payload["request"]
+    return None if same else "its request hash is not that of its definition"
 
 
 def _sequence(history: History, entry: Entry) -> Problem:
@@ -116,8 +146,8 @@ def _requests(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None
     stated, account = entry.payload, history.accounts[entry.payload["account"]]
-    if digest(stated["definition"]) != stated["request"]:
-        return "its request hash is not that of its definition"
+    if problem := _hashed(history, entry):
+        return problem
     neighbours = priced_under(account.neighbours, account.membership, stated["holder"])
     if (stated["neighbours"], stated["unit"]) != (neighbours, account.unit):
         return "its neighbours or its unit are not those of its account"
@@ -131,8 +161,7 @@ def _requests(history: History, entry: Entry) -> Problem:
 
 def _revision(history: History, stated: Mapping[str, Any]) -> Problem:
     study, release, period, holder = (stated[name] for name in ("study", "release", "period", "holder"))
-    before = stated["revision"] - 1
-    due = release_key(study, release, period, holder, before) if before else None
+    before, due = stated["revision"] - 1, _before(stated)
     if stated["supersedes"] != due:
         return "it does not supersede the revision before it"
     # where people move, a release that was left incomplete is superseded as a whole

@@ -1,9 +1,10 @@
 """A small published study on real parts: ledger, OpenDP noise, anchors and crates, with draws made by a seed."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dpbayes_core.priors import Prior
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.statistics import grid_for
 from storage.anchors import Anchors
 from storage.archive import Archive
 from storage.crate_posterior import AnalysisRequest, Provenance, build_posterior_crate, path_of
@@ -28,7 +30,11 @@ from storage.crates import release_path
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
+from storage.own_source import SOURCE, own_source
 from storage.signatures import Signer
+from storage.study import compile as compiled
+from storage.study.models import StudyFile
+from storage.study.yaml12 import parse
 from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
 
@@ -36,8 +42,40 @@ Floats = NDArray[np.float64]
 
 ROWS = 50_000
 SEED = 7
-STAMP = Stamp("steward", date(2026, 11, 18), {"dpbayes": "0.1.0", "numpy": "2.4.0", "opendp": "0.16.0"})
-STUDY_TEXT = b"study: wages\npopulation: employees\n"
+SOFTWARE = {"dpbayes": "0.1.0", SOURCE: own_source(), "numpy": version("numpy"), "opendp": "0.16.0"}
+STAMP = Stamp("steward", date(2026, 11, 18), SOFTWARE)
+STUDY_TEXT = b"""\
+study: wages
+population: employees
+source: {path: "data/wages-{period}.parquet", rows: 50000, unit: person_id}
+period: {grain: month, people: same}
+columns:
+  log_wage: {bounds: [0, 5]}
+  age: {bounds: [16, 80]}
+  tenure: {bounds: [0, 40]}
+  female: {levels: [no, yes]}
+  region: {levels: [north, south, east, west]}
+privacy:
+  neighbours: replace-one
+  delta: 1e-6
+  budget: {lifetime: {epsilon: 8}, per-period: {epsilon: 1}}
+releases:
+  wage-regression:
+    kind: regression
+    response: log_wage
+    covariates: [age, tenure, female, region]
+    mechanism: gaussian
+    epsilon: 0.5
+  wage-laplace:
+    kind: regression
+    response: log_wage
+    covariates: [age, tenure, female, region]
+    mechanism: laplace
+    epsilon: 0.5
+analyses:
+  wage-posterior: {release: wage-regression}
+"""
+RELEASES = {"gaussian": "wage-regression", "laplace": "wage-laplace"}
 SCHEMA = RegressionSchema(
     Continuous("log_wage", Bounds(0.0, 5.0)),
     (
@@ -51,7 +89,6 @@ CAPS = (
     CapSpec(window="lifetime", measure="epsilon-delta", limit=Decimal(8), delta=Decimal("1e-6")),
     CapSpec(window="per-period", measure="epsilon-delta", limit=Decimal(1), delta=Decimal("1e-6")),
 )
-REQUEST_DEFINITION = {"population": "employees", "formula": "log_wage ~ age + tenure + female + region"}
 TRUTH = {
     "(intercept)": (1.802, 0.014),
     "age": (0.00812, 0.00021),
@@ -65,10 +102,16 @@ TRUTH = {
 
 
 def mechanism(name: str = "gaussian") -> Mechanism:
-    sensitivity = regression_sensitivity(SCHEMA)
+    sensitivity, grid = regression_sensitivity(SCHEMA), grid_for(ROWS)
     if name == "laplace":
-        return laplace_for(sensitivity, epsilon=0.5, grid=20, entries=len(sensitivity.weights))
-    return gaussian_for(sensitivity, epsilon=0.5, delta=1e-6, grid=20)
+        return laplace_for(sensitivity, epsilon=0.5, grid=grid, entries=len(sensitivity.weights))
+    return gaussian_for(sensitivity, epsilon=0.5, delta=1e-6, grid=grid)
+
+
+def definition(name: str = "gaussian") -> dict[str, Any]:
+    """What the study file says of its release with this noise."""
+    file = StudyFile.model_validate(parse(STUDY_TEXT.decode()).value)
+    return compiled.definition(file, file.releases[RELEASES[name]])
 
 
 def request(period: str = "2026-01", **others: Any) -> Request:
@@ -82,10 +125,12 @@ def request(period: str = "2026-01", **others: Any) -> Request:
         caps=CAPS,
     )
     named: dict[str, Any] = {"study": "wages", "release": "wage-regression", "holder": None, "revision": 1, **others}
-    return Request(period=period, account=account, definition=REQUEST_DEFINITION, **named)
+    return Request(period=period, account=account, definition=definition(), **named)
 
 
 def charge(ledger: Ledger, asked: Request, name: str = "gaussian", *, rows: int = ROWS) -> Entry:
+    if name != "gaussian" and asked.release == RELEASES["gaussian"]:
+        asked = replace(asked, release=RELEASES[name], definition=definition(name))
     values = np.linspace(-0.2, 0.3, len(SCHEMA.entries)) * rows
     design = RegressionDesign(schema=SCHEMA, mechanism=mechanism(name))
     open_where_missing(ledger, asked.account)
@@ -150,9 +195,9 @@ def posterior_crate(release_crate: dict[str, bytes], signer: Signer, **others: A
     return build_posterior_crate(
         analysis(),
         given["posterior"],
-        Provenance(sources=sources_of(release_crate), study_text=STUDY_TEXT),
+        Provenance(sources=sources_of(release_crate), study_text=others.get("study_text", STUDY_TEXT)),
         naive=given["naive"],
-        software=STAMP.software,
+        software=others.get("software", STAMP.software),
         signer=signer,
     )
 
