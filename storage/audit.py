@@ -14,12 +14,22 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.anchors import Anchors, anchor_name
 from storage.archive import MANIFEST, Archive, manifest_flaw
-from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, check_lone_crate, listed, problems
+from storage.audit_names import UNIQUE, alike
+from storage.crate_audit import (
+    CHECKS,
+    POSTERIOR_CHECKS,
+    PROVEN,
+    SIGNED,
+    WHOLE_CHECKS,
+    check_lone_crate,
+    listed,
+    problems,
+)
 from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_posterior import links_of, paths_of
 from storage.crate_release import ENTRY
 from storage.crate_sources import Source, sources_of
-from storage.crates import release_path
+from storage.crates import NOT_CONVERGED, release_path
 from storage.ledger.check import Check, holds
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
@@ -93,10 +103,11 @@ def _published(
             *(f"{name} {what}" for name, what in sorted(strays.items())),
             *(f"{name} is no part of an archive" for name in strangers if name not in strays),
         ],
-        **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS)},
         "published keys are known": _key_flaws(archive, trusted, strays),
         "every charge has its crate": _unpublished(due, crates, never),
+        **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS, *WHOLE_CHECKS)},
     }
+    found[UNIQUE] = [f"{path} has the name of another crate" for path in alike(crates)] + _analysed_twice(crates)
     said: dict[str, Counter[str]] = defaultdict(Counter)
     ledger = {record["seq"]: record for record in records}
     for path, names in crates.items():
@@ -124,6 +135,12 @@ def _unpublished(due: Mapping[str, Record], crates: Collection[str], never: Coll
 def _seen(crates: int, said: Mapping[str, int]) -> str:
     """How many crates were looked at, and what is to be said of some of them."""
     return "; ".join([f"{crates} crates", *(f"{many} of them {remark}" for remark, many in sorted(said.items()))])
+
+
+def _analysed_twice(crates: Iterable[str]) -> list[str]:
+    """An analysis converged or did not: it has one crate, by whichever name."""
+    plain = Counter(path.replace(NOT_CONVERGED, "") for path in crates if path.startswith(POSTERIORS))
+    return [f"{path} lies in the archive twice" for path, many in plain.items() if many > 1]
 
 
 def _places(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[str]]:

@@ -11,7 +11,10 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage import (
     audit_definition,
+    audit_diagnostics,
     audit_entry,
+    audit_names,
+    audit_pages,
     crate_posterior,
     crate_release,
 )
@@ -19,7 +22,7 @@ from storage.archive import MANIFEST, manifest_flaw
 from storage.codecs import read_draws, read_noisy
 from storage.crate_release import ENTRY, NOISY, release_record
 from storage.crate_sources import HELD, Source, read_entry, sources_of
-from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, crate_digest
+from storage.crates import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, crate_digest
 from storage.ledger.check import Check, holds
 from storage.ledger.history import MALFORMED
 from storage.signatures import STATEMENT_TYPE, read_public_key, verify_stored
@@ -136,6 +139,7 @@ def _contents(files: Files, trusted: Keys | None) -> dict[str, Problem]:
         found[PROVEN] = asked(lambda files: _proven(files, trusted), files)
     for name, question in CHECKS.items():
         found[name] = asked(lambda files, question=question: _of_each(files, question), files)
+    found |= {name: asked(question, files) for name, question in WHOLE_CHECKS.items()}
     if posterior:
         found |= {name: asked(question, files) for name, question in POSTERIOR_CHECKS.items()}
     return found
@@ -285,8 +289,13 @@ POSTERIOR_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
     "the posterior is of this release": _posterior,
     audit_definition.ASKED: audit_definition.stated_again,
     "the summary is that of the draws": _summary,
+    audit_diagnostics.DIAGNOSED: audit_diagnostics.diagnosed,
 }
-KNOWN = {*crate_release.CONTENTS, *crate_posterior.CONTENTS, PUBLIC_KEY, ATTESTATION, UNSIGNED}
+WHOLE_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
+    audit_pages.RETOLD: audit_pages.retold,
+    audit_names.UNIQUE: audit_names.unique,
+}
+KNOWN = {*crate_release.CONTENTS, *crate_posterior.CONTENTS, METADATA, PUBLIC_KEY, ATTESTATION, UNSIGNED}
 
 
 def listed(found: Sequence[str]) -> Problem:

@@ -135,34 +135,49 @@ def build_posterior_crate(
     signer: Signer | None,
 ) -> dict[str, bytes]:
     """Every file of the crate of an analysis; the same draws, releases, study, versions and key give the same bytes."""
-    from storage.report.render import render
-
     record = posterior_record(request, posterior, naive, provenance)
     record |= {} if tried is None else {"test": dict(tried)}
-    releases, given = [source.record for source in provenance.sources], provenance.files()
-    contents = {**OWN, **({} if provenance.study_text is None else STATED), **described(given)}
-    contents |= {} if provenance.proven else ONE
+    given = provenance.files()
     by = None if signer is None else signer.fingerprint
     files = {
         **given,
         RECORD: canonical_json(record),
         DRAWS: draws_parquet(posterior.draws),
-        REPORT: render(releases, record, posterior.draws, fingerprint=by, software=software).encode(),
+        **told(record, provenance.sources, posterior.draws, given, software=software, by=by),
+    }
+    if signer is None:
+        return listed(files, PREDICATE, predicate_of(record))
+    return attested(files, PREDICATE, predicate_of(record), signer)
+
+
+def told(
+    record: Mapping[str, Any],
+    sources: Sequence[Source],
+    draws: Mapping[str, Floats],
+    given: Mapping[str, bytes],
+    *,
+    software: Mapping[str, str],
+    by: str | None,
+) -> dict[str, bytes]:
+    """The files that say the others over again: report, versions and description; `given` are those of the releases."""
+    from storage.report.render import render
+
+    releases = [source.record for source in sources]
+    contents = {**OWN, **{name: what for name, what in {**STATED, **ONE}.items() if name in given}, **described(given)}
+    return {
+        REPORT: render(releases, record, draws, fingerprint=by, software=software).encode(),
         SOFTWARE: canonical_json(dict(software)),
         METADATA: metadata(
-            name=f"{request.study} {request.period}: {request.analysis}",
+            name=f"{record['study']} {record['period']}: {record['analysis']}",
             description="A Bayesian posterior drawn from differentially private releases alone, with its report.",
             day=max(release["date"] for release in releases),
             identifier=f"sha256:{record['key']}",
             files=contents,
             software=software,
             based_on=[name for name in sorted(given) if name.rpartition("/")[2] in (RELEASE, NOISY)],
-            signed=signer is not None,
+            signed=by is not None,
         ),
     }
-    if signer is None:
-        return listed(files, PREDICATE, predicate_of(record))
-    return attested(files, PREDICATE, predicate_of(record), signer)
 
 
 def predicate_of(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,31 +69,39 @@ def build_release_crate(entry: Mapping[str, Any], study_text: bytes, signer: Sig
     """Every file of the crate of a charge; the same entry, study and key give the same bytes, on any day."""
     release = released(entry)
     record = release_record(entry)
-    software: Mapping[str, Any] = entry["payload"]["software"]
-    told = telling_of(release)
-    holder = "" if record["holder"] is None else f" at {record['holder']}"
-    title = f"{record['study']} {record['period']}: {record['release']}{holder}, revision {record['revision']}"
     files = {
         RECORD: canonical_json(record),
-        NOISY: noisy_parquet(told.lines(release)),
+        NOISY: noisy_parquet(telling_of(release).lines(release)),
         ENTRY: canonical_json(dict(entry)),
         STUDY: study_text,
+        **told(record, release, entry["payload"]["software"], signer.fingerprint),
+    }
+    return attested(files, PREDICATE, {"ledger": record["ledger"], "release": record["digest"]}, signer)
+
+
+def told(
+    record: Mapping[str, Any], release: AnyRelease, software: Mapping[str, Any], fingerprint: str
+) -> dict[str, bytes]:
+    """The files that say the record over again: versions, registry, description, and the page where there is one."""
+    kind = telling_of(release)
+    holder = "" if record["holder"] is None else f" at {record['holder']}"
+    files = {
         SOFTWARE: canonical_json(dict(software)),
         REGISTRY: registry_yaml(record, release),
         METADATA: metadata(
-            name=title,
-            description=f"A differentially private release: {told.what}, as paid for in a signed ledger.",
+            name=f"{record['study']} {record['period']}: {record['release']}{holder}, revision {record['revision']}",
+            description=f"A differentially private release: {kind.what}, as paid for in a signed ledger.",
             day=record["date"],
             identifier=f"sha256:{record['digest']}",
-            files={**CONTENTS, **PAGE} if told.answers else CONTENTS,
+            files={**CONTENTS, **PAGE} if kind.answers else CONTENTS,
             software=software,
         ),
     }
-    if told.answers:
+    if kind.answers:
         from storage.report.answer import render_answer  # which reads crates itself
 
-        files[REPORT] = render_answer(record, fingerprint=signer.fingerprint).encode()
-    return attested(files, PREDICATE, {"ledger": record["ledger"], "release": record["digest"]}, signer)
+        files[REPORT] = render_answer(record, fingerprint=fingerprint).encode()
+    return files
 
 
 def released(entry: Mapping[str, Any]) -> AnyRelease:

@@ -21,7 +21,9 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage import crate_limits, limits
 from storage.archive import ArchiveUnavailable
-from storage.crate_posterior import PREDICATE, predicate_of
+from storage.codecs import read_draws
+from storage.crate_posterior import ONE, PREDICATE, predicate_of, told
+from storage.crate_sources import sources_of
 from storage.crates import ATTESTATION, METADATA, PUBLIC_KEY, attested, pack
 from storage.fetch import PROTOCOLS, THREAD, Fetched
 from storage.signatures import Signer
@@ -288,6 +290,36 @@ def test_the_limits_are_those_that_auditors_read() -> None:
     assert crate_limits.MOST_CELLS == crate_limits.MOST_PLACES
     for protocol in PROTOCOLS:
         assert f"`{protocol}`" in text
+
+
+@pytest.fixture(scope="module")
+def loud(crate: dict[str, bytes], signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crate whose caveat drives a terminal, is written from right to left, adds a line and is marked up."""
+    record = json.loads(crate["posterior.json"])
+    record["sampler"]["caveat"] = LOUD
+    record["diagnostics"]["gate"][LOUD] = 1
+    files = {**crate, "posterior.json": canonical_json(record)}
+    files = {name: data for name, data in files.items() if name not in (ATTESTATION, PUBLIC_KEY)}
+    given = {name: files[name] for name in ("study.yaml", *ONE)}
+    draws, software = read_draws(files["draws.parquet"]), json.loads(files["software.json"])
+    files |= told(record, sources_of(files), draws, given, software=software, by=signer.fingerprint)
+    place = tmp_path_factory.mktemp("loud") / "loud.zip"
+    place.write_bytes(pack(attested(files, PREDICATE, predicate_of(record), signer)))
+    return place
+
+
+LOUD = "\x1b[2J\x9b31m\u202egnola\u2066\n  converged\r[red]loud[/red] [link=http://x]y[/link] :warning:"
+SHOWN = "\\x1b[2J\\x9b31m\\u202egnola\\u2066\\n  converged\\r[red]loud[/red] [link=http://x]y[/link] :warning:"
+
+
+def test_what_a_crate_says_is_shown_and_not_obeyed(loud: Path, command: Bounded) -> None:
+    shown = command("predict", loud, *AT).output
+    (line,) = (each for each in shown.splitlines() if "caveat" in each)
+    assert line.isprintable()
+    assert line.endswith(SHOWN)
+    document = command("predict", loud, *AT, "--json")
+    assert document.output.rstrip("\n").isprintable()
+    assert document.document["caveat"] == LOUD
 
 
 def forged(

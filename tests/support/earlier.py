@@ -1,0 +1,43 @@
+"""Posteriors as the version before wrote them: named after noisy values, and on no ledger."""
+
+import json
+import shutil
+from pathlib import Path
+
+from dpbayes_core.canonical import canonical_json
+from storage.archive import Archive
+from storage.audit_pages import GIVEN
+from storage.codecs import read_draws
+from storage.crate_files import load
+from storage.crate_posterior import PREDICATES, AnalysisRequest, earlier_key, predicate_of, told
+from storage.crate_sources import sources_of
+from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, posterior_path
+from storage.signatures import Signer
+
+Files = dict[str, bytes]
+
+
+def as_version_2(files: Files, signer: Signer | None) -> tuple[str, Files]:
+    """The crate as the version before wrote it, and where in the archive: always under the plain name."""
+    record = json.loads(files["posterior.json"])
+    request = AnalysisRequest(**record["request"])
+    record |= {"key": earlier_key(record["releases"][0]["digest"], request), "schema_version": 2}
+    kept = {name: data for name, data in files.items() if name not in (ATTESTATION, UNSIGNED, PUBLIC_KEY)}
+    kept["posterior.json"] = canonical_json(record)
+    given = {name: data for name, data in kept.items() if name in GIVEN or name.startswith("releases/")}
+    software, by = json.loads(kept["software.json"]), None if signer is None else signer.fingerprint
+    kept |= told(record, sources_of(files), read_draws(kept["draws.parquet"]), given, software=software, by=by)
+    predicate = predicate_of(record)
+    whole = (
+        listed(kept, PREDICATES[2], predicate) if signer is None else attested(kept, PREDICATES[2], predicate, signer)
+    )
+    return posterior_path(request.study, request.period, request.analysis, record["key"]), whole
+
+
+def made_earlier(crate: Path, signer: Signer) -> Path:
+    """Put what the version before wrote in the place of an archived crate; where that lies."""
+    root = crate.parents[3]
+    path, files = as_version_2(load(crate), signer)
+    shutil.rmtree(crate)
+    Archive(str(root)).write_folder(path, files)
+    return root / path
