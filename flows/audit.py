@@ -5,36 +5,50 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
+from flows.audit_about import about_crate, noting
 from storage.anchors import Anchors
 from storage.archive import Archive
 from storage.audit import AuditReport, audit, audit_crate, posteriors
 from storage.books import open_ledger, refuse_empty_archive
 from storage.crate_files import load_with_manifest
-from storage.evidence import refuse_unspelled, spelled
+from storage.evidence import Evidence, refuse_unspelled, spelled
 from storage.export import read_anchors, read_export
 from storage.home import Home
 from storage.reading import KeyNeeded, keys_of
+from storage.reasons import Reasons
 from storage.replay import replayed
 
 
-def run_audit(near: Path, crate: Path | None, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
+def run_audit(near: Path, crate: str | None, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
     """Audit a home's ledger, anchors and archive, or one crate alone; `keys` narrow what is trusted."""
-    report = _audit_home(near, keys, replay) if crate is None else _audit_alone(crate, keys, near, replay)
-    checks = [{"check": one.check, "ok": one.ok, "detail": one.detail} for one in report.checks]
-    return {"ok": report.ok, "checks": checks}
+    return _audit_home(near, keys, replay) if crate is None else _audit_alone(crate, keys, near, replay)
 
 
 def audit_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> dict[str, Any]:
     """Audit an exported file, or a folder's anchors, by the fingerprint that is trusted, or by the keys of a home."""
+    evidence, fingerprints = _read_ledger(near, ledger, keys)
+    return {**_accounts(evidence), **AuditReport(tuple(evidence.check(fingerprints))).to_record()}
+
+
+def _accounts(evidence: Evidence) -> dict[str, Any]:
+    """Whose ledger it is, as it says itself."""
+    accounts: list[str] = []
+    for _ in noting(evidence.entries, accounts):
+        pass
+    return {"accounts": accounts}
+
+
+def _read_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> tuple[Evidence, list[str]]:
+    refuse_unspelled(keys)
     evidence = read_anchors(Archive(str(ledger))) if ledger.is_dir() else read_export(ledger)
     try:
-        fingerprints = list(keys) or list(_own_keys(near))
+        return evidence, list(keys) or list(_own_keys(near))
     except (LedgerMissing, KeyNeeded):
         raise StudyInvalid("cannot audit a ledger alone: no key is trusted. Add --key FINGERPRINT.") from None
-    return AuditReport(tuple(evidence.check(fingerprints))).to_record()
 
 
-def _audit_home(near: Path, keys: Sequence[str], replay: bool) -> AuditReport:
+def _audit_home(near: Path, keys: Sequence[str], replay: bool) -> dict[str, Any]:
+    refuse_unspelled(keys)
     home = Home.look(near)
     refuse_empty_archive(home)
     archive = home.archive()
@@ -43,9 +57,10 @@ def _audit_home(near: Path, keys: Sequence[str], replay: bool) -> AuditReport:
         named = " or ".join(keys)
         raise StudyInvalid(f"cannot audit with key {named}: this home has no such key. Check the fingerprint.")
     with open_ledger(home, "read") as ledger:
-        found = audit(ledger.entries(), Anchors(archive, None), archive, trusted)
+        accounts: list[str] = []
+        found = audit(noting(ledger.entries(), accounts), Anchors(archive, None), archive, trusted)
     again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
-    return AuditReport((*found.checks, *again))
+    return {"accounts": accounts, **AuditReport((*found.checks, *again)).to_record()}
 
 
 def _own_keys(near: Path) -> Mapping[str, bytes]:
@@ -63,11 +78,15 @@ def _counted(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, 
         return {name: value for name, value in home.trusted().items() if name in named}
 
 
-def _audit_alone(crate: Path, keys: Sequence[str], near: Path, replay: bool) -> AuditReport:
+def _audit_alone(crate: str, keys: Sequence[str], near: Path, replay: bool) -> dict[str, Any]:
     refuse_unspelled(keys)
     try:
         files = load_with_manifest(crate)
-        found = audit_crate(files, keys or list(_own_keys(near)))
+        fingerprints = list(keys) or list(_own_keys(near))
     except (LedgerMissing, KeyNeeded):
         raise StudyInvalid("cannot audit a crate alone: no key is trusted. Add --key FINGERPRINT.") from None
-    return AuditReport((*found.checks, replayed(files))) if replay else found
+    reasons = Reasons.of(keys, () if keys else fingerprints)
+    alone = audit_crate(files, fingerprints, replayed if replay else None, reasons)
+    report = alone
+    # of what did not pass nothing is believed, its names included
+    return {**(about_crate(files) if report.ok else {}), **report.to_record()}

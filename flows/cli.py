@@ -178,7 +178,9 @@ def run(
 @app.command()
 def audit(
     near: Near = Path(),
-    crate: Annotated[Path | None, typer.Option(help="Audit one crate alone, without ledger or home.")] = None,
+    crate: Annotated[
+        str | None, typer.Option(help="Audit one crate alone, a folder, zip or URL, without ledger or home.")
+    ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="Audit an exported ledger, or the anchors of an archive, without the home.")
     ] = None,

@@ -15,16 +15,7 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.anchors import Anchors, anchor_name
 from storage.archive import MANIFEST, Archive, manifest_flaw
 from storage.audit_names import UNIQUE, alike
-from storage.crate_audit import (
-    CHECKS,
-    POSTERIOR_CHECKS,
-    PROVEN,
-    SIGNED,
-    WHOLE_CHECKS,
-    check_lone_crate,
-    listed,
-    problems,
-)
+from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, WHOLE_CHECKS, listed, problems
 from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_posterior import links_of, paths_of
 from storage.crate_release import ENTRY
@@ -35,6 +26,8 @@ from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.request import AccountSpec
 from storage.ledger.verify import verify
+from storage.lone_crate import Replay, judge
+from storage.reasons import Reasons
 from storage.signatures import public_key_name, read_public_key
 
 RELEASES, POSTERIORS, KEYS = "releases", "posteriors", "keys"
@@ -52,6 +45,8 @@ class AuditReport:
     """Everything an audit looked at."""
 
     checks: tuple[Check, ...]
+    verdict: str | None = None
+    """In two sentences, where one crate was looked at: whose its release and its posterior are."""
 
     @property
     def ok(self) -> bool:
@@ -61,7 +56,8 @@ class AuditReport:
     def to_record(self) -> dict[str, Any]:
         """Plain data for programs."""
         checks = [{"check": check.check, "detail": check.detail, "ok": check.ok} for check in self.checks]
-        return {"checks": checks, "ok": self.ok}
+        said = {} if self.verdict is None else {"verdict": self.verdict}
+        return {"checks": checks, "ok": self.ok, **said}
 
 
 def audit(entries: Iterable[Entry], anchors: Anchors, archive: Archive, trusted: Mapping[str, bytes]) -> AuditReport:
@@ -73,9 +69,15 @@ def audit(entries: Iterable[Entry], anchors: Anchors, archive: Archive, trusted:
     return AuditReport((*ledger, *anchored, *_published(archive, anchors, trusted, records)))
 
 
-def audit_crate(files: Mapping[str, bytes], fingerprints: Iterable[str]) -> AuditReport:
-    """Check one crate alone, by the fingerprints that the auditor trusts."""
-    return AuditReport(tuple(check_lone_crate(files, tuple(fingerprints))))
+def audit_crate(
+    files: Mapping[str, bytes],
+    fingerprints: Iterable[str],
+    replay: Replay | None = None,
+    reasons: Reasons | None = None,
+) -> AuditReport:
+    """Check one crate alone, by the fingerprints that the auditor trusts and, where asked, by drawing it again."""
+    found = judge(files, tuple(fingerprints), replay, reasons)
+    return AuditReport(found.checks, found.verdict)
 
 
 def posteriors(archive: Archive) -> Iterator[tuple[str, dict[str, bytes]]]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,8 @@ from storage import (
     crate_posterior,
     crate_release,
 )
-from storage.archive import MANIFEST, manifest_flaw
 from storage.codecs import read_draws, read_noisy
+from storage.crate_gate import PROVEN, SIGNED
 from storage.crate_release import ENTRY, NOISY, release_record
 from storage.crate_sources import HELD, Source, read_entry, sources_of
 from storage.crates import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, crate_digest
@@ -33,11 +33,6 @@ Keys = Mapping[str, bytes]
 Problem = str | None
 SHOWN = 5
 SLACK = 1e-9  # relative; another processor may add the draws in another order
-SIGNED = "every file is signed for"
-AS_LISTED = "every file is as its maker listed it"
-PROVEN = "every release inside is signed for"
-TRUSTED = "the key is trusted"
-COMPLETE = "the manifest names every file"
 
 
 def check_crate(files: Files, trusted: Keys) -> list[Check]:
@@ -46,93 +41,13 @@ def check_crate(files: Files, trusted: Keys) -> list[Check]:
     return [Check(name, holds(problem), problem or "as written") for name, problem in found.items()]
 
 
-def check_lone_crate(files: Files, fingerprints: Collection[str]) -> list[Check]:
-    """The same with nothing at hand but the crate, its manifest if there is one, and the fingerprints trusted."""
-    wanted = {f"SHA256:{each.strip().removeprefix('SHA256:').lower()}" for each in fingerprints}
-    inside = {name: data for name, data in files.items() if name != MANIFEST}
-    if is_of_crates(inside):
-        return [*_check_analyst(inside, wanted), _complete(inside, files.get(MANIFEST))]
-    trusted, problem = _own_key(inside, wanted)
-    return [
-        Check(TRUSTED, problem is None, problem or "it has a trusted fingerprint"),
-        *check_crate(inside, trusted),
-        _complete(inside, files.get(MANIFEST)),
-    ]
-
-
-def _complete(files: Files, listing: bytes | None) -> Check:
-    """A crate may come without its manifest, as in a zip, for the statement names every file; a wrong one is a flaw."""
-    if listing is None:
-        return Check(COMPLETE, True, f"it has no {MANIFEST}: the statement alone names every file")
-    problem = asked(lambda files: manifest_flaw(files, listing), files)
-    return Check(COMPLETE, holds(problem), problem or "as written")
-
-
 def problems(files: Files, trusted: Keys) -> dict[str, Problem]:
     """What is wrong with a signed crate, check by check; None where nothing is."""
-    return {SIGNED: asked(lambda files: signed(files, trusted), files), **_contents(files, None)}
+    return {SIGNED: asked(lambda files: signed(files, trusted), files), **contents(files, trusted)}
 
 
-def is_of_crates(files: Files) -> bool:
-    """Whether somebody without the ledger made it from published crates, and says so."""
-    try:
-        return UNSIGNED in files or json.loads(files[crate_posterior.RECORD])["origin"] == "crates"
-    except (*MALFORMED, RecursionError):
-        return False
-
-
-def _check_analyst(files: Files, wanted: Collection[str]) -> list[Check]:
-    """An analyst's crate: the agencies' keys prove the releases inside; the rest is for a replay to prove."""
-    trusted: dict[str, bytes] = {}
-    strange: list[str] = []
-    try:
-        keys = dict(read_public_key(source.files.get(PUBLIC_KEY, b"")) for source in sources_of(files))
-        trusted = {name: key for name, key in keys.items() if name in wanted}
-        strange = [
-            f"{name}, which published a release inside, is none of those trusted" for name in keys.keys() - wanted
-        ]
-    except IntegrityFailure as failure:
-        strange = [str(failure)]
-    except (*MALFORMED, RecursionError):
-        strange = ["a release inside cannot be read"]
-    said, problem = _listing(files, wanted)
-    made = _contents(files, trusted)
-    return [
-        Check(TRUSTED, not strange, listed(sorted(strange)) or "the releases inside have trusted fingerprints"),
-        Check(AS_LISTED, problem is None, problem or said),
-        *(Check(name, holds(flaw), flaw or "as written") for name, flaw in made.items()),
-    ]
-
-
-def _listing(files: Files, wanted: Collection[str]) -> tuple[str, Problem]:
-    """Who made an analyst's crate, as far as that can be told, and whether its files are what they left."""
-    if UNSIGNED in files and ATTESTATION not in files:
-        return "unsigned: anybody may have made it; --replay recomputes it", asked(_unsigned, files)
-    name: list[str] = []
-
-    def made(files: Files) -> Problem:
-        fingerprint, key = read_public_key(files[PUBLIC_KEY])
-        name.append(fingerprint)
-        return signed(files, {fingerprint: key})
-
-    problem = asked(made, files)
-    told = " and is trusted" if set(name) <= set(wanted) else ", whom you did not name; --replay recomputes it"
-    return f"signed by {''.join(name)}{told}", problem
-
-
-def _own_key(files: Files, wanted: Collection[str]) -> tuple[dict[str, bytes], Problem]:
-    """The crate's own key, where it is one of those wanted."""
-    try:
-        fingerprint, key = read_public_key(files.get(PUBLIC_KEY, b""))
-    except IntegrityFailure:
-        return {}, f"{PUBLIC_KEY} is missing or holds no key"
-    if fingerprint in wanted:
-        return {fingerprint: key}, None
-    return {}, f"{PUBLIC_KEY} is the key {fingerprint}, which is none of those trusted"
-
-
-def _contents(files: Files, trusted: Keys | None) -> dict[str, Problem]:
-    """What is wrong inside; the releases in folders have to be signed by `trusted`, or else by the key beside them."""
+def contents(files: Files, trusted: Keys) -> dict[str, Problem]:
+    """What is wrong inside; the releases in folders have to be signed by the keys beside them, which are `trusted`."""
     found: dict[str, Problem] = {}
     posterior = crate_posterior.RECORD in files
     if posterior and ENTRY not in files:
@@ -152,6 +67,7 @@ def _of_each(files: Files, question: Callable[[Source], Problem]) -> Problem:
 
 
 def asked(question: Callable[[Files], Problem], files: Files) -> Problem:
+    """What a check says of files that may hold anything."""
     try:
         return question(files)
     except IntegrityFailure as failure:
@@ -166,10 +82,17 @@ def signed(files: Files, trusted: Keys) -> Problem:
     if ATTESTATION not in files:
         return f"{ATTESTATION} is missing"
     payload = verify_stored(files[ATTESTATION], trusted, payload_type=STATEMENT_TYPE, thing=ATTESTATION)
-    return _listed_exactly(files, json.loads(payload), ATTESTATION)
+    return _listed_exactly(files, json.loads(payload), ATTESTATION) or _by_another(files)
 
 
-def _unsigned(files: Files) -> Problem:
+def _by_another(files: Files) -> Problem:
+    """The key that came with the crate is the one that signed: what is said of its maker is said by that key."""
+    own = read_public_key(files[PUBLIC_KEY])[0]
+    signers = {each["keyid"] for each in json.loads(files[ATTESTATION])["signatures"]}
+    return None if signers == {own} else f"{PUBLIC_KEY} is not the key that signed"
+
+
+def unsigned(files: Files) -> Problem:
     """The same of a statement that nobody signed."""
     stated = json.loads(files[UNSIGNED])
     if canonical_json(stated) != files[UNSIGNED]:
@@ -201,12 +124,12 @@ def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Probl
     return None if same else f"{statement} speaks of another crate"
 
 
-def _proven(files: Files, trusted: Keys | None) -> Problem:
+def _proven(files: Files, trusted: Keys) -> Problem:
     """What is kept of each release's own crate is as that crate's statement says, and nothing else lies there."""
     for source in sources_of(files):
         place = f"the release {source.digest[:16]}"
         fingerprint, key = read_public_key(source.files[PUBLIC_KEY])
-        keys = {fingerprint: key} if trusted is None else trusted
+        keys = {fingerprint: key} if fingerprint in trusted else {}
         payload = verify_stored(source.files[ATTESTATION], keys, payload_type=STATEMENT_TYPE, thing=place)
         subjects = {each["name"]: each["digest"]["sha256"] for each in json.loads(payload)["subject"]}
         for name, data in source.files.items():

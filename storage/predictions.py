@@ -15,13 +15,13 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.prediction import Forecast, forecast
 from dpbayes_core.schema import Continuous, RegressionSchema
 from storage.codecs import parquet_table, read_draws
-from storage.crate_audit import check_lone_crate
 from storage.crate_files import load_with_manifest
 from storage.crate_limits import refuse_beyond
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, named, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY
 from storage.ledger.history import MALFORMED
+from storage.lone_crate import check_lone_crate
 from storage.mixing import advice
 from storage.signatures import read_public_key
 from storage.study.flaw import nearest, shown

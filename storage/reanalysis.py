@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.analysis import Analysis, chosen, ordered, seeded
 from storage.archive import MANIFEST, Archive
-from storage.crate_audit import TRUSTED, check_lone_crate
 from storage.crate_files import load, load_with_manifest
 from storage.crate_limits import refuse_beyond
 from storage.crate_posterior import AnalysisRequest, Provenance
@@ -23,6 +22,7 @@ from storage.evidence import refuse_unspelled, spelled
 from storage.home import dask_address
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
+from storage.lone_crate import TRUSTED, check_lone_crate, opened
 from storage.people import refuse_same_people
 from storage.priors import PRIORS, prior_for
 from storage.private import private_folder
@@ -193,6 +193,8 @@ def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ..
 def _verified(place: str, files: Mapping[str, bytes], keys: Sequence[str]) -> tuple[Source, ...]:
     """The releases of a crate that passes its audit; without keys, by those that it brings along."""
     inside = {name: data for name, data in files.items() if name != MANIFEST}
+    if keys and (shut := opened(inside, keys)):
+        _refuse_flaws(place, [shut])
     try:
         refuse_beyond(inside, shown(place))
         sources, brought = sources_of(files, place), _fingerprints(files, place)

@@ -20,12 +20,18 @@ Floats = NDArray[np.float64]
 REPLAYED = "the draws are those of a replay"
 NOTHING_DRAWN = "nothing to replay: no analysis lies here"
 MOST_APART = 5.0  # standard errors between two means, or mean squares, of one parameter
+SAME = "the same, bit for bit"
 
 
 def replayed(files: Mapping[str, bytes], path: str = "") -> Check:
     """Whether the same request gives the same draws, if any were made; `path` says which crate of several it is."""
     ok, detail = _compared(files) if files.keys() & {RECORD, DRAWS} else (True, NOTHING_DRAWN)
     return Check(REPLAYED, ok, f"{path}: {detail}" if path else detail)
+
+
+def exactly(check: Check) -> bool:
+    """Whether a replay gave the very draws, and not only draws that are like them."""
+    return check.ok and check.detail.endswith(SAME)
 
 
 def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:

@@ -23,7 +23,7 @@ from storage import crate_limits, limits
 from storage.archive import ArchiveUnavailable
 from storage.codecs import read_draws
 from storage.crate_posterior import ONE, PREDICATE, predicate_of, told
-from storage.crate_sources import sources_of
+from storage.crate_sources import HELD, sources_of
 from storage.crates import ATTESTATION, METADATA, PUBLIC_KEY, attested, pack
 from storage.fetch import PROTOCOLS, THREAD, Fetched
 from storage.signatures import Signer
@@ -463,6 +463,32 @@ def test_a_hundred_thousand_releases_are_not_gone_through(
     refused(audit(forged(crate, signer, tmp_path / "crate.zip", **held)), "it holds more than 1,000 releases")
     many = {f"releases/{number}/entry.json": b"{}" for number in range(100_000)}
     refused(audit(zipped(tmp_path / "many.zip", {METADATA: b"{}", **many})), "it holds more than 10,000 files")
+
+
+def test_nothing_is_parsed_before_a_key_that_was_named_vouches_for_it(
+    crate: dict[str, bytes], audit: Callable[..., Answer], command: Bounded, signer: Signer, tmp_path: Path
+) -> None:
+    """A crate that only its own key signed, and one that was changed since, stay closed."""
+    stranger = Signer.create(tmp_path / "keys")
+    bad = b"\xff no JSON"
+    signed_by_others = forged(crate, stranger, tmp_path / "crate.zip", **{"entry.json": bad})
+    altered = tmp_path / "altered.zip"
+    altered.write_bytes(pack({**crate, "entry.json": bad, "more.json": bad}))
+    own = tmp_path / "inside.zip"
+    inside = {f"releases/0/{name}": data for name, data in crate.items() if name in HELD}
+    own.write_bytes(pack({METADATA: b"{}", "posterior.json": bad, **inside, "releases/0/entry.json": bad}))
+    for place, words in (
+        (signed_by_others, f"public-key.pem is the key {stranger.fingerprint}, which is none of those trusted"),
+        (altered, "more.json was added; entry.json was altered"),
+        (own, "entry.json of the release 0 was altered"),
+    ):
+        answer = audit(place, "--json", "--replay")
+        assert answer.exit_code == 5
+        assert [each["ok"] for each in answer.document["checks"]] == [False]
+        advice = ". If it is an earlier key of the agency's, add `--ledger LEDGER.json`, or name that key"
+        said = f"{words}; nothing in it was read{advice if place == signed_by_others else ''}"
+        assert answer.document["checks"][0]["detail"] == said
+        refused(command("analyse", "--from", place, "--key", signer.fingerprint), f"{words}; nothing in it was read")
 
 
 def test_an_exported_ledger_is_read_within_bounds(command: Bounded, signer: Signer, tmp_path: Path) -> None:
