@@ -1,7 +1,6 @@
 """Draw a posterior again from what its crate holds, and compare: bit for bit, or within Monte Carlo error."""
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,12 +14,17 @@ from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, sources_of
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
+from storage.replay_law import effective, farthest
 
 Floats = NDArray[np.float64]
 REPLAYED = "the draws are those of a replay"
 NOTHING_DRAWN = "nothing to replay: no analysis lies here"
-MOST_APART = 5.0  # standard errors between two means, or mean squares, of one parameter
 SAME = "the same, bit for bit"
+WITHIN_ERROR = (
+    "not bit for bit, as on another processor or version; within Monte Carlo error of a replay: its means, intervals "
+    "and correlations"
+)
+MOST_FEWER = 16  # times: what an analysis may double its draws to, where chains mix badly on one processor only
 
 
 def replayed(files: Mapping[str, bytes], path: str = "") -> Check:
@@ -48,12 +52,13 @@ def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:
     if stored.keys() != again.keys():
         return False, "other parameters are drawn today"
     if all(np.array_equal(values, again[each]) for each, values in stored.items()):
-        return True, "the same, bit for bit"
-    far = {each: max(_apart(*pair) for pair in _moments(values, again[each])) for each, values in stored.items()}
-    worst = max(far, key=lambda each: far[each])
-    if far[worst] <= MOST_APART:
-        return True, "not bit for bit, as on another processor or version; the same within Monte Carlo error"
-    return False, f"{worst} is {far[worst]:.0f} standard errors away from what is drawn today"
+        return True, SAME
+    if any(values.size < again[each].size / MOST_FEWER for each, values in stored.items()):
+        return False, "it holds far fewer draws than are drawn today"
+    far = farthest(stored, again)
+    if far.apart <= far.limit:
+        return True, f"{WITHIN_ERROR}, which is worth {effective(again):.0f} independent draws"
+    return False, f"{far.name} is {far.apart:.0f} standard errors away from what is drawn today, by its {far.what}"
 
 
 def prior_of(evidence: Any, record: Mapping[str, Any]) -> Any:
@@ -74,23 +79,6 @@ def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
         draws=request["draws"],
         seed=request["seed"],
     ).draws
-
-
-def _moments(one: Floats, other: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """What is compared: the values, and their squares around one middle."""
-    middle = one.mean()
-    return (one, other), ((one - middle) ** 2, (other - middle) ** 2)
-
-
-def _apart(one: Floats, other: Floats) -> float:
-    """How many standard errors two sets of draws have between their means."""
-    from dpbayes_core.diagnostics import diagnose
-
-    room = 0.0
-    for values in (one, other):
-        found = float(diagnose(("parameter",), values[None]).ess_bulk[0])
-        room += values.var(ddof=1) / max(found, 1.0) if math.isfinite(found) else values.var(ddof=1)
-    return abs(float(one.mean() - other.mean())) / max(math.sqrt(room), np.finfo(float).tiny)
 
 
 def _regression(evidence: Any, record: Mapping[str, Any]) -> Any:
