@@ -31,6 +31,6 @@ def analyse_study(study: str, period: str) -> dict[str, Any]:
 def analyse_crates(order: Mapping[str, Any]) -> dict[str, Any]:
     """One posterior of the releases in published crates, or the crate that stands where it goes."""
     found = stored_posterior(order) or archive_posterior(order, sample_chains(order))
-    told = ("study", "account", "period", "sources", "not_verified", "signed_by")
+    told = ("study", "account", "period", "sources", "notices", "not_verified", "signed_by")
     about = {name: found.pop(name) for name in told}
     return {**about, "analyses": [found]}

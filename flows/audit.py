@@ -14,6 +14,7 @@ from storage.crate_files import load_with_manifest
 from storage.evidence import Evidence, refuse_unspelled, spelled
 from storage.export import read_anchors, read_export
 from storage.home import Home
+from storage.lone_surroundings import with_surroundings
 from storage.reading import KeyNeeded, keys_of
 from storage.reasons import Reasons
 from storage.replay import replayed
@@ -87,6 +88,6 @@ def _audit_alone(crate: str, keys: Sequence[str], near: Path, replay: bool) -> d
         raise StudyInvalid("cannot audit a crate alone: no key is trusted. Add --key FINGERPRINT.") from None
     reasons = Reasons.of(keys, () if keys else fingerprints)
     alone = audit_crate(files, fingerprints, replayed if replay else None, reasons)
-    report = alone
+    report = with_surroundings(alone, files, crate, fingerprints, reasons)
     # of what did not pass nothing is believed, its names included
     return {**(about_crate(files) if report.ok else {}), **report.to_record()}

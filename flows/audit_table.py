@@ -12,12 +12,17 @@ def audit(document: Document) -> None:
     """Every check, failures in full."""
     if about := _about(document):
         line(f"Audit of {about}.", "bold")
+    for notice in document.get("notices", ()):
+        line(f"NOTICE: {notice['said']}", "bold red")
     for one in document["checks"]:
         line(f"{'ok  ' if one['ok'] else 'FAIL'}  {one['check']}: {one['detail']}", None if one["ok"] else "bold red")
     if document.get("verdict"):
         line(document["verdict"])
+    for unsure in document.get("cannot_tell", ()):
+        line(f"One crate cannot tell {unsure}", "yellow")
     if document["ok"]:
-        line("The audit passed.", "bold")
+        mind = " But read the NOTICE at the top: a crate that nobody altered may have been withdrawn or superseded."
+        line(f"The audit passed.{mind if document.get('notices') else ''}", "bold")
     else:
         line(
             "The audit FAILED: something was altered, is missing, or is not vouched for. The lines with FAIL say what.",

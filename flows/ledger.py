@@ -16,6 +16,7 @@ from storage.ledger.entries import Entry, Stamp
 from storage.ledger.lines import line_of
 from storage.ledger.request import release_key
 from storage.moving import home_to_recover, move
+from storage.notices import marked, notice_name
 from storage.places import rewrite_places
 from storage.reading import look
 from storage.recovery import recover
@@ -80,7 +81,19 @@ def withdraw_release(study: Path, named: Named, reason: str) -> Document:
             )
         return books.ledger.withdraw(key, reason=reason, stamp=stamp)
 
-    return _act(study, withdraw, _about(declared, period), reason)
+    document = _act(study, withdraw, _about(declared, period), reason)
+    return {**document, "notices": _marked(study, key)}
+
+
+def _marked(near: Path, release: str) -> list[str]:
+    """Where people find that a release was withdrawn: beside its crate and beside those that stand on it."""
+    with Books.open(near) as books:
+        charge = books.ledger.find(release)
+        act = books.ledger.withdrawn(release)
+        if act is not None:
+            books.mark(act, release, "withdrawn")
+        crates = [] if charge is None else marked(books.archive, charge.to_record())
+        return [books.archive.address(notice_name(crate, "withdrawn", "txt")) for crate in crates]
 
 
 def write_note(near: Path, text: str) -> Document:

@@ -51,6 +51,8 @@ def act(document: Document) -> None:
         line(f"  It is on record already, since {entry['date']}: {entry['reason']}")
     for one in document.get("moved", ()):
         line(f"  the {one['part']} moved from {one['from']} to {one['to']}")
+    for notice in document.get("notices", ()):
+        line(f"  notice for readers of the crate: {shortened(notice)}")
     if "fingerprint" in document:
         line(f"Give auditors the new fingerprint: {document['fingerprint']}")
 

@@ -126,6 +126,8 @@ def release(document: Document) -> None:
                 f"Already released: {which}, revision {one['revision']}. Nothing was spent.",
                 "bold",
             )
+        if one["withdrawn"] is not None:
+            line(f"  WITHDRAWN on {one['withdrawn']['date']}: {one['withdrawn']['reason']}", "bold red")
         line(f"  digest: {one['digest']}")
         line(f"  crate:  {shortened(one['crate'])}")
         if one["report"] is not None:
@@ -194,7 +196,9 @@ def unconverged(what: str, document: Document) -> None:
 
 
 def origins(document: Document) -> None:
-    """Of what is made from crates: what it stands on, and what nobody has checked."""
+    """Of what is made from crates: what it stands on, what became of that, and what nobody has checked."""
+    for notice in document.get("notices", ()):
+        line(f"  NOTICE: {notice['said']}", "bold red")
     for source in document.get("sources", ()):
         holder = "" if source["holder"] is None else f" at {source['holder']}"
         trust = "which you trust" if source["trusted"] else "not checked"

@@ -15,6 +15,7 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.anchors import Anchors, anchor_name
 from storage.archive import MANIFEST, Archive, manifest_flaw
 from storage.audit_names import UNIQUE, alike
+from storage.audit_notices import NOTICED, due_notices, is_notice, notice_flaws
 from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, WHOLE_CHECKS, listed, problems
 from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_posterior import links_of, paths_of
@@ -47,6 +48,10 @@ class AuditReport:
     checks: tuple[Check, ...]
     verdict: str | None = None
     """In two sentences, where one crate was looked at: whose its release and its posterior are."""
+    cannot_tell: tuple[str, ...] | None = None
+    """What no single crate can tell, where one was looked at."""
+    notices: tuple[Mapping[str, Any], ...] | None = None
+    """What lies beside that crate in its archive."""
 
     @property
     def ok(self) -> bool:
@@ -57,7 +62,9 @@ class AuditReport:
         """Plain data for programs."""
         checks = [{"check": check.check, "detail": check.detail, "ok": check.ok} for check in self.checks]
         said = {} if self.verdict is None else {"verdict": self.verdict}
-        return {"checks": checks, "ok": self.ok, **said}
+        told = {} if self.cannot_tell is None else {"cannot_tell": list(self.cannot_tell)}
+        noticed = {} if self.notices is None else {"notices": [dict(notice) for notice in self.notices]}
+        return {"checks": checks, "ok": self.ok, **said, **told, **noticed}
 
 
 def audit(entries: Iterable[Entry], anchors: Anchors, archive: Archive, trusted: Mapping[str, bytes]) -> AuditReport:
@@ -99,12 +106,15 @@ def _published(
     """Everything in the archive but the anchors, whose own checks have been made."""
     strays = archive.strays()
     crates, strangers = _places(archive, len(records))
+    notices = {name for name in strangers if is_notice(name) and name not in strays}
+    called_for = due_notices(records, crates, archive.read)
     due, never = _due(records), _never_published(records)
     found: Found = {
         "the archive holds nothing else": [
             *(f"{name} {what}" for name, what in sorted(strays.items())),
-            *(f"{name} is no part of an archive" for name in strangers if name not in strays),
+            *(f"{name} is no part of an archive" for name in strangers if name not in {*strays, *notices}),
         ],
+        NOTICED: notice_flaws(archive, notices, called_for, trusted, records),
         "published keys are known": _key_flaws(archive, trusted, strays),
         "every charge has its crate": _unpublished(due, crates, never),
         **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS, *WHOLE_CHECKS)},

@@ -1,6 +1,6 @@
 """The ledger and its anchors, opened together: neither may be believed, or written, without the other."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +9,11 @@ from typing import Literal
 from dpbayes_core.errors import IntegrityFailure, LedgerMissing
 from storage.anchors import Anchors, retirements
 from storage.archive import Archive
+from storage.crates import release_path
 from storage.home import Home
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
+from storage.notices import Status, marked, stated, unmarked, write_notices
 from storage.places import PlaceChanged, read_places, refuse_other_places
 from storage.rotation import next_signer, pending_key, take_over
 from storage.signatures import Signer
@@ -73,7 +75,7 @@ class Books:
             )
 
     def settle(self) -> None:
-        """Check the newest anchor against the ledger, then finish what killed runs left: anchors, a change of key."""
+        """Check the newest anchor against the ledger, then finish what killed runs left: anchors, a key, notices."""
         anchors = self.anchors
         changes = [entry.to_record() for entry in self.ledger.key_entries()]
         numbers = anchors.numbers()
@@ -84,6 +86,36 @@ class Books:
                 self.anchor(entry)
         if (pending := pending_key(self.home.keys)) and self.ledger.key_entry(pending):
             self._install(pending)
+        for entry in self.ledger.withdrawals():
+            self._complete(entry, entry.payload["withdraws"], retirements(changes))
+
+    def mark(self, act: Entry, release: str, status: Status) -> None:
+        """Put signed notices beside the crate of a release and those that stand on it; again, it changes nothing.
+
+        What somebody else put under their names is refused, after everything else was written.
+        """
+        charge = self.ledger.find(release)
+        if charge is None:
+            return
+        about, record = charge.to_record(), act.to_record()
+        write_notices(self.archive, self.home.signer(), about, record, status)
+        retired = retirements([entry.to_record() for entry in self.ledger.key_entries()])
+        for crate in marked(self.archive, about):
+            said = stated(crate, status, charge.key, record)
+            if found := unmarked(self.archive, said, self.home.trusted(), retired):
+                raise IntegrityFailure(
+                    f"cannot mark {crate} as {status}: ledger entry {act.seq} records it, but the notice could not be "
+                    f"written since {found[0]} stands there and is not ours. Move that file away and run again."
+                )
+
+    def _complete(self, act: Entry, release: str, retired: Mapping[str, int]) -> None:
+        """Write what a kill left unwritten; a file of somebody else's keeps no command from its work."""
+        charge = self.ledger.find(release)
+        if charge is None:
+            return
+        said = stated(release_path(charge.to_record()), "withdrawn", release, act.to_record())
+        if unmarked(self.archive, said, self.home.trusted(), retired):
+            write_notices(self.archive, self.home.signer(), charge.to_record(), act.to_record(), "withdrawn")
 
     def anchor(self, entry: Entry) -> None:
         """Sign `entry` and keep it outside the database; again, it changes nothing."""

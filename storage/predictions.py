@@ -23,6 +23,7 @@ from storage.crates import ATTESTATION, PUBLIC_KEY
 from storage.ledger.history import MALFORMED
 from storage.lone_crate import check_lone_crate
 from storage.mixing import advice
+from storage.notices import notice_records
 from storage.signatures import read_public_key
 from storage.study.flaw import nearest, shown
 
@@ -42,6 +43,7 @@ class PosteriorCrate:
     account: str
     signed_by: tuple[str, ...]
     not_verified: tuple[str, ...]
+    notices: tuple[Mapping[str, Any], ...] = ()  # that lie beside it
 
 
 def read_posterior(place: str) -> PosteriorCrate:
@@ -77,6 +79,7 @@ def read_posterior(place: str) -> PosteriorCrate:
         account=named(sources, "account"),
         signed_by=fingerprints,
         not_verified=tuple(_unverified(files, fingerprints)),
+        notices=tuple(notice_records(place, set())),
     )
 
 
@@ -156,6 +159,7 @@ def predictions(posterior: PosteriorCrate, rows: Columns, level: float) -> dict[
         **{name: sampler[name] for name in ("calibrated", "caveat")},
         "sampler": sampler["name"],
         "signed_by": list(posterior.signed_by),
+        "notices": list(posterior.notices),
         "not_verified": list(posterior.not_verified),
         "response": schema.response.name,
         "level": level,

@@ -23,6 +23,7 @@ from storage.home import dask_address
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
 from storage.lone_crate import TRUSTED, check_lone_crate, opened
+from storage.notices import notice_records
 from storage.people import refuse_same_people
 from storage.priors import PRIORS, prior_for
 from storage.private import private_folder
@@ -47,6 +48,7 @@ class CrateBench:
         self.sources = tuple(sources)
         self.dask = dask_address()
         self._keys: Sequence[str] = order["keys"]
+        self._crates: Sequence[str] = order["crates"]
         place = Path(order["to"]).expanduser().absolute()
         self._zip = place if place.suffix == ".zip" else None
         self._folder = place.parent if self._zip else place
@@ -129,7 +131,9 @@ class CrateBench:
         about = {name: getattr(self.analysis.request, name) for name in ("study", "period")}
         about["account"] = named(self.sources, "account")
         unsure = [*self._unsigned(_maker(files)), *self._unverified()]
-        found = {"sources": links, "not_verified": unsure, "signed_by": _maker(files)}
+        named_keys = {spelled(key) for key in self._keys}
+        noticed = [notice for place in self._crates for notice in notice_records(place, named_keys)]
+        found = {"sources": links, "notices": noticed, "not_verified": unsure, "signed_by": _maker(files)}
         return {**about, **found}
 
     def _unsigned(self, maker: str | None) -> list[str]:

@@ -46,14 +46,24 @@ def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str,
         requests = requests_of(study, order)
         entries = [_stored(books, request) for request in requests]
         places = [store_crate(books, entry, study) for entry in entries]
+        for entry in entries:
+            if entry.payload["supersedes"] is not None:
+                books.mark(entry, entry.payload["supersedes"], "superseded")
+        withdrawn = [_withdrawn(books, entry) for entry in entries]
         account = next(one for one in books.ledger.accounts() if one.spec.population == study.population)
         caps = account_document(account, order.period)["caps"]
         pages = [validation_page(books.home, request) for request in requests]
     report("writing the crate", 1.0)
     documents = [_document(*one) | {"caps": caps} for one in zip(entries, statuses, places, strict=True)]
     found = [None if page is None else str(page) for page in pages]
-    more = zip(documents, found, strict=True)
-    return [one | {"validation": page} for one, page in more]
+    more = zip(documents, found, withdrawn, strict=True)
+    return [one | {"validation": page, "withdrawn": said} for one, page, said in more]
+
+
+def _withdrawn(books: Books, entry: Entry) -> dict[str, str] | None:
+    """When and why the release was withdrawn, if it was."""
+    found = books.ledger.withdrawn(entry.key)
+    return None if found is None else {name: found.payload[name] for name in ("date", "reason")}
 
 
 def _stored(books: Books, request: Request) -> Entry:

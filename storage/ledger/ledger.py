@@ -114,6 +114,11 @@ class Ledger:
         """The entry that retired a signing key, if one did."""
         return next((each for each in self.key_entries() if each.payload.get("retires") == public_key), None)
 
+    def withdrawals(self) -> list[Entry]:
+        """Every entry that withdrew a release."""
+        with self._store.snapshot() as page:
+            return page.of_kind("withdraw")
+
     def key_entries(self) -> list[Entry]:
         """Every change of the signing key."""
         with self._store.snapshot() as page:
