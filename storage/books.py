@@ -12,6 +12,7 @@ from storage.archive import Archive
 from storage.crates import release_path
 from storage.home import Home
 from storage.ledger.entries import Entry, Stamp
+from storage.ledger.homes import strange_key
 from storage.ledger.ledger import Ledger
 from storage.notices import Status, marked, stated, unmarked, write_notices
 from storage.places import PlaceChanged, read_places, refuse_other_places
@@ -119,6 +120,11 @@ class Books:
 
     def anchor(self, entry: Entry) -> None:
         """Sign `entry` and keep it outside the database; again, it changes nothing."""
+        if flaw := strange_key(entry, self.home.trusted()):  # we should vouch for it
+            raise IntegrityFailure(
+                f"cannot use the ledger: {flaw}. Find out who writes to the database, and run `dpbayes ledger recover "
+                "--set-aside`."
+            )
         anchors = Anchors(self.archive, self._signer_of(entry))
         changes = entry.kind == "key" and entry.payload["public_key"] == pending_key(self.home.keys)
         # the new key signs beside the old one: it proves that it is there, and leads an auditor back to the old one

@@ -10,6 +10,7 @@ from dpbayes_core.errors import StudyInvalid
 from storage.anchors import ANCHOR_TYPE, retirements
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
+from storage.ledger.homes import changes_of_key
 from storage.ledger.verify import verify
 from storage.signatures import enveloped, signers_of
 
@@ -26,34 +27,39 @@ class Evidence:
     head: frozenset[str]  # whose signature covers the last entry, and with it by the chain every earlier one
     changes: Mapping[int, frozenset[str]]  # whose signature covers a change of key, by its number
 
-    def trusted(self, fingerprints: Iterable[str]) -> dict[str, bytes]:
-        """The keys that count for an auditor who trusts some: those they vouch for, and those of the chain they sign.
+    @property
+    def in_force(self) -> frozenset[str]:
+        """Who signed the last entry with a key that no entry before it retired."""
+        last, retired = self.entries[-1].seq, retirements([entry.to_record() for entry in self.entries])
+        return frozenset(name for name in self.head if last <= retired.get(name, last))
 
-        A key vouches for its successor by signing the entry that names it. Who signed the last entry vouches for the
-        whole chain, and so for every key that the chain names.
+    def trusted(self, fingerprints: Iterable[str]) -> dict[str, bytes]:
+        """The keys that count for an auditor who trusts some: those of the same homes, earlier and later.
+
+        A key vouches for the one that retires it by signing the entry that says so; where it signed the last entry, or
+        the key that does was led to, the newer one's signature there leads back. Whoever may write the database can add
+        an entry that names a key of theirs, and homes anchor what others wrote: that alone vouches for no key.
         """
         counted = {spelled(each) for each in fingerprints}
-        records = [entry.to_record() for entry in self.entries]
-        retired = retirements(records)
-        for entry in self.entries:
-            signers = {name for name in self.changes.get(entry.seq, ()) if entry.seq <= retired.get(name, entry.seq)}
-            if signers & counted:
-                counted.add(str(entry.payload.get("public_key")))
-        if self.head & counted:
-            counted |= {str(entry.payload.get("public_key")) for entry in self.entries if entry.kind in NAMING}
+        changes = changes_of_key(self.entries)
+        for each in changes:
+            if each.old in counted and each.old in self.changes.get(each.seq, ()):
+                counted.add(each.new)
+        if self.in_force & counted:
+            for each in reversed(changes):
+                if each.new in counted and each.new in self.changes.get(each.seq, ()):
+                    counted.add(each.old)
         return {name: key for name, key in self.keys.items() if name in counted}
 
     def check(self, fingerprints: Collection[str]) -> list[Check]:
         """What an auditor asks who has nothing but this and the fingerprints they trust."""
         checks = verify(self.entries)
-        signers = self.head & self.trusted(fingerprints).keys()
-        named = ", ".join(sorted(self.head)) or "nobody whose key is here"
-        detail = f"signed by {', '.join(sorted(signers))}" if signers else f"it was signed by {named}"
-        return [*checks, Check("the last entry is signed by a trusted key", bool(signers), detail)]
-
-
-NAMING = ("genesis", "key")
-"""The kinds of entries that name a signing key."""
+        signers = self.in_force & self.trusted(fingerprints).keys()
+        named = ", ".join(sorted(self.in_force or self.head)) or "nobody whose key is here"
+        late = ", which was retired before it" if self.head and not self.in_force else ""
+        detail = f"signed by {', '.join(sorted(signers))}" if signers else f"it was signed by {named}{late}"
+        signed = Check("the last entry is signed by a trusted key", bool(signers), detail)
+        return [*checks, signed]
 
 
 def spelled(fingerprint: str) -> str:

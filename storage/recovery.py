@@ -15,6 +15,7 @@ from storage.disk import sync_folder
 from storage.home import Home
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
+from storage.ledger.homes import strange_key
 from storage.ledger.store import Page, Store
 from storage.ledger.verify import verify
 
@@ -96,6 +97,9 @@ def _require_sound(store: Store, anchors: Anchors, anchored: Sequence[int], home
         if not check.ok:
             raise _unsound(check.detail)
     with store.snapshot() as page:
+        flaws = [strange_key(each, home.trusted()) for each in page.of_kind("key") if each.seq not in anchored]
+        for flaw in filter(None, flaws):
+            raise _unsound(flaw)
         head = page.head()
     last = 0 if head is None else head.seq
     held = [seq for seq in anchored if seq <= last]

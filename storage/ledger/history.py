@@ -13,6 +13,7 @@ from dpbayes_core.errors import DpbayesError
 from dpbayes_core.mechanisms import mechanism_from_record
 from storage.ledger.caps import NOTHING, Debit, Scope, Tally, debits, with_limits
 from storage.ledger.entries import Entry
+from storage.ledger.homes import key_flaw
 from storage.ledger.request import AccountSpec, CapSpec, stored_decimal
 
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, DpbayesError)
@@ -38,6 +39,9 @@ class History:
         self.length = 0
         self.seq_of: dict[str, int] = {}
         self.charges: set[str] = set()
+        self.keys: set[str] = set()  # every signing key that was named
+        self.retired: set[str] = set()
+        self.replaced: dict[str, str] = {}  # which key each new key retired
         self.accounts: dict[str, AccountSpec] = {}
         self._raised: dict[str, dict[str, Decimal]] = {}
         self._totals: dict[Scope, Tally] = {}
@@ -83,10 +87,21 @@ class History:
 
     def _take(self, entry: Entry) -> None:
         payload = entry.payload
-        if entry.kind == "account":
+        if entry.kind == "genesis":
+            self.keys |= {payload["public_key"]}
+        elif entry.kind == "account":
             self.accounts.setdefault(payload["account"], AccountSpec.from_record(payload["spec"]))
         elif entry.kind == "raise":
             self._raised.setdefault(owner_of(payload), {})[payload["cap"]] = stored_decimal(payload["limit"])
         elif entry.kind == "charge":
             self.charges.add(entry.key)
             self._totals |= {debit.scope: debit.after for debit in self.due(payload)}
+        elif entry.kind == "key":
+            self._take_key(entry)
+
+    def _take_key(self, entry: Entry) -> None:
+        new, old = entry.payload["public_key"], entry.payload["retires"]
+        if key_flaw(entry, self.keys, self.retired) is None:
+            self.replaced[new] = old
+        self.keys |= {new, old}
+        self.retired.add(old)

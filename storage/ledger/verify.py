@@ -12,6 +12,7 @@ from storage.ledger.charging import closing_key, counting, covers_rows, readable
 from storage.ledger.check import Check, holds
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
+from storage.ledger.homes import key_flaw
 from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, priced_under, release_key, stored_decimal
 from storage.study.periods import overlapped
@@ -128,6 +129,8 @@ def _accounts(history: History, entry: Entry) -> Problem:
         return None if history.agrees(spec) else "its programme's cap differs from that of another account"
     if entry.kind == "raise":
         return _raise(history, payload)
+    if entry.kind == "key":
+        return key_flaw(entry, history.keys, history.retired)
     if entry.kind == "withdraw" and payload["withdraws"] not in history.charges:
         return "it withdraws what was never released"
     if entry.kind in ("charge", "close", "withdraw") and payload["account"] not in history.accounts:

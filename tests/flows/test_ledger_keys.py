@@ -14,8 +14,8 @@ from storage.anchors import ANCHOR_TYPE, Anchors, anchor_name
 from storage.archive import Archive
 from storage.books import Books
 from storage.ledger.ledger import Ledger
-from storage.signatures import Signer, enveloped
-from tests.support.charged import charge
+from storage.signatures import Signer, enveloped, public_key_name
+from tests.support.charged import charge, slip_in_key
 from tests.support.desk import Desk
 
 OLD_AUDIT = "every charge has its crate"  # these tests charge without publishing
@@ -206,6 +206,33 @@ def test_a_keys_folder_from_before_the_change_is_refused(desk: Desk) -> None:
     failed = desk.document("ledger", "note", "hello", desk.study, exit_code=5)["error"]["message"]
     assert "the ledger retired the key" in failed
     assert "Restore the newer keys folder" in failed
+
+
+@pytest.mark.parametrize("way", ["it is to follow the home's", "it is to have come before it"])
+def test_no_home_vouches_for_a_change_of_its_key_that_it_never_made(desk: Desk, tmp_path: Path, way: str) -> None:
+    """Somebody who owns the database ties a key of theirs to the home's: no command signs that, and all say so."""
+    own, theirs = fingerprint(desk), Signer.create(tmp_path / "theirs").fingerprint
+    entry = slip_in_key(desk.home, *((theirs, own) if way.startswith("it is to follow") else (own, theirs)))
+    failed = desk.document("ledger", "note", "hello", desk.study, exit_code=5)["error"]["message"]
+    assert f"entry {entry.seq} ties a key of this home to one that it never had" in failed
+    assert not (desk.home / "archive" / anchor_name(entry.seq)).exists()
+    assert "is not anchored yet" in desk.run("audit", desk.study).output.replace("\n", " ")
+    desk.document("ledger", "recover", desk.study, "--set-aside")
+    desk.document("ledger", "note", "hello", desk.study)
+    assert flaws(desk) == []
+
+
+def test_a_key_that_somebody_wrote_into_the_database_counts_for_nobody(desk: Desk, tmp_path: Path) -> None:
+    """It retires nobody's, so that the next command anchors it as another home's: that does not vouch for it."""
+    own, theirs = fingerprint(desk), Signer.create(tmp_path / "theirs")
+    slip_in_key(desk.home, theirs.fingerprint, "SHA256:" + "0" * 64)
+    charge(desk.study)
+    place = desk.home / "archive" / "keys" / public_key_name(theirs.fingerprint)
+    place.write_bytes(theirs.export_public_key())
+    expected = f"keys/{place.name} is not a trusted key"
+    assert flaws(desk) == flaws(desk, "--key", own) == [expected]
+    assert desk.run("audit", "--ledger", desk.home / "archive", "--key", own).exit_code == 0
+    assert desk.run("audit", "--ledger", desk.home / "archive", "--key", theirs.fingerprint).exit_code == 5
 
 
 def test_a_home_with_other_keys_cannot_use_the_ledger(desk: Desk, tmp_path: Path) -> None:

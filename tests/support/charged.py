@@ -1,14 +1,17 @@
 """Charges without a table, and what an intruder does to the database."""
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dpbayes_core.noise import OpenDPNoise
 from storage.books import Books
-from storage.ledger.entries import Entry
+from storage.ledger.entries import Entry, act_key
+from storage.ledger.store import INSERT, entry_of
 from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
@@ -51,3 +54,20 @@ def tamper(home: Path, *statements: str) -> None:
             database.execute(statement)
         database.commit()
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def slip_in(home: Path, kind: str, key: str, payload: Mapping[str, Any]) -> Entry:
+    """An entry that follows the last one as it should, written by somebody who owns the database file."""
+    tamper(home)
+    with closing(sqlite3.connect(home / "ledger.db")) as database:
+        last = entry_of(database.execute("SELECT * FROM entry ORDER BY seq DESC LIMIT 1").fetchone())
+        stamp = {name: last.payload[name] for name in ("actor", "date", "software")}
+        entry = Entry.following(last, kind=kind, key=key, payload={**payload, **stamp})
+        database.execute(INSERT, entry.to_record() | {"payload": entry.text} | entry.copies)
+        database.commit()
+    return entry
+
+
+def slip_in_key(home: Path, new: str, old: str) -> Entry:
+    """The same of an entry that says which key signs from there on."""
+    return slip_in(home, "key", act_key("key", new), {"public_key": new, "retires": old, "reason": "yearly"})

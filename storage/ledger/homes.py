@@ -1,0 +1,56 @@
+"""Homes at one ledger, told apart by their keys: each new key of a home names the one that it retires."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from storage.ledger.entries import Entry
+
+
+@dataclass(frozen=True)
+class Change:
+    """An entry by which a home signs with a new key from there on."""
+
+    seq: int
+    new: str
+    old: str
+
+
+def changes_of_key(entries: Iterable[Entry]) -> list[Change]:
+    """Every change of key, in order; what names a key again, or retires one again, changes nothing."""
+    found: list[Change] = []
+    named, retired = set[str](), set[str]()
+    for entry in entries:
+        new, old = entry.payload.get("public_key"), entry.payload.get("retires")
+        if entry.kind == "key" and isinstance(new, str) and isinstance(old, str):
+            if key_flaw(entry, named, retired) is None:
+                found.append(Change(entry.seq, new, old))
+            named |= {new, old}
+            retired.add(old)
+    return found
+
+
+def replaced_keys(entries: Iterable[Entry]) -> dict[str, str]:
+    """Which key each new key retired, by the entries that say so."""
+    return {change.new: change.old for change in changes_of_key(entries)}
+
+
+def home_of(key: str, replaced: Mapping[str, str]) -> str:
+    """The first key of the home that a key signs for: what a home is called, whichever key it has today."""
+    while (before := replaced.get(key)) is not None:  # no key replaces one that names it: a change names a new key
+        key = before
+    return key
+
+
+def key_flaw(entry: Entry, known: Collection[str], retired: Collection[str]) -> str | None:
+    """What is wrong with a change of key, given the keys that entries before it name, and those they retired."""
+    new, old = entry.payload["public_key"], entry.payload["retires"]
+    if new in known or new == old:
+        return "it names a key that is older than it"
+    return "it retires a key that was retired before" if old in retired else None
+
+
+def strange_key(entry: Entry, own: Collection[str]) -> str | None:
+    """What is wrong with an entry that ties a key of a home, which knows all its `own`, to one that it never had."""
+    named = {entry.payload.get("public_key"), entry.payload.get("retires")} if entry.kind == "key" else set[str]()
+    tied = named & set(own) and named - set(own)
+    return f"entry {entry.seq} ties a key of this home to one that it never had" if tied else None
