@@ -14,12 +14,12 @@ from tasks.sample_chains import sample_chains
 
 @flow(name="analyse", flow_run_name="analyse", persist_result=False)
 @stated
-def analyse_study(study: str, period: str) -> dict[str, Any]:
+def analyse_study(study: str, period: str, actor: str = "scheduler") -> dict[str, Any]:
     """Run every analysis of the study for one period, or answer what is archived already."""
     declared = load_study(study)
     analysed = []
     for name in declared.analyses:
-        order = {"study": study, "analysis": name, "period": period}
+        order = {"study": study, "analysis": name, "period": period, "actor": actor}
         known = stored_posterior(order)
         analysed.append(known or archive_posterior(order, sample_chains(order)))
         done.analysed(analysed[-1])

@@ -59,7 +59,9 @@ def _audit_home(near: Path, keys: Sequence[str], replay: bool) -> dict[str, Any]
         raise StudyInvalid(f"cannot audit with key {named}: this home has no such key. Check the fingerprint.")
     with open_ledger(home, "read") as ledger:
         accounts: list[str] = []
-        found = audit(noting(ledger.entries(), accounts), Anchors(archive, None), archive, trusted)
+        # the keys that were named are the home's: those that they vouch for may be of other homes at its ledger
+        own = [spelled(key) for key in keys]
+        found = audit(noting(ledger.entries(), accounts), Anchors(archive, None), archive, trusted, signers=own)
     again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
     return {"accounts": accounts, **AuditReport((*found.checks, *again)).to_record()}
 

@@ -55,7 +55,7 @@ def run_analyse(study: Path, period: str, console: Console) -> dict[str, Any]:
     from flows.states import answer
 
     with _kept(console, declared, period, analysis_table.analyse), console.progress():
-        return answer(analyse_study, str(study), period)
+        return answer(analyse_study, str(study), period, actor())
 
 
 def run_reanalyse(order: Mapping[str, Any], console: Console) -> dict[str, Any]:

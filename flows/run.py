@@ -20,7 +20,7 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
     give_up_without_server()
     named = _last_completed(study) if period == "previous" else period
     released = release_study(study, named, actor=actor)
-    return released | answer(analyse_study, study, named)
+    return released | answer(analyse_study, study, named, actor)
 
 
 def _last_completed(study: str) -> str:

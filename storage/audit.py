@@ -16,6 +16,7 @@ from storage.anchors import Anchors, anchor_name
 from storage.archive import MANIFEST, Archive, manifest_flaw
 from storage.audit_names import UNIQUE, alike
 from storage.audit_notices import NOTICED, due_notices, is_notice, notice_flaws
+from storage.audit_publications import BELONGS, IN_FORCE, ON_RECORD, Publications
 from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, WHOLE_CHECKS, listed, problems
 from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_posterior import links_of, paths_of
@@ -34,7 +35,6 @@ from storage.signatures import public_key_name, read_public_key
 RELEASES, POSTERIORS, KEYS = "releases", "posteriors", "keys"
 DEPTH = 4  # names in the path of a crate
 
-BELONGS = "every crate is of the ledger"
 WHOLE = "manifests name every file"
 
 Record = Mapping[str, Any]
@@ -67,13 +67,24 @@ class AuditReport:
         return {"checks": checks, "ok": self.ok, **said, **told, **noticed}
 
 
-def audit(entries: Iterable[Entry], anchors: Anchors, archive: Archive, trusted: Mapping[str, bytes]) -> AuditReport:
-    """Hold ledger, anchors and archive against each other; `trusted` maps fingerprints to public keys."""
+def audit(
+    entries: Iterable[Entry],
+    anchors: Anchors,
+    archive: Archive,
+    trusted: Mapping[str, bytes],
+    *,
+    signers: Collection[str] = (),
+) -> AuditReport:
+    """Hold ledger, anchors and archive against each other; `trusted` maps fingerprints to public keys.
+
+    `signers` are keys of the home whose archive it is, where others are trusted, too.
+    """
     read: list[Entry] = []
     ledger = verify(_kept(entries, read))
     records = [entry.to_record() for entry in read]
     anchored = [Check(each.check, each.ok, each.detail) for each in anchors.check(records, trusted)]
-    return AuditReport((*ledger, *anchored, *_published(archive, anchors, trusted, records)))
+    known = Publications(read, signers or trusted, set(anchors.numbers()))
+    return AuditReport((*ledger, *anchored, *_published(archive, anchors, trusted, records, known)))
 
 
 def audit_crate(
@@ -101,7 +112,7 @@ def _kept(entries: Iterable[Entry], read: list[Entry]) -> Iterator[Entry]:
 
 
 def _published(
-    archive: Archive, anchors: Anchors, trusted: Mapping[str, bytes], records: Sequence[Record]
+    archive: Archive, anchors: Anchors, trusted: Mapping[str, bytes], records: Sequence[Record], known: Publications
 ) -> list[Check]:
     """Everything in the archive but the anchors, whose own checks have been made."""
     strays = archive.strays()
@@ -118,9 +129,11 @@ def _published(
         "published keys are known": _key_flaws(archive, trusted, strays),
         "every charge has its crate": _unpublished(due, crates, never),
         **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS, *WHOLE_CHECKS)},
+        **{name: [] for name in (ON_RECORD, IN_FORCE)},
     }
     found[UNIQUE] = [f"{path} has the name of another crate" for path in alike(crates)] + _analysed_twice(crates)
     said: dict[str, Counter[str]] = defaultdict(Counter)
+    statements = set[str]()
     ledger = {record["seq"]: record for record in records}
     for path, names in crates.items():
         files = {name: archive.read(f"{path}/{name}") for name in names if f"{path}/{name}" not in strays}
@@ -128,10 +141,13 @@ def _published(
         whole = f"{MANIFEST} is missing" if listing is None else manifest_flaw(files, listing)
         flaws = {WHOLE: whole, **problems(files, trusted)}
         flaws[BELONGS] = _belonging_flaw(path, files, due, ledger) or _unanchored(path, due, anchors)
+        flaws |= {ON_RECORD: known.unrecorded(files, path), IN_FORCE: known.late(files)}
+        statements.add(known.statement(files))
         for name, flaw in flaws.items():
             found[name] += [f"{path}: {flaw}"] if not holds(flaw) else []
             said[name].update([flaw] if flaw and holds(flaw) else [])
-    seen = {name: _seen(len(crates), said[name]) for name in found}
+    found[ON_RECORD] += known.missing(statements)
+    seen = {name: known.summary() if name == ON_RECORD else _seen(len(crates), said[name]) for name in found}
     return [Check(name, not flaws, listed(flaws) or seen[name]) for name, flaws in found.items()]
 
 

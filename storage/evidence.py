@@ -11,6 +11,7 @@ from storage.anchors import ANCHOR_TYPE, retirements
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
 from storage.ledger.homes import changes_of_key
+from storage.ledger.publishing import summary
 from storage.ledger.verify import verify
 from storage.signatures import enveloped, signers_of
 
@@ -59,7 +60,10 @@ class Evidence:
         late = ", which was retired before it" if self.head and not self.in_force else ""
         detail = f"signed by {', '.join(sorted(signers))}" if signers else f"it was signed by {named}{late}"
         signed = Check("the last entry is signed by a trusted key", bool(signers), detail)
-        return [*checks, signed]
+        return [*checks, signed, Check(COUNTED, True, summary(self.entries))]
+
+
+COUNTED = "analyses are on record"
 
 
 def spelled(fingerprint: str) -> str:

@@ -21,6 +21,7 @@ from storage.disk import create_file, make_folder
 from storage.evidence import refuse_unspelled, spelled
 from storage.home import dask_address
 from storage.ledger.check import Check
+from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
 from storage.lone_crate import TRUSTED, check_lone_crate, opened
 from storage.notices import notice_records
@@ -96,7 +97,7 @@ class CrateBench:
                     return files
         return None
 
-    def keep(self, files: Mapping[str, bytes]) -> None:
+    def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
         """Into the folder or zip, whole or not at all."""
         if self._zip is None:
             Archive(str(self._folder)).write_folder(self._name, files)

@@ -14,6 +14,8 @@ from storage.crate_audit import asked, signed
 from storage.crate_posterior import RECORD, Provenance, path_of
 from storage.crate_sources import HELD, Source
 from storage.crates import release_path
+from storage.ledger.entries import Stamp
+from storage.publication import finish_posteriors, is_on_record, publish_posterior
 from storage.signatures import Signer
 from storage.study.load import load_study
 from storage.study.study import Study
@@ -53,7 +55,7 @@ class Workbench(Protocol):
         """The files of the crate, if it was made before."""
         ...
 
-    def keep(self, files: Mapping[str, bytes]) -> None:
+    def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
         """Leave the crate where people find it."""
         ...
 
@@ -95,17 +97,21 @@ class StudyBench:
             return None
         files = self.books.archive.read_folder(path)
         mine = not asked(lambda files: signed(files, self.books.home.trusted()), files) and self.analysis.is_of(files)
-        if not mine:
+        if not (mine and is_on_record(self.books, path, files)):
             raise IntegrityFailure(
-                f"cannot use {path}: it is not this home's analysis of these ledger entries. "
+                f"cannot use {path}: it is not this home's analysis of these ledger entries, or not on the ledger. "
                 "Run `dpbayes audit`, move that folder away, and run again."
             )
         return files
 
-    def keep(self, files: Mapping[str, bytes]) -> None:
-        """Into the archive, under a name that says where it has not converged."""
-        path = self._stands_at() or path_of(json.loads(files[RECORD]))
-        self.books.archive.write_folder(path, files)
+    def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
+        """On the ledger first, then into the archive, under a name that says where it has not converged."""
+        stands = self._stands_at()
+        if stands is None:
+            path = path_of(json.loads(files[RECORD]))
+            publish_posterior(self.books, self.study.population, path, files, stamp)
+        else:
+            self.books.archive.write_folder(stands, files)
 
     def address(self, name: str = "") -> str:
         """In the archive."""
@@ -137,4 +143,5 @@ def workbench(order: Order) -> Generator[Workbench]:
         return
     study = load_study(order["study"])
     with Books.open(study.path) as books:
+        finish_posteriors(books)
         yield StudyBench(prepare_analysis(study, order["analysis"], order["period"], books), study, books)

@@ -19,7 +19,7 @@ from storage.tellings.clipping import clipping_alarm
 from storage.workbench import Order, StudyBench, Workbench, workbench
 from tasks.progress import report
 from tasks.publish_release import store_crate
-from tasks.software import software_versions
+from tasks.software import software_versions, stamp_of
 
 if TYPE_CHECKING:
     from dpbayes_core.networks.release import NetworkRelease
@@ -41,7 +41,7 @@ def archive_posterior(order: Order, sampled: tuple[Posterior, float]) -> dict[st
     with workbench(order) as bench:
         report("writing the report", 0.0)
         files = _crate(bench, posterior)
-        bench.keep(files)
+        bench.keep(files, stamp_of(order.get("actor", "scheduler")))
         Checkpoints(bench.work, bench.analysis.key, software_versions()).drop()
         report("writing the report", 1.0)
         return _document(files, bench, found=False, sampling=sampling, total=sampling + time.monotonic() - begun)

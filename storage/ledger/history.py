@@ -39,6 +39,9 @@ class History:
         self.length = 0
         self.seq_of: dict[str, int] = {}
         self.charges: set[str] = set()
+        self.published: dict[str, list[Entry]] = {}  # by the name of the analysis
+        self.publishers: set[str] = set()  # the keys that signed what is on record
+        self.contents = False  # whether what is on record states its content
         self.keys: set[str] = set()  # every signing key that was named
         self.retired: set[str] = set()
         self.replaced: dict[str, str] = {}  # which key each new key retired
@@ -98,6 +101,12 @@ class History:
             self._totals |= {debit.scope: debit.after for debit in self.due(payload)}
         elif entry.kind == "key":
             self._take_key(entry)
+        elif entry.kind == "publish":
+            signers = {each["signed_by"] for each in payload.get("adopts", [payload])}
+            self.publishers, self.keys = self.publishers | signers, self.keys | signers
+            if "adopts" not in payload:
+                self.published.setdefault(payload["key"], []).append(entry)
+                self.contents = self.contents or "content" in payload
 
     def _take_key(self, entry: Entry) -> None:
         new, old = entry.payload["public_key"], entry.payload["retires"]

@@ -16,6 +16,7 @@ from storage.ledger.charging import charge_payload, closing_key, debits_of, look
 from storage.ledger.drawing import drawn, refuse_relation
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
 from storage.ledger.opening import known_accounts, open_account
+from storage.ledger.publishing import Publication, publish
 from storage.ledger.refusal import Quote, quotes
 from storage.ledger.request import AccountSpec, Request, decimal_text
 from storage.ledger.store import Page, Store
@@ -124,6 +125,11 @@ class Ledger:
         with self._store.snapshot() as page:
             return page.of_kind("key")
 
+    def publications(self) -> list[Entry]:
+        """Every entry that puts posteriors on record."""
+        with self._store.snapshot() as page:
+            return page.of_kind("publish")
+
     def count(self, kind: str) -> int:
         """How many entries of a kind there are, such as charges."""
         with self._store.snapshot() as page:
@@ -230,6 +236,13 @@ class Ledger:
             last = page.head()
             key = act_key("note", str(1 if last is None else last.seq + 1))
             return page.append("note", key, _act(about or {}, text, stamp))
+
+    def publish(
+        self, population: str, one: Publication, adopted: Sequence[Publication], *, stamp: Stamp
+    ) -> tuple[Entry, ...]:
+        """Name a posterior's crate, and before a home's first those that had none; again, the entry that stands."""
+        with self._store.exclusive() as page:
+            return publish(page, population, one, adopted, stamp)
 
     def rotate_key(self, public_key: str, *, retires: str, reason: str, stamp: Stamp) -> Entry:
         """Record the public key that signs from here on, and the one that signs nothing after this entry."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from storage.ledger import publishing
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.refusal import limit_text
@@ -114,4 +115,5 @@ WORDS: Mapping[str, Callable[[Payload], str]] = {
     "withdraw": _withdrawal,
     "note": lambda stated: "a note",
     "key": _key,
+    "publish": publishing.words,
 }

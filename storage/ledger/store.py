@@ -13,7 +13,7 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure, LedgerMissing, StudyInvalid
 from storage.ledger import postgresql, sqlite, wire
 from storage.ledger.caps import Scope
-from storage.ledger.entries import COPIED, Entry, hash_of
+from storage.ledger.entries import COPIED, Entry, act_key, hash_of
 from storage.ledger.failures import plain_failures
 from storage.ledger.schema import ENTRY, METADATA
 from storage.ledger.sight import in_sight
@@ -117,6 +117,11 @@ class Page:
     def of_kind(self, kind: str, **copied: str) -> list[Entry]:
         """Every entry of a kind, in order, such as the raises of an account."""
         return self._once(("kind", kind, *copied.items()), lambda: self._all(_wanted(copied), kind=kind, **copied))
+
+    def acts(self, kind: str, name: str) -> list[Entry]:
+        """Every entry of a kind whose key begins with a name, in order."""
+        start = act_key(kind, name)[: -len("]}")] + ","
+        return self._all("kind = :kind AND substr(key, 1, length(:start)) = :start", kind=kind, start=start)
 
     def charged_periods(self, account: str) -> list[str]:
         """The periods an account was charged for, by name."""

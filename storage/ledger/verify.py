@@ -7,6 +7,7 @@ from typing import Any
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.releases import release_from_record
+from storage.ledger import publishing
 from storage.ledger.caps import CONVERSION
 from storage.ledger.charging import closing_key, counting, covers_rows, readable_cost
 from storage.ledger.check import Check, holds
@@ -83,7 +84,9 @@ def _sequence(history: History, entry: Entry) -> Problem:
         return "a ledger has one first entry, of kind genesis"
     if entry.kind == "genesis" and entry.payload["schema_version"] != SCHEMA_VERSION:
         return "its schema version is not one this program reads"
-    return None if entry.kind in KINDS else "there is no such kind of entry"
+    if entry.kind in KINDS:
+        return None
+    return "there is no such kind of entry here: a later dpbayes wrote it, or somebody else. Update, audit again"
 
 
 def _chain(history: History, entry: Entry) -> Problem:
@@ -116,6 +119,7 @@ KINDS: Mapping[str, Callable[[Entry], str]] = {
     "withdraw": lambda entry: act_key("withdraw", entry.payload["withdraws"]),
     "note": lambda entry: act_key("note", str(entry.seq)),
     "key": lambda entry: act_key("key", entry.payload["public_key"]),
+    "publish": publishing.key_due,
 }
 """Every kind of entry, with the key that its contents call for."""
 
@@ -129,6 +133,8 @@ def _accounts(history: History, entry: Entry) -> Problem:
         return None if history.agrees(spec) else "its programme's cap differs from that of another account"
     if entry.kind == "raise":
         return _raise(history, payload)
+    if entry.kind == "publish":
+        return publishing.flaw(history, entry)
     if entry.kind == "key":
         return key_flaw(entry, history.keys, history.retired)
     if entry.kind == "withdraw" and payload["withdraws"] not in history.charges:

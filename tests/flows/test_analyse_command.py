@@ -11,8 +11,10 @@ from storage.analysis import prepare_analysis
 from storage.books import Books
 from storage.codecs import read_draws
 from storage.mixing import LONGER
+from storage.signatures import Signer
 from storage.study.load import load_study
 from tests.support.desk import PERIOD, Desk
+from tests.support.earlier import made_earlier
 
 ALREADY = "already analysed: this is the stored crate, and nothing was drawn."
 
@@ -48,7 +50,9 @@ def test_a_posterior_is_archived_with_its_report_and_spends_nothing(released: De
     assert names == ["(intercept)", "age", "female[yes]", "region[south]", "region[east]", "sigma"]
     assert analysis["coefficients"][0].keys() >= {"name", "mean", "sd", "q025", "q975", "rhat", "ess_bulk", "ess_tail"}
     assert Path(analysis["report"]).read_text().startswith("<!doctype html>")
-    assert released.document("ledger", "show", released.study) == before
+    after = released.document("ledger", "show", released.study)
+    assert {**after, "head": None} == {**before, "head": None}  # its publication is on the ledger, and costs nothing
+    assert after["head"]["seq"] == before["head"]["seq"] + 1
 
 
 def test_coefficients_of_levels_are_shown_by_their_whole_name(released: Desk) -> None:
@@ -128,6 +132,22 @@ def test_the_archive_says_in_its_name_that_a_posterior_is_not_to_be_published(re
     assert not released.document("audit", released.study, exit_code=5)["ok"]
     plain.rename(crate)
     released.study.write_text(text)
+
+
+@pytest.mark.usefixtures("workers")
+def test_what_an_earlier_version_named_like_any_other_though_it_had_not_converged_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk.set_up(tmp_path)
+    desk.edit_study("draws: 500", "draws: 12")
+    desk.document("release", desk.study, "--period", PERIOD)
+    with monkeypatch.context() as patched:
+        patched.setattr("storage.publication.put_on_record", lambda *_: None)
+        crate = Path(analyse(desk, exit_code=6)["analyses"][0]["crate"])
+    before = made_earlier(crate, Signer.load(desk.home / "keys"))
+    again = analyse(desk, exit_code=6)["analyses"][0]
+    assert (again["already_analysed"], again["crate"]) == (True, str(before))
+    assert desk.document("audit", desk.study)["ok"]
 
 
 def test_nothing_released_is_nothing_to_analyse(desk: Desk) -> None:

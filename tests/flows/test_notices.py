@@ -17,11 +17,12 @@ from storage.crate_sources import sources_of
 from storage.crates import release_path
 from storage.home import Home
 from storage.notices import NOTICE_TYPE, write_notices
+from storage.publication import publish_posterior
 from storage.reanalysis import crate_bench
 from storage.signatures import Signer
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
-from tasks.software import software_versions
+from tasks.software import software_versions, stamp_of
 from tests.storage.crate_examples import analysis, drawn
 from tests.support.charged import charge, publish
 from tests.support.desk import PERIOD, Desk
@@ -48,7 +49,7 @@ def posterior_of(desk: Desk) -> Path:
             signer=books.home.signer(),
         )
         path = path_of(json.loads(files["posterior.json"]))
-        books.archive.write_folder(path, files)
+        publish_posterior(books, source.sources[0].entry.payload["account"], path, files, stamp_of("steward"))
         return Path(books.archive.address(path))
 
 

@@ -31,6 +31,7 @@ from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
 from storage.own_source import SOURCE, own_source
+from storage.publication import publication_of
 from storage.signatures import Signer
 from storage.study import compile as compiled
 from storage.study.models import StudyFile
@@ -242,5 +243,9 @@ def publish(folder: Path) -> Published:
         crates.append(build_release_crate(entry.to_record(), STUDY_TEXT, signer))
         archive.write_folder(release_path(entry.to_record()), crates[-1])
     analysed = posterior_crate(crates[0], signer)
-    archive.write_folder(path_of(json.loads(analysed["posterior.json"])), analysed)
+    path = path_of(json.loads(analysed["posterior.json"]))
+    with Ledger.open(f"sqlite:///{folder / 'ledger.db'}") as ledger:
+        for entry in ledger.publish("employees", publication_of(path, analysed), (), stamp=STAMP):
+            anchors.write(entry.to_record())
+    archive.write_folder(path, analysed)
     return Published(folder, signer, archive, anchors)

@@ -18,6 +18,7 @@ from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
+from storage.ledger.publishing import Publication
 from storage.ledger.request import AccountSpec, CapSpec, Request
 from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
@@ -127,3 +128,20 @@ def commit_moving(ledger: Ledger, asked: Request, mechanism: Any) -> tuple[Entry
 def moving(mechanism: Any) -> RegressionDesign:
     """A release at holders whose people may move."""
     return RegressionDesign(schema=SCHEMA, mechanism=mechanism, neighbours="add-remove")
+
+
+def publication(charge: Entry, **others: Any) -> Publication:
+    stated: dict[str, Any] = {
+        "study": "wages",
+        "period": "2026-01",
+        "analysis": "wage-posterior",
+        "key": "a" * 64,
+        "path": "posteriors/wages/2026-01/wage-posterior-aaaaaaaaaaaaaaaa",
+        "prior": "b" * 64,
+        "releases": (charge.key,),
+        "signed_by": "SHA256:" + "c" * 64,
+        "statement": "d" * 64,
+        "status": "converged",
+        "content": "f" * 64,
+    }
+    return Publication(**{**stated, **others})

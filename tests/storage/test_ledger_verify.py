@@ -229,7 +229,11 @@ def empty_payload(records: list[dict[str, Any]]) -> None:
         (unknown_account, "accounts and acts stand", "entry 4 (charge)"),
         (other_programme_cap, "accounts and acts stand", "entry 3 (account)"),
         (second_genesis, "entries follow each other", "entry 13 (genesis)"),
-        (unknown_kind, "entries follow each other", "entry 12 (refund)"),
+        (
+            unknown_kind,
+            "entries follow each other",
+            "entry 12 (refund): there is no such kind of entry here: a later dpbayes wrote it",
+        ),
         (empty_payload, "costs are priced", "entry 4 (charge)"),
     ],
 )
