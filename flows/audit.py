@@ -1,6 +1,7 @@
 """Audit: nothing is run and nothing is trusted but the keys; everything stored is recomputed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ from flows.audit_about import about_crate, noting
 from storage.anchors import Anchors
 from storage.archive import Archive
 from storage.audit import AuditReport, audit, audit_crate, posteriors
+from storage.audit_publications import crate_on_ledger
 from storage.books import open_ledger, refuse_empty_archive
 from storage.crate_files import load_with_manifest
 from storage.evidence import Evidence, refuse_unspelled, spelled
 from storage.export import read_anchors, read_export
 from storage.home import Home
-from storage.lone_surroundings import with_surroundings
+from storage.lone_surroundings import on_ledger, with_surroundings
 from storage.reading import KeyNeeded, keys_of
 from storage.reasons import Reasons
 from storage.replay import replayed
@@ -29,6 +31,20 @@ def audit_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> dict[str, Any
     """Audit an exported file, or a folder's anchors, by the fingerprint that is trusted, or by the keys of a home."""
     evidence, fingerprints = _read_ledger(near, ledger, keys)
     return {**_accounts(evidence), **AuditReport(tuple(evidence.check(fingerprints))).to_record()}
+
+
+def audit_crate_on_ledger(
+    near: Path, crate: str, ledger: Path, keys: Sequence[str], *, replay: bool = False
+) -> dict[str, Any]:
+    """Audit a crate by an exported ledger or anchors: whether it is on record, and its keys were in force."""
+    evidence, fingerprints = _read_ledger(near, ledger, keys)
+    held, files = evidence.check(fingerprints), load_with_manifest(crate)
+    reasons = Reasons.of(keys, () if keys else fingerprints, ledger=True)
+    found = audit_crate(files, evidence.trusted(fingerprints), replayed if replay else None, reasons)
+    report = on_ledger(found, files, crate, evidence)
+    report = replace(report, checks=(*held, *found.checks, *crate_on_ledger(files, evidence.entries)))
+    # of what did not pass nothing is believed, its names included
+    return {**(about_crate(files) if report.ok else {}), **_accounts(evidence), **report.to_record()}
 
 
 def _accounts(evidence: Evidence) -> dict[str, Any]:

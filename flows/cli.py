@@ -195,10 +195,13 @@ def audit(
 ) -> None:
     """Recompute everything offline: chain, totals against caps, anchors, release bytes, signatures, crates."""
     with guarded(Console(json), debug) as console:
-        from flows.audit import audit_ledger, run_audit
+        from flows.audit import audit_crate_on_ledger, audit_ledger, run_audit
 
         keys = key or []
-        document = audit_ledger(near, ledger, keys) if ledger else run_audit(near, crate, keys, replay=replay)
+        if ledger and crate:
+            document = audit_crate_on_ledger(near, crate, ledger, keys, replay=replay)
+        else:
+            document = audit_ledger(near, ledger, keys) if ledger else run_audit(near, crate, keys, replay=replay)
         console.show_audit(document)
 
 

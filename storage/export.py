@@ -81,6 +81,10 @@ def read_export(path: Path) -> Evidence:
         raise StudyInvalid(f"cannot read {path}: {error.strerror}. Name an exported ledger.") from error
     if data is None:
         raise IntegrityFailure(f"cannot read {path}: it is no plain file, or larger than any ledger. Fetch it again.")
+    if path.suffix.lower() == ".csv" and not data.lstrip().startswith(b"{"):
+        raise StudyInvalid(
+            f"cannot audit {path}: a .csv is for spreadsheets. Export the ledger to a file that ends in .json."
+        )
     refuse_shape(data, str(path), MOST_LEDGER_NODES)
     try:
         document: Any = json.loads(data)

@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from dpbayes_core.errors import IntegrityFailure
 from storage.audit import AuditReport
+from storage.audit_notices import due_notices
 from storage.crate_posterior import RECORD
 from storage.crate_sources import sources_of
-from storage.evidence import spelled
+from storage.evidence import Evidence, spelled
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
@@ -15,6 +17,7 @@ from storage.lone_crate import WITHIN
 from storage.notices import Notice, notice_records, notices_beside
 from storage.reasons import Reasons
 from storage.replay import REPLAYED
+from storage.study.flaw import shown
 
 Files = Mapping[str, bytes]
 
@@ -55,6 +58,31 @@ def with_surroundings(
         cannot_tell=cannot_tell(files)[known:],
         notices=tuple(notices),
     )
+
+
+def on_ledger(report: AuditReport, files: Files, place: str, evidence: Evidence) -> AuditReport:
+    """The audit of one crate by a ledger, with a notice for every act that withdrew or superseded a release in it."""
+    if not any(check.check == WITHIN and check.ok for check in report.checks):
+        return replace(report, notices=())  # the crate was not opened
+    signers = ", ".join(sorted(evidence.in_force)) or None
+    try:
+        keys = {source.entry.key for source in sources_of(files)}
+        due = due_notices([entry.to_record() for entry in evidence.entries], (), lambda _: b"")
+        found = tuple(_by_ledger(each.said, place, signers) for each in due if each.said["release"] in keys)
+    except (*MALFORMED, RecursionError):  # the checks name it
+        found = ()
+    return replace(report, notices=found)
+
+
+def _by_ledger(said: Mapping[str, Any], place: str, signers: str | None) -> Mapping[str, Any]:
+    reason, seq = str(said["reason"]), said["act"]["seq"]
+    words = f"{said['status']} on {said['date']} (ledger entry {seq}): {reason.rstrip('.')}."
+    return {
+        "said": f"{shown(place, 300)} was {words} The ledger at hand says so.",
+        **{name: said[name] for name in ("status", "date", "reason")},
+        "entry": seq,
+        "signed_by": signers,
+    }
 
 
 def _beside(files: Files, place: str, fingerprints: Collection[str], reasons: Reasons) -> Check:
