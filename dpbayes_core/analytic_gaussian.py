@@ -5,6 +5,7 @@ Printed beside the charge for comparison; caps are never charged by it, because 
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 
 from dpbayes_core.rounding import EXACT, Number, decimal, float_up, fraction, meant
 
@@ -19,6 +20,7 @@ def analytic_gaussian_scale(sensitivity: Number, epsilon: Number, delta: Number)
     return float_up(EXACT.multiply(scale, moved))
 
 
+@lru_cache(maxsize=256, typed=True)  # every reading of a release asks; a float means what it prints as
 def analytic_gaussian_epsilon(sensitivity: Number, scale: Number, delta: Number) -> float:
     """The least epsilon that Gaussian noise of this standard deviation satisfies at delta, rounded up."""
     ratio, small = EXACT.divide(_positive(scale), _positive(sensitivity)), _probability(delta)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from dpbayes_core.rounding import (
     EXACT,
@@ -34,6 +35,7 @@ def cap_rho_units(epsilon: Number, delta: Number) -> int:
     return math.floor(_largest_rho(epsilon, delta) * UNITS)
 
 
+@lru_cache(maxsize=1024, typed=True)
 def epsilon_of(rho: Number, delta: Number) -> float:
     """The smallest epsilon that a zCDP guarantee of rho implies at delta, rounded up."""
     exact_rho, log_delta = fraction(rho), _log_delta(delta)
@@ -48,6 +50,7 @@ def epsilon_of(rho: Number, delta: Number) -> float:
     return float_up(max(bound, Decimal(0)))
 
 
+@lru_cache(maxsize=1024, typed=True)  # asked for by every cap again; a float means what it prints as
 def _largest_rho(epsilon: Number, delta: Number) -> Fraction:
     exact_epsilon, log_delta = meant(epsilon), _log_delta(delta)
     if exact_epsilon <= 0:

@@ -5,7 +5,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from flows.check_table import accounts
-from flows.tables import cost, grid, line, measured, number, of_whom, shortened
+from flows.tables import cost, grid, line, measured, number, of_whom, remaining, shortened
 from storage.plan_document import run_ends, run_verdict, runs, shown_epsilons
 
 Document = Mapping[str, Any]
@@ -47,11 +47,11 @@ def _release(release: Document) -> None:
         _predicted(release)
     grid(
         "  caps",
-        ("cap", "period", "limit", "spent", "after", "largest epsilon", "fits"),
+        ("cap", "period", "limit", "spent", "remaining", "after", "largest epsilon", "fits"),
         [
             (
-                *(cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"])),
-                *(_reached(cap["after"], cap["fits"]), number(cap["largest_epsilon"]), "yes" if cap["fits"] else "NO"),
+                *(cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"]), remaining(cap["remaining"])),
+                *(_reached(cap["after"], cap["fits"]), number(cap["largest_epsilon"]), _fits(release, cap)),
             )
             for cap in release["caps"]
         ],
@@ -59,6 +59,12 @@ def _release(release: Document) -> None:
     )
     now, year = (number(release[key]) if release[key] else "none" for key in LARGEST)
     line(f"  largest epsilon that fits: {now} now, {year} in every period below")
+
+
+def _fits(release: Document, cap: Document) -> str:
+    if release["status"] == "period-closed":
+        return "closed"
+    return "yes" if cap["fits"] else "NO"
 
 
 def _predicted(release: Document) -> None:

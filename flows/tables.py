@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import ROUND_DOWN, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 
+from storage.ledger.remains import rounded_down
 from storage.mixing import why_words
 from storage.visible import visible
 
@@ -165,7 +165,7 @@ def caps(title: str, rows: Sequence[Document]) -> None:
         title,
         ("cap", "period", "limit", "spent", "remaining"),
         [
-            (cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"]), rounded_down(cap["remaining"]))
+            (cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"]), remaining(cap["remaining"]))
             for cap in rows
         ],
         names=2,
@@ -184,9 +184,9 @@ def measured(cap: Document) -> str:
     }[cap["measure"]]
 
 
-def rounded_down(value: float) -> str:
-    """Four digits that promise no more than there is."""
-    return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(Decimal(value)).normalize():f}"
+def remaining(value: float) -> str:
+    """What remains: four digits that promise no more than there is."""
+    return f"{rounded_down(value).normalize():f}"
 
 
 def unconverged(what: str, document: Document) -> None:

@@ -3,12 +3,11 @@
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from dpbayes_core.accounting import epsilon_of, from_units
+from dpbayes_core.accounting import from_units
 from storage.ledger.accounts import AccountState, CapState
-from storage.ledger.caps import remaining
+from storage.ledger.remains import remains
 from storage.study.periods import overlapped
 
-LEAST_BELOW = 1 - 1e-12  # conversions round up; what remains must not
 TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING)
 
 
@@ -35,7 +34,7 @@ def cap_document(state: CapState) -> dict[str, Any]:
         "limit": float(cap.limit),
         "measure": cap.measure,
         "period": state.period,
-        "remaining": _remaining(state),
+        "remaining": float(remains(state.cap, state.spent)),
         "spent": _spent(state),
         "totals": {"limit": record["limit"], "remaining": record["remaining"], "spent": record["spent"]},
         "window": cap.window,
@@ -49,15 +48,3 @@ def _spent(state: CapState) -> float | None:
         return None if state.spent.epsilon is None else float(from_units(state.spent.epsilon))
     epsilon = state.epsilon_at_delta
     return None if epsilon is None else float(TWELVE_DIGITS_UP.create_decimal(Decimal(epsilon)))
-
-
-def _remaining(state: CapState) -> float:
-    """For an (epsilon, delta) cap: the largest epsilon of one more release, by whichever route admits more."""
-    room = remaining(state.cap, state.spent)
-    rho = 0.0 if room.rho is None else float(from_units(room.rho))
-    pure = 0.0 if room.epsilon is None else float(from_units(room.epsilon))
-    if state.cap.measure == "rho":
-        return rho
-    if state.cap.delta is None or rho == 0:
-        return pure
-    return max(pure, epsilon_of(from_units(room.rho or 0), state.cap.delta) * LEAST_BELOW)

@@ -24,6 +24,9 @@ Document = Mapping[str, Any]
 NEAR = 10.0
 """How many times more or less than the study's own epsilon is shown to people."""
 
+_CLOSED = 3
+"""How many closed periods a verdict names."""
+
 MOST_ROWS = 24
 """A year of more periods than this is shown by its changes."""
 
@@ -47,11 +50,19 @@ def plan_document(study: Study, position: Position, plan: Plan) -> dict[str, Any
 
 
 def verdict(plan: Plan) -> str:
-    """The first coming period that the budget refuses, in one sentence."""
+    """The coming periods that are closed, and the first that the budget refuses, in a sentence each."""
+    closed = [one.period.name for one in plan.year if one.status == "closed"]
+    more = f" and {len(closed) - _CLOSED} more" if len(closed) > _CLOSED else ""
+    were, takes = ("was", "takes") if len(closed) == 1 else ("were", "take")
+    named = f"{', '.join(closed[:_CLOSED])}{more} {were} closed and {takes} no further charges. "
+    return f"{named if closed else ''}{_refused(plan, 'Nothing else' if closed else 'Nothing')}"
+
+
+def _refused(plan: Plan, nothing: str) -> str:
     refused = next((one for one in plan.year if one.status == "refused"), None)
     if refused is None:
         first, last = plan.year[0].period.name, plan.year[-1].period.name
-        return f"Nothing from {first} to {last} would be refused."
+        return f"{nothing} from {first} to {last} would be refused."
     caps = " and ".join(cap_words(cap) for cap in refused.refused_by)
     which = f", at its release {refused.release}" if len(plan.releases) > 1 else ""
     return f"{refused.period.name} would be refused by {caps}{which}."
@@ -99,7 +110,8 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
     told = TELLINGS[kind].foresight(study.design(release.name), study.source.rows)
     ahead = foreseen(study, release.name)
     stated, cost = mechanism.to_record(), mechanism.cost()
-    closed = plan.year[0].status == "closed"
+    closed = plan.year[0].status == "closed" and not release.stored
+    caps = [_cap(quote, stored=release.stored, closed=closed) for quote in release.quotes]
     return {
         "name": release.name,
         "status": "already-released" if release.stored else "period-closed" if closed else "planned",
@@ -117,8 +129,8 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
             "delta": stated.get("delta"),
         },
         "analytic": _analytic(stated),
-        "caps": [_cap(quote, release.stored) for quote in release.quotes],
-        "largest_epsilon": float(min(quote.largest_epsilon for quote in release.quotes)),
+        "caps": caps,
+        "largest_epsilon": min(cap["largest_epsilon"] for cap in caps),
         "largest_epsilon_for_year": float(release.largest_epsilon_for_year),
         "foreseen": [{"term": term, "value": value} for term, value in (*told, *ahead.said)],
         **ahead.document(),
@@ -152,10 +164,10 @@ def _analytic(stated: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _cap(quote: Quote, stored: bool) -> dict[str, Any]:
+def _cap(quote: Quote, *, stored: bool, closed: bool) -> dict[str, Any]:
     debit = quote.debit
     now = cap_document(CapState(quote.cap, debit.scope.period, debit.before))
-    after = now if stored else cap_document(CapState(quote.cap, debit.scope.period, debit.after))
+    after = now if stored or closed else cap_document(CapState(quote.cap, debit.scope.period, debit.after))
     return {
         "cap": now["cap"],
         "window": now["window"],
@@ -166,8 +178,9 @@ def _cap(quote: Quote, stored: bool) -> dict[str, Any]:
         "spent": now["spent"],
         "after": after["spent"],
         "remaining": now["remaining"],
-        "largest_epsilon": float(quote.largest_epsilon),
-        "fits": stored or debit.fits,
+        "remaining_after": after["remaining"],
+        "largest_epsilon": 0.0 if closed else float(quote.largest_epsilon),
+        "fits": stored or (debit.fits and not closed),
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from storage.ledger.remains import rounded_down
 from storage.plan_document import shown_epsilons
 from storage.plan_widths_plot import Curve, pictures
 from storage.report.numbers import short
@@ -27,6 +28,7 @@ class CapLine:
     words: str
     limit: str
     spent: str
+    remaining: str
     after: str
     fits: bool
     largest: str
@@ -159,6 +161,7 @@ def _cap(cap: Document) -> CapLine:
         words=f"{where}, {_measure(cap)}",
         limit=short(cap["limit"]),
         spent=short(cap["spent"]),
+        remaining=short(rounded_down(cap["remaining"])),
         after=short(cap["after"]),
         fits=cap["fits"],
         largest=short(cap["largest_epsilon"]),

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 
-from dpbayes_core.accounting import Cost, cap_rho_units, chargeable, from_units, to_units
+from dpbayes_core.accounting import Cost, chargeable, from_units
 from dpbayes_core.errors import BudgetExceeded, DpbayesError
 from dpbayes_core.mechanisms import Mechanism
 from storage.ledger.caps import Debit, admits, remaining
+from storage.ledger.remains import DIGITS, WORTH_NAMING, epsilon_by_rho, rounded_down
 from storage.ledger.request import CapSpec, Request, decimal_text
 
-SMALLEST_EXPONENT = -8  # 1.00e-6 is the smallest epsilon worth asking for
-STEPS = 900 * 12 + 1  # three digits over twelve decades, up to the 1e6 that a study may ask for
-WORTH_NAMING = to_units(Decimal("1e-15"))  # below it, what remains is rounding
+SMALLEST_EXPONENT = -6  # the smallest epsilon worth asking for is 1e-6
+DECADE = 9 * 10 ** (DIGITS - 1)  # numbers of so many digits
+STEPS = DECADE * 12 + 1  # twelve decades, up to the 1e6 that a study may ask for
 USUAL_DELTA = Decimal("1e-6")  # only where neither the request nor any cap states one
 
 
@@ -29,7 +30,7 @@ class Quote:
 
     debit: Debit
     cap: CapSpec
-    largest_epsilon: Decimal  # of the same mechanism, rounded down to three digits; 0 where nothing fits
+    largest_epsilon: Decimal  # of the same mechanism, rounded down to four digits; 0 where nothing fits
 
 
 def quotes(found: Sequence[Debit], mechanism: Mechanism) -> tuple[Quote, ...]:
@@ -53,7 +54,7 @@ def refusal(request: Request, mechanism: Mechanism, found: Sequence[Debit]) -> B
         ", ".join((request.name, *found[0].also)),
         _cap_text(binding),
         _asked_text(binding.cap, mechanism, delta),
-        _remaining_text(binding, mechanism, delta),
+        _remaining_text(binding, mechanism),
         min(quote.largest_epsilon for quote in asked),
     )
 
@@ -67,7 +68,7 @@ def delta_of(mechanism: Mechanism, caps: Sequence[CapSpec]) -> Decimal:
 
 
 def largest_fitting(fits: Callable[[Decimal], bool]) -> Decimal:
-    """The largest epsilon of three digits that fits, where everything below a fitting one fits; 0 if none does."""
+    """The largest epsilon of four digits that fits, where everything below a fitting one fits; 0 if none does."""
     low, high = -1, STEPS
     while high - low > 1:
         middle = (low + high) // 2
@@ -76,11 +77,11 @@ def largest_fitting(fits: Callable[[Decimal], bool]) -> Decimal:
 
 
 def _step(index: int) -> Decimal:
-    return Decimal(100 + index % 900).scaleb(SMALLEST_EXPONENT + index // 900)
+    return Decimal(DECADE // 9 + index % DECADE).scaleb(SMALLEST_EXPONENT + 1 - DIGITS + index // DECADE)
 
 
 def largest_charge(mechanism: Mechanism, delta: Decimal, fits: Callable[[Cost], bool]) -> Decimal:
-    """The largest epsilon of three digits that a mechanism may state and whose cost fits; 0 if none does."""
+    """The largest epsilon of four digits that a mechanism may state and whose cost fits; 0 if none does."""
     pure = mechanism.cost().epsilon is not None
 
     def taken(epsilon: Decimal) -> bool:
@@ -99,16 +100,12 @@ def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: De
 
 def up(units: int) -> str:
     """Units as a decimal of four digits, rounded up: what is asked or spent."""
-    return _rounded(units, ROUND_CEILING)
+    return _short(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(from_units(units)))
 
 
 def down(units: int) -> str:
     """Units as a decimal of four digits, rounded down: what remains."""
-    return _rounded(units, ROUND_DOWN)
-
-
-def _rounded(units: int, rounding: str) -> str:
-    return _short(Context(prec=4, rounding=rounding).create_decimal(from_units(units)))
+    return _short(rounded_down(from_units(units)))
 
 
 def _short(value: Decimal) -> str:
@@ -147,16 +144,17 @@ def _stated(mechanism: Mechanism, delta: Decimal) -> str:
     return "" if own is None else f" (epsilon {own} at delta {_short(delta)})"
 
 
-def _remaining_text(quote: Quote, mechanism: Mechanism, delta: Decimal) -> str:
+def _remaining_text(quote: Quote, mechanism: Mechanism) -> str:
     left = remaining(quote.cap, quote.debit.seen)
     if max(left.epsilon or 0, left.rho or 0) < WORTH_NAMING:
         return "nothing"
     pure = None if (left.epsilon or 0) < WORTH_NAMING else f"epsilon {down(left.epsilon or 0)}"
     if (left.rho or 0) < WORTH_NAMING:
         return str(pure)
-    rho, at = f"rho {down(left.rho or 0)}", quote.cap.delta or delta
+    rho, at = f"rho {down(left.rho or 0)}", quote.cap.delta
+    by_rho = rounded_down(epsilon_by_rho(left, at))
+    told = "" if at is None else f"epsilon {_short(by_rho)} at delta {_short(at)}"
     if pure is not None and mechanism.cost().epsilon is not None:
-        return f"{pure} (or {rho})"
-    room = left.rho or 0
-    epsilon = largest_fitting(lambda epsilon: cap_rho_units(epsilon, at) <= room)
-    return f"{rho} (epsilon {epsilon} at delta {_short(at)})" if quote.cap.delta is not None else rho
+        more = f", {told}" if by_rho > rounded_down(from_units(left.epsilon or 0)) else ""
+        return f"{pure} (or {rho}{more})"
+    return f"{rho} ({told})" if told else rho

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from dpbayes_core.accounting import cap_rho_units, from_units
 from storage.ledger.accounts import CapState
-from storage.ledger.caps import Room, Total, capacity, remaining
-from storage.ledger.refusal import largest_fitting
+from storage.ledger.caps import Total, capacity
+from storage.ledger.remains import remains, rounded_down
 from storage.ledger.request import CapSpec
 from storage.report.numbers import short
 from storage.report.page import CapLine, Fact, Pair
@@ -85,7 +84,7 @@ def _cap_line(stated: Record, number: int) -> CapLine:
         limit=short(cap.limit),
         before=_spent(cap, before),
         after=_spent(cap, after),
-        remaining=_remaining(cap, after),
+        remaining=short(rounded_down(remains(cap, after))),
         bar=budget_bar(spent_before, spent - spent_before, number=number, words=f"{cap.name}: {share}"),
         share=share,
     )
@@ -95,22 +94,6 @@ def _spent(cap: CapSpec, total: Total) -> str:
     state = CapState(cap, None, total).to_record()["spent"]
     key = {"epsilon-delta": "epsilon_at_delta", "pure-epsilon": "epsilon", "rho": "rho"}[cap.measure]
     return short(state[key])
-
-
-def _remaining(cap: CapSpec, total: Total) -> str:
-    """What the cap still admits: by rho for caps of (epsilon, delta), unless the pure route leaves more."""
-    left = remaining(cap, total)
-    if cap.measure == "rho":
-        return short(from_units(left.rho or 0))
-    pure = Decimal(0) if left.epsilon is None else from_units(left.epsilon)
-    return short(max(pure, _by_rho(cap, left)))
-
-
-def _by_rho(cap: CapSpec, left: Room) -> Decimal:
-    room, delta = left.rho, cap.delta
-    if room is None or delta is None:
-        return Decimal(0)
-    return largest_fitting(lambda epsilon: cap_rho_units(epsilon, delta) <= room)
 
 
 def _share(cap: CapSpec, total: Total) -> float:

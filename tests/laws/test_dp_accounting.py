@@ -347,7 +347,7 @@ ONE_TENTH = "asks epsilon 0.1 (rho 0.001407)"
         (
             [(laplace, 0.1)] * 17,
             (laplace, 0.1),
-            f"{ONE_TENTH} and rho 4.497e-4 (epsilon 0.119 at delta 1e-6) remains. Ask for",
+            f"{ONE_TENTH} and rho 4.497e-4 (epsilon 0.1196 at delta 1e-6) remains. Ask for",
         ),
         ([(gaussian, 0.5), (laplace, 0.1), (gaussian, 0.7)], (laplace, 0.2), "(rho 0.005625) and rho 0.003815"),
     ],

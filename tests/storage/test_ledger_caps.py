@@ -182,8 +182,8 @@ def test_the_largest_epsilon_of_a_refusal_fits_and_the_next_does_not(
     spend(ledger, spec, [make(epsilon) for epsilon in spent])
     largest = refused(ledger, request(spec), make(5.0)).largest_epsilon
     assert largest > 0
-    assert largest == Decimal(f"{largest:.3g}")
-    next_one = largest + Decimal(1).scaleb(largest.adjusted() - 2)
+    assert largest == Decimal(f"{largest:.4g}")
+    next_one = largest + Decimal(1).scaleb(largest.adjusted() - 3)
     refused(ledger, request(spec), make(float(next_one)))
     assert commit(ledger, request(spec), make(float(largest))).kind == "charge"
 
@@ -202,8 +202,8 @@ def test_a_refusal_is_one_sentence_in_the_terms_of_its_cap(ledger: Ledger) -> No
     commit(ledger, request(spec), gaussian(0.5))
     assert str(refused(ledger, request(spec, release="hours"), gaussian(0.9))) == (
         "cannot charge hours of 2026-01 to the lifetime cap of employees (epsilon 1 at delta 1e-6): it asks "
-        "rho 0.02001 (epsilon 0.9 at delta 1e-6) and rho 0.01771 (epsilon 0.843 at delta 1e-6) remains. "
-        "Ask for epsilon 0.843 or less, or raise the cap."
+        "rho 0.02001 (epsilon 0.9 at delta 1e-6) and rho 0.01771 (epsilon 0.8434 at delta 1e-6) remains. "
+        "Ask for epsilon 0.8434 or less, or raise the cap."
     )
     pure = account(cap("1", measure="pure-epsilon"), population="students")
     assert "asks rho 0.02436 without any pure epsilon and epsilon 1 remains. Nothing more fits" in str(

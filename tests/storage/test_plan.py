@@ -240,6 +240,19 @@ def test_a_closed_period_takes_no_charge_and_leaves_it_to_the_others(tmp_path: P
     assert [one["status"] for one in document["year"]][:3] == ["fits", "closed", "fits"]
     assert bureau.document("2026-03")["releases"][0]["status"] == "period-closed"
     assert not bureau.document("2026-03")["fits"]
+    assert document["verdict"].startswith("2026-03 was closed and takes no further charges. 2026-07 would be refused")
+
+
+def test_a_closed_period_is_planned_with_no_room(tmp_path: Path) -> None:
+    bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
+    bureau.run("2026-01")
+    with bureau.ledger() as ledger:
+        ledger.close("staff", "2026-03", reason="the source is gone", stamp=STAMP)
+    planned = bureau.document("2026-03")
+    assert planned["verdict"].startswith("2026-03 was closed and takes no further charges.")
+    assert planned["releases"][0]["largest_epsilon"] == 0
+    for cap in planned["releases"][0]["caps"]:
+        assert (cap["fits"], cap["largest_epsilon"], cap["after"]) == (False, 0, cap["spent"])
 
 
 def test_a_ledger_older_than_its_anchors_is_not_planned_with(tmp_path: Path) -> None:
@@ -374,8 +387,8 @@ def flat(situation: str) -> tuple[str, ...]:
 
 
 def next_step(epsilon: Decimal) -> Decimal:
-    """The next number of three digits."""
-    return epsilon + Decimal(1).scaleb(epsilon.adjusted() - 2)
+    """The next number of four digits."""
+    return epsilon + Decimal(1).scaleb(epsilon.adjusted() - 3)
 
 
 def spent(bureau: Bureau, ledger: Ledger, period: str) -> dict[str, Any]:
