@@ -18,6 +18,7 @@ def analyse(document: Document) -> None:
             unconverged(which, one)
         if one["already_analysed"]:
             line("  already analysed: this is the stored crate, and nothing was drawn.")
+        _revised(one["releases"])
         coefficients(one["coefficients"])
         extended(one["draws"])
         of_the_prior(one["prior_check"])
@@ -31,6 +32,14 @@ def analyse(document: Document) -> None:
         line(f"  crate:  {shortened(one['crate'])}")
         line(f"  report: {shortened(one['report'] if one['report'] != one['crate'] else 'report.html in it')}")
     origins(document)
+
+
+def _revised(releases: Sequence[Document]) -> None:
+    """Which release it is about, by its revision; of many, only those that are not the first."""
+    for one in releases:
+        if len(releases) == 1 or one["revision"] > 1:
+            at = "" if one["holder"] is None else f" at {one['holder']}"
+            line(f"  of:     {one['release']}{at} of {one['period']}, revision {one['revision']}")
 
 
 def of_the_prior(found: Document | None) -> None:

@@ -9,7 +9,7 @@ from storage.public_test import refuse_table
 from storage.study.load import load_study
 from tasks import done
 from tasks.publish_release import publish_release
-from tasks.release_statistics import release_statistics
+from tasks.release_statistics import newest_revision, release_statistics
 
 
 @flow(name="release", flow_run_name="release", persist_result=False)
@@ -17,7 +17,7 @@ from tasks.release_statistics import release_statistics
 def release_study(
     study: str,
     period: str,
-    revision: int = 1,
+    revision: int | None = 1,  # None: the newest that was released
     reason: str | None = None,
     *,
     holder: str | None = None,
@@ -28,12 +28,13 @@ def release_study(
     refuse_table(declared)  # while nothing is paid yet
     released: list[dict[str, Any]] = []
     for name in declared.releases:
+        which = newest_revision(study, name, period) if revision is None else (revision, reason)
         order = {
             "study": study,
             "release": name,
             "period": period,
-            "revision": revision,
-            "reason": reason,
+            "revision": which[0],
+            "reason": which[1],
             "holder": holder,
             "actor": actor,
         }

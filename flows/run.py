@@ -19,7 +19,7 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
     """Release once, sample as often as you like, archive what mixed."""
     give_up_without_server()
     named = _last_completed(study) if period == "previous" else period
-    released = release_study(study, named, actor=actor)
+    released = release_study(study, named, None, actor=actor)
     return released | answer(analyse_study, study, named, actor)
 
 

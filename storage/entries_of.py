@@ -1,6 +1,7 @@
 """What the ledger keeps of a study's release in one period: the newest revision, of every holder."""
 
 from dataclasses import replace
+from shlex import quote
 
 from dpbayes_core.errors import StudyInvalid
 from storage.books import Books
@@ -29,11 +30,28 @@ def newest_releases(study: Study, release: str, period: Period | str, books: Boo
                 f"{again} first."
             )
         if books.ledger.withdrawn(entry.key):
-            raise StudyInvalid(
-                f"cannot analyse {request.name}: its newest revision was withdrawn. Release the next --revision."
-            )
+            raise _withdrawn(study, request)
         entries.append(entry)
     return tuple(entries)
+
+
+def newest_complete(study: Study, release: str, period: str, books: Books) -> tuple[int, str | None]:
+    """The highest revision that is stored at every holder, with its reason; the first where there is no later one."""
+    asked, revision, reason = [study.request(release, period, holder=one) for one in study.holders], 1, None
+    while all(found := [books.ledger.find(replace(one, revision=revision + 1).key) for one in asked]):
+        revision, reason = revision + 1, next(entry.payload["reason"] for entry in found if entry is not None)
+    return revision, reason
+
+
+def _withdrawn(study: Study, request: Request) -> StudyInvalid:
+    command = (
+        f"dpbayes release {quote(str(study.path))} --period {request.period} --revision {request.revision + 1} "
+        '--reason "WHY"'
+    )
+    return StudyInvalid(
+        f"cannot analyse {request.name}: its newest revision was withdrawn, revision {request.revision}. Release the "
+        f"next one: `{command}`."
+    )
 
 
 def _newest(request: Request, books: Books) -> Request:

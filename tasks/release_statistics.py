@@ -9,6 +9,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
 from storage.books import Books
+from storage.entries_of import newest_complete
 from storage.expectations import read_expectations
 from storage.ledger.request import Request
 from storage.sealed import sealed
@@ -59,6 +60,13 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
         own = read_expectations(study)
         made = _read_and_charge(study, due, books, noise, Stewardship(order.actor, order.holder, own))
     return tuple("released" if request.holder in made else "already-released" for request in requests)
+
+
+def newest_revision(study: str, release: str, period: str) -> tuple[int, str | None]:
+    """What a run answers with, and its reason; a later one than the first is only ever found, never charged."""
+    declared = load_study(study)
+    with Books.open(declared.path) as books:
+        return newest_complete(declared, release, period, books)
 
 
 def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
