@@ -18,7 +18,7 @@ from storage.ledger.request import release_key
 from storage.moving import home_to_recover, move
 from storage.notices import marked, notice_name
 from storage.places import rewrite_places
-from storage.reading import look
+from storage.reading import keys_of, look
 from storage.recovery import recover
 from storage.rotation import pending_key
 from storage.study.load import load_study
@@ -152,6 +152,8 @@ def export_ledger(near: Path, target: Path, keys: Sequence[str] = ()) -> Documen
             written = export(reading, target, None)
             return {"file": str(target), "entries": written, "fingerprint": reading.signed_by}
     with Books.open(near) as books:
+        if keys:
+            keys_of(books.home, books.archive, keys)  # refused where the named key is not this ledger's
         signer = books.home.signer()
         return {"file": str(target), "entries": export(books, target, signer), "fingerprint": signer.fingerprint}
 

@@ -20,6 +20,10 @@ def ledger(document: Document) -> None:
         split = account["holders"]
         held = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
         caps(f"account {account['account']}{held}", account["caps"])
+        if account["closed"]:
+            line(f"  closed periods, which take no charges: {', '.join(act['period'] for act in account['closed'])}")
+        for act in account["withdrawn"]:
+            line(f"  {act['what']} (study {act['study']}) on {act['date']}: {act['reason']}", "red")
     last(document)
     unanchored(document.get("unanchored", ()))
 
@@ -49,6 +53,8 @@ def act(document: Document) -> None:
     line(f"Entry {entry['seq']}: {entry['what']}{whose}.", "bold")
     if not fresh:
         line(f"  It is on record already, since {entry['date']}: {entry['reason']}")
+    if not document.get("reason_recorded", True):
+        line("  The reason given now was not recorded: to add it, use `dpbayes ledger note`.", "yellow")
     for one in document.get("moved", ()):
         line(f"  the {one['part']} moved from {one['from']} to {one['to']}")
     for notice in document.get("notices", ()):
@@ -95,7 +101,7 @@ def exported(document: Document) -> None:
 def recovered(document: Document) -> None:
     """What was lost and is back."""
     if document["set_aside"]:
-        line(f"What stood there was moved to {shortened(document['set_aside'])}.")
+        line(f"The database that was there is kept in {shortened(document['set_aside'])}.")
     if document["restored"]:
         line(f"Entries {document['first']} to {document['last']} were written again from their anchors.", "bold")
     else:

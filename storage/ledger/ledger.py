@@ -120,6 +120,11 @@ class Ledger:
         with self._store.snapshot() as page:
             return page.of_kind("withdraw")
 
+    def closings(self) -> list[Entry]:
+        """Every entry that closed a period."""
+        with self._store.snapshot() as page:
+            return page.of_kind("close")
+
     def key_entries(self) -> list[Entry]:
         """Every change of the signing key."""
         with self._store.snapshot() as page:

@@ -133,7 +133,8 @@ def test_a_note_is_for_those_who_read_the_history(desk: Desk) -> None:
     desk.document("ledger", "note", "held for a day by hand", desk.study)
     [note] = [entry for entry in ledger_lines(desk) if entry["kind"] == "note"]
     assert note["reason"] == "held for a day by hand"
-    assert "no reason is given" in refused(desk, "note", " ", desk.study)
+    for empty in ("", " "):
+        assert refused(desk, "note", empty, desk.study) == "cannot write the note: it is empty. Say what happened."
 
 
 # --- history and export -----------------------------------------------------------------------------------------------
@@ -211,7 +212,98 @@ def test_every_command_says_what_it_did_to_people_too(desk: Desk, tmp_path: Path
     assert "Give auditors the new fingerprint: SHA256:" in said[1]
     assert "Check it anywhere: dpbayes audit --ledger" in said[2]
     assert said[3].startswith("Nothing was lost")
-    assert "It stood there already." in said[4]
+    assert "It is on record already" in said[4]
+
+
+@pytest.mark.parametrize("act", [("raise", "lifetime", "9"), ("close", "--period", PERIOD), ("withdraw",)])
+def test_a_second_reason_is_not_recorded_and_people_are_told_so(desk: Desk, act: tuple[str, ...]) -> None:
+    charge(desk.study)
+    what = act[1:] if act[0] != "withdraw" else ("pay-regression", "--period", PERIOD)
+    first = desk.document("ledger", act[0], desk.study, *what, "--reason", "a wrong column")
+    command = ("ledger", act[0], desk.study, *what, "--reason")
+    same, other = desk.run(*command, "a wrong column").stdout, desk.run(*command, "another one").stdout
+    recorded = f"It is on record already, since {first['entry']['date']}: a wrong column"
+    assert recorded in same
+    assert "not recorded" not in same
+    assert recorded in other
+    assert "The reason given now was not recorded: to add it, use `dpbayes ledger note`." in other
+    assert first["reason_recorded"]
+    again = desk.document(*command, "another one")
+    assert (again["status"], again["reason_recorded"]) == ("already-recorded", False)
+
+
+def test_a_withdrawal_names_its_study_once(desk: Desk) -> None:
+    charge(desk.study)
+    said = desk.run("ledger", "withdraw", desk.study, "pay-regression", "--period", PERIOD, "--reason", "x").stdout
+    assert said.startswith(f"Entry 4: pay-regression of {PERIOD} withdrawn (study pay, account staff).\n")
+
+
+def test_a_withdrawal_of_what_was_never_released_names_it(desk: Desk) -> None:
+    charge(desk.study)
+    message = refused(desk, "withdraw", desk.study, "pay-regresion", "--period", PERIOD, "--reason", "x")
+    assert message.startswith(f"cannot withdraw pay-regresion of {PERIOD}, revision 1: ")
+    assert "the study pay" in message
+    assert head(desk) == 3
+
+
+@pytest.mark.parametrize("act", [("raise", "lifetime", "12"), ("close", "--period", PERIOD)])
+def test_an_account_that_is_unknown_is_answered_with_those_that_are_known(desk: Desk, act: tuple[str, ...]) -> None:
+    desk.edit_study("population: staff", "population: staf")
+    message = refused(desk, act[0], desk.study, *act[1:], "--reason", "decided")
+    assert "staf was never opened in this ledger (it has accounts of staff)" in message
+
+
+def test_the_history_says_whose_a_withdrawal_and_a_note_are(desk: Desk, tmp_path: Path) -> None:
+    charge(desk.study, revision=1)
+    desk.document("ledger", "withdraw", desk.study, "pay-regression", "--period", PERIOD, "--reason", "a wrong column")
+    desk.document("ledger", "note", "held for a day by hand", desk.study)
+    desk.document("ledger", "note", "the office moved", desk.folder)
+    *_, withdrawn, of_study, of_home = ledger_lines(desk)
+    whose = ("study", "account", "period")
+    assert [withdrawn[name] for name in whose] == ["pay", "staff", PERIOD]
+    assert withdrawn["what"] == f"pay-regression of {PERIOD} withdrawn"
+    assert [of_study[name] for name in whose] == ["pay", "staff", None]
+    assert [of_home[name] for name in whose] == [None, None, None]
+    rows = [line.split() for line in desk.run("ledger", "history", desk.study).stdout.splitlines()]
+    assert [row[3:6] for row in rows[-3:-1]] == [["withdraw", "staff", "pay"], ["note", "staff", "pay"]]
+    desk.document("ledger", "export", tmp_path / "ledger.csv", desk.study)
+    cells = list(csv.DictReader((tmp_path / "ledger.csv").read_text().splitlines()))[-3]
+    assert [cells[name] for name in (*whose, "release", "revision")] == ["pay", "staff", PERIOD, "pay-regression", "1"]
+    assert desk.document("audit", desk.study, exit_code=5)["checks"][0][
+        "ok"
+    ]  # no crate was made: nothing else is wrong
+
+
+def test_a_note_of_a_study_whose_account_is_not_open_is_refused(desk: Desk) -> None:
+    desk.edit_study("population: staff", "population: staf")
+    message = refused(desk, "note", "held for a day by hand", desk.study)
+    assert message.startswith("cannot write the note: staf was never opened in this ledger (it has accounts of staff)")
+    assert head(desk) == 2
+
+
+def test_what_was_closed_and_withdrawn_is_shown_with_its_account(desk: Desk) -> None:
+    charge(desk.study)
+    clean = desk.document("ledger", "show", desk.study)["accounts"][0]
+    assert (clean["closed"], clean["withdrawn"]) == ([], [])
+    desk.document("ledger", "withdraw", desk.study, "pay-regression", "--period", PERIOD, "--reason", "a wrong column")
+    desk.document("ledger", "close", desk.study, "--period", "2026-02", "--reason", "published")
+    account = desk.document("ledger", "show", desk.study)["accounts"][0]
+    (closed,), (withdrawn,) = account["closed"], account["withdrawn"]
+    assert (closed["period"], closed["reason"], closed["entry"]) == ("2026-02", "published", 5)
+    assert (withdrawn["study"], withdrawn["period"], withdrawn["reason"]) == ("pay", PERIOD, "a wrong column")
+    shown = desk.run("ledger", "show", desk.study).stdout
+    assert "  closed periods, which take no charges: 2026-02\n" in shown
+    said = f"pay-regression of {PERIOD} withdrawn (study pay) on {withdrawn['date']}: a wrong column"
+    assert f"  {said}\n" in shown
+
+
+def test_opening_an_account_says_whether_it_was_open(desk: Desk, opened: Path) -> None:
+    again = desk.run("ledger", "create", desk.study).stdout
+    assert again.startswith(f"Already open: account staff (study pay, home {desk.home}).\n")
+    desk.edit_study("study: pay", "study: hours")
+    desk.edit_study("population: staff", "population: pupils")
+    assert desk.run("ledger", "create", desk.study).stdout.startswith("Opened: account pupils (study hours, home ")
+    assert desk.document("ledger", "create", desk.study)["status"] == "already-open"
 
 
 def test_the_commands_find_the_home_from_the_folder_one_is_in(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
