@@ -9,6 +9,7 @@ import pytest
 
 from dpbayes_core.api_reference import api_reference
 from tests.support.command import ROOT, clean_environment
+from tests.support.faults_page import faults, faults_page
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -81,6 +82,12 @@ def measured(cell: str) -> float:
 def test_the_python_reference_is_that_of_the_code() -> None:
     stored = (ROOT / "docs" / "api.md").read_text()
     assert stored == api_reference(), "run: python -m dpbayes_core.api_reference > docs/api.md"
+
+
+def test_the_table_of_faults_is_that_of_the_tests_that_bring_them_about() -> None:
+    stored = (ROOT / "docs" / "faults.md").read_text()
+    assert stored == faults_page(), "run: python -m tests.support.faults_page > docs/faults.md"
+    assert all(0 < fault.within <= 300 and fault.exit_code in range(1, 7) for fault, _ in faults())
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.name)

@@ -29,7 +29,13 @@ SYMPTOMS: tuple[tuple[str, type[DpbayesError], str], ...] = (
     ("locked|55P03", DpbayesError, f"cannot write the ledger: another process keeps it locked. Wait and {AGAIN}"),
     ("25P03", DpbayesError, f"cannot write the ledger: this process was silent for too long. Please {AGAIN}"),
     ("disk is full|53100", DpbayesError, f"cannot write the ledger: the disk is full. Free some space and {AGAIN}"),
-    ("readonly|25006|42501", DpbayesError, f"cannot write the ledger: it is read-only. Make it writable and {AGAIN}"),
+    ("readonly|25006", DpbayesError, f"cannot write the ledger: it is read-only. Make it writable and {AGAIN}"),
+    (
+        "42501",
+        DpbayesError,
+        "cannot use the ledger: its database does not let this user read or write it. Grant that, or name another "
+        "user in DPBAYES_LEDGER_URL.",
+    ),
     ("malformed|not a database", IntegrityFailure, f"cannot read the ledger: the file is damaged. {RECOVER}"),
     (
         "I/O error|unable to open",
@@ -43,7 +49,23 @@ SYMPTOMS: tuple[tuple[str, type[DpbayesError], str], ...] = (
         LedgerMissing,
         "cannot open the ledger: there is no such database. Create it, or correct DPBAYES_LEDGER_URL.",
     ),
-    ("connection", DpbayesError, f"cannot reach the ledger: its database does not answer. Start it and {AGAIN}"),
+    (
+        "password|authentication failed|pg_hba|role .* (does not exist|is not permitted)|28P01|28000",
+        DpbayesError,
+        "cannot reach the ledger: its database does not accept this user or password. Correct DPBAYES_LEDGER_URL, or "
+        "the password file.",
+    ),
+    (
+        "resolve host|translate host|resolution|service not known|nodename nor servname",
+        DpbayesError,
+        "cannot reach the ledger: the name of its host is not known here. Correct DPBAYES_LEDGER_URL, or the network.",
+    ),
+    ("53300", DpbayesError, f"cannot reach the ledger: its database takes no more connections. Wait and {AGAIN}"),
+    (
+        "[Cc]onnection|could not (send|receive)",
+        DpbayesError,
+        f"cannot reach the ledger: its database does not answer. Start it and {AGAIN}",
+    ),
 )
 """What a driver says, or the SQLSTATE it gives, since messages are translated and codes are not."""
 

@@ -10,9 +10,12 @@ from sqlalchemy.exc import DBAPIError
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.ledger import wire
 from storage.ledger.entries import BEFORE_GENESIS
+from storage.postgresql_waits import REACHING, give_up_after
 
 LOCK = 0x6470_6261_7965_73  # "dpbayes": one per database
 PATIENCE = 60.0  # seconds to wait for another writer; one that falls silent for half of it loses its turn
+SILENCE = PATIENCE + 15  # seconds of any one statement, after which its server is taken to hang
+
 NEEDED = {"server_encoding": "UTF8", "fsync": "on"}
 
 TRIGGERS: tuple[str, ...] = (
@@ -37,9 +40,10 @@ def make_engine(url: URL, *, create: bool) -> Engine:
         engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
             hide_parameters=True,
-            connect_args={"client_encoding": "utf8"},
+            connect_args=REACHING | {"client_encoding": "utf8"},
             isolation_level="AUTOCOMMIT",  # until `_begin` begins
         )
+        give_up_after(engine, SILENCE)
     except ModuleNotFoundError:
         engine = None
     if engine is None:
@@ -98,7 +102,7 @@ def _begun(engine: Engine, begin: str) -> Generator[Connection]:
         try:
             stack.enter_context(connection.begin())
         except DBAPIError as error:
-            if not error.connection_invalidated:
+            if not error.connection_invalidated or getattr(error.orig, "given_up", False):
                 raise
             connection = stack.enter_context(engine.connect().execution_options(begin=begin))
             stack.enter_context(connection.begin())

@@ -6,6 +6,10 @@ Passwords come from PGPASSWORD or a .pgpass file, which the driver's library rea
 from collections.abc import Sequence
 from typing import Any
 
+from storage.postgresql_waits import REACHING, give_up_after
+
+SILENCE = 30.0  # seconds without a row, after which a server is asked whether it is there: a query may take hours
+
 _KINDS = {
     "bool": "boolean",
     "int2": "integer",
@@ -35,14 +39,16 @@ def make_engine(url: str) -> Any:
     given = address.query.get("options", "")
     options = " ".join([given if isinstance(given, str) else " ".join(given), _SETTINGS]).strip()
     address = address.set(drivername="postgresql+psycopg").update_query_dict({"options": options})
-    return create_engine(
+    engine = create_engine(
         address,
         poolclass=NullPool,
         hide_parameters=True,
-        connect_args={"client_encoding": "utf8", "application_name": "dpbayes"},
+        connect_args=REACHING | {"client_encoding": "utf8", "application_name": "dpbayes"},
         isolation_level="REPEATABLE READ",
         execution_options={"postgresql_readonly": True},
     )
+    give_up_after(engine, SILENCE, if_silent=True)
+    return engine
 
 
 def prepare(connection: Any) -> None:

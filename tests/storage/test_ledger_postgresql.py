@@ -1,15 +1,26 @@
 """What only PostgreSQL does: a server that others use, restarts, locks and settings of its own."""
 
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import event
 
 from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
+from storage.ledger import wire
 from storage.ledger.ledger import Ledger
 from storage.ledger.postgresql import LOCK
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import STAMP, account, cap, commit, laplace, request
+from tests.support.command import ROOT
 from tests.support.postgres import Server
 
 
@@ -108,3 +119,64 @@ def test_a_ledger_outlives_its_server(mortal_postgresql: Server) -> None:
             assert commit(ledger, request(spec), laplace(0.1)) == first
         assert commit(ledger, request(spec, release="hours"), laplace(0.1)).seq == first.seq + 1
         assert all(check.ok for check in verify(ledger.entries()))
+
+
+@contextmanager
+def stopped_at(step: int, server: Server, ledger: Ledger, environment: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, the server is stopped before the statement, or commit, of that number is sent."""
+    counted, at_once, engine = itertools.count(1), wire.at_once, ledger._store.engine
+    with ExitStack() as stopped, environment.context() as patched:
+
+        def boundary(*_: object) -> None:
+            if next(counted) == step:
+                stopped.enter_context(server.silent())
+
+        def asked(*arguments: Any) -> Any:
+            boundary()
+            return at_once(*arguments)
+
+        patched.setattr(wire, "at_once", asked)
+        for name in ("before_cursor_execute", "commit"):
+            event.listen(engine, name, boundary)
+        yield
+
+
+def test_a_server_stopped_at_any_statement_is_given_up_and_charges_once(
+    mortal_postgresql: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.ledger.postgresql.SILENCE", 1.0)
+    server, found = mortal_postgresql, Counter[int]()
+    for step in itertools.count(1):
+        place = server.new_schema()
+        Ledger.create(place, STAMP).dispose()
+        with Ledger.open(place) as ledger:
+            ledger.open_account(account(), STAMP)
+            began, failure = time.monotonic(), None
+            with stopped_at(step, server, ledger, monkeypatch):
+                try:
+                    commit(ledger, request(), laplace(0.1))
+                except DpbayesError as error:
+                    failure = error
+            if failure is None:
+                break  # no statement has that number
+            assert "its database does not answer" in str(failure)
+            assert time.monotonic() - began < 20
+        with Ledger.open(place) as ledger:
+            ledger.note("waits until what was under way is decided", STAMP)
+            found[ledger.count("charge")] += 1
+            again = commit(ledger, request(), laplace(0.1))
+            assert commit(ledger, request(), laplace(0.1)) == again
+            assert ledger.count("charge") == 1
+            assert all(check.ok for check in verify(ledger.entries()))
+    assert found[0] >= 2  # a lock, an entry: nothing was written
+    assert found[1] >= 1  # a commit that nobody heard of
+
+
+@pytest.mark.slow
+def test_a_network_that_swallows_everything_is_a_database_that_does_not_answer() -> None:
+    program = ["unshare", "--net", sys.executable, "-m", "tests.support.swallowing"]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    said, seconds = json.loads(done.stdout)
+    assert said == "cannot reach the ledger: its database does not answer. Start it and run again."
+    assert seconds < 60

@@ -10,8 +10,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -93,6 +93,19 @@ class Server:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self._process.wait(timeout=PATIENCE)
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """The server and its processes stopped where they are: connections are taken and never answered."""
+        assert self._process is not None
+        processes = (*_children(self._process.pid), self._process.pid)
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
 
     def shut_down_immediately(self) -> None:
         """PostgreSQL's own immediate shutdown: like a crash, but clients are told."""

@@ -1,7 +1,11 @@
 """SQL: a read-only snapshot, the period bound as a value, every value as text that no driver can refuse."""
 
+import gc
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +13,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError
 
+from dpbayes_core.errors import ShapeMismatch
 from storage.source import Query, TableSource
 from storage.sources import postgresql as source_postgresql
 from storage.sources import sqlite as source_sqlite
@@ -192,6 +197,27 @@ def test_a_query_that_fails_on_its_way_is_refused_without_a_word_of_its_own(serv
     message = refusal(asking(url, text), reading=True)
     assert "does not answer the query" in message
     assert lay_out(asking(url, text)).types["x"] == "float8"  # the shape is right
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its cursor goes with its connection
+def test_a_query_may_take_its_time_and_a_server_that_is_stopped_is_given_up(
+    mortal_postgresql: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_postgresql, "SILENCE", 0.5)
+    with mortal_postgresql.connect() as connection:
+        connection.execute("CREATE TABLE t (month text, person int, x float8, born date, level text)")
+        connection.execute("INSERT INTO t VALUES ('2026-01', 1, 1, null, 'n')")
+    url = mortal_postgresql.url("postgres")
+    assert rows_of(asking(url, "SELECT t.*, pg_sleep(2) FROM t WHERE month = :period")) == [("1", 1.0, None, "n")]
+    monkeypatch.setitem(source_postgresql.REACHING, "connect_timeout", 2)
+    with ExitStack() as stopped:
+        layout = lay_out(asking(url, "SELECT t.*, pg_sleep(2) FROM t WHERE month = :period"))
+        threading.Timer(1, lambda: stopped.enter_context(mortal_postgresql.silent())).start()
+        began = time.monotonic()
+        with pytest.raises(ShapeMismatch, match="the database does not answer the query"):
+            list(layout.batches())
+        assert time.monotonic() - began < 30
+    gc.collect()
 
 
 def test_progress_says_nothing_of_how_many_rows_there_are(small: str) -> None:
