@@ -100,6 +100,7 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
         "neighbours": stated["neighbours"],
         "numbers": len(telling_of(release).lines(release)),
         "rows": getattr(release, "rows", None),
+        "limits": telling_of(release).limits(release) or None,
         "crate": place,
         "report": f"{place}/{REPORT}" if telling_of(release).answers else None,
     }

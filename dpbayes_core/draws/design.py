@@ -62,7 +62,7 @@ def network_draws(
     concentration: float | Mapping[str, float] = 1.0,
     neighbours: str = REPLACE_ONE,
 ) -> DrawDesign:
-    """Draws of a network's probabilities, of the posterior itself unless tempered, above floors that epsilon sets."""
+    """Draws of a network's probabilities, from its posterior truncated to those above floors that epsilon sets."""
     _check_draws(epsilon, draws)
     _check_tempering(tempering)
     floors = floors_for(schema, float(_share(epsilon, draws) / Fraction(tempering)), neighbours)

@@ -98,6 +98,12 @@ def check_prior(concentrations: tuple[float, ...]) -> None:
         )
 
 
+def epsilon_for_floor(schema: NetworkSchema, floor: float, *, draws: int, tempering: float, neighbours: str) -> float:
+    """At which epsilon draws have no floor above this one: `floors_for` solved for the node of the fewest levels."""
+    each = math.log(1 / floor - (min(schema.levels) - 1))
+    return draws * tempering * records_moved(neighbours) * len(schema.nodes) * each
+
+
 def floors_for(schema: NetworkSchema, loss: float, neighbours: str) -> tuple[float, ...]:
     """The least floors at which the oscillation is `loss`, alike for all nodes: w = 1 / (k - 1 + exp(loss / (c |I|))).
 

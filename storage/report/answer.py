@@ -29,6 +29,7 @@ class AnswerPage:
     release: str
     title: str
     lede: str
+    limits: str
     facts: tuple[Fact, ...]
     parameters: str
     reading: str
@@ -65,6 +66,7 @@ def _page(record: Record, made: AnyRelease, told: Telling, fingerprint: str) -> 
         title=told.title(made),
         lede=f"{told.lede(made)}, among the {record['population']} of {record['period']}.",
         facts=(price_fact(record), *rows(made), Fact(*told.noise_size(made))),
+        limits=told.limits(made),
         parameters=told.parameters,
         reading=told.reading(made),
         graphs=pictures(told.graphs(made)),

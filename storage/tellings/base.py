@@ -86,6 +86,10 @@ class Telling(ABC):
     def title(self, release: Any) -> str:
         """What the page is about."""
 
+    def limits(self, release: Any) -> str:
+        """What its numbers cannot be, whatever the table says, and what they are therefore; "" where nothing is."""
+        return ""
+
     @abstractmethod
     def lede(self, release: Any) -> str:
         """What was inferred, as the subject of a sentence: "A Bayesian linear regression"."""

@@ -7,11 +7,12 @@ import numpy as np
 
 from dpbayes_core.draws.design import DrawDesign
 from dpbayes_core.draws.grid import GridSubject
-from dpbayes_core.draws.network import NetworkSubject
+from dpbayes_core.draws.network import NetworkSubject, epsilon_for_floor
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.draws.release import PosteriorDrawRelease
 from storage.report.numbers import listed, short
 from storage.tellings.base import Declared, Graph, Group, Record, Telling
+from storage.tellings.draw_limits import between, limits
 from storage.tellings.foresight import accuracy
 from storage.tellings.networks import declared_nodes, graph_of, network_model, node_groups
 from storage.tellings.regression import declared_columns
@@ -19,17 +20,27 @@ from storage.tellings.regression import declared_columns
 Release = PosteriorDrawRelease
 
 
+UNTEMPERED = "1 counts every record once"
+EPSILON_DECIDES = "Epsilon decides how far: more of it, fewer columns, fewer draws or a lower tempering reach further."
+LOWER_FLOORS = (0.1, 0.01)
+
+
 class DrawTelling(Telling):
-    """Exact draws from a posterior, or one gathered at its mode."""
+    """Exact draws from a truncated posterior, or one gathered at its mode."""
 
     parameter = "Parameter"
     parameters = "Parameters"
     answers = True
 
-    def __init__(self, what: str, subject: str, reading: str) -> None:
+    def __init__(self, what: str, subject: str, reading: str, why: str) -> None:
         self.what = what
         self._subject = subject
         self._reading = reading
+        self._why = why
+
+    def limits(self, release: Release) -> str:
+        """The floors of a network, the ball of a regression."""
+        return limits(release.subject, self._why)
 
     def lines(self, release: Release) -> list[dict[str, Any]]:
         """One line for each parameter of each draw."""
@@ -54,7 +65,7 @@ class DrawTelling(Telling):
         """The draws are the mechanism."""
         mechanism = record["mechanism"]
         return (
-            f"{mechanism['draws']} exact draw(s) from the posterior with the likelihood to the power "
+            f"{mechanism['draws']} exact draw(s) from the truncated posterior with the likelihood to the power "
             f"{mechanism['tempering']!r}; between neighbours the score's difference ranges over no more than "
             f"{mechanism['oscillation']!r}."
         )
@@ -64,12 +75,15 @@ class DrawTelling(Telling):
         subject: Any = design.subject
         if isinstance(subject, GridSubject):
             return (("Points", f"{len(subject.values)} of the grid, for each probability"),)
-        told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; 1 is the posterior itself")]
+        told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; {UNTEMPERED}")]
         if isinstance(subject, NetworkSubject):
-            floors = [short(floor, 3) for floor in subject.floors]
-            if len(set(floors)) > 1:
-                floors = [f"{floor} of {name}" for name, floor in zip(subject.schema.names, floors, strict=True)]
-            told.append(("Probabilities", f"at least {', '.join(dict.fromkeys(floors))}"))
+            told.append(
+                (
+                    "Probabilities",
+                    f"{between(subject)}, whatever the table says: drawn from the posterior truncated to them",
+                )
+            )
+            told += _lower_floors(design, self._why)
             told.append(accuracy(design, subject.schema, rows))
         return tuple(told)
 
@@ -137,7 +151,7 @@ class DrawTelling(Telling):
         """The power of the likelihood."""
         if isinstance(release.subject, GridSubject):
             return "Points", str(len(release.subject.values)), "of the grid, for each probability"
-        return "Power of the likelihood", short(_power(release), 3), "1 is the posterior itself"
+        return "Power of the likelihood", short(_power(release), 3), UNTEMPERED
 
     def noise_pairs(self, release: Release) -> tuple[tuple[str, str], ...]:
         """Mechanism and oscillation."""
@@ -171,19 +185,38 @@ class DrawTelling(Telling):
         return f"a network of {listed(subject.schema.names)}"
 
 
+def _lower_floors(design: DrawDesign, why: str) -> list[tuple[str, str]]:
+    """What epsilon lower floors would take, where it is epsilon that decides them."""
+    subject = design.subject
+    if why != EPSILON_DECIDES or not isinstance(subject, NetworkSubject):
+        return []
+    return [
+        (f"Probabilities down to {floor:g}", f"would take epsilon {short(_epsilon_for(design, subject, floor), 3)}")
+        for floor in LOWER_FLOORS
+        if floor < min(subject.floors)
+    ]
+
+
+def _epsilon_for(design: DrawDesign, subject: NetworkSubject, floor: float) -> float:
+    draws, tempering = design.mechanism.draws, design.mechanism.tempering
+    return epsilon_for_floor(subject.schema, floor, draws=draws, tempering=tempering, neighbours=design.neighbours)
+
+
 def _power(release: Release) -> float:
     return float(release.mechanism.to_record()["tempering"])
 
 
 POSTERIOR_DRAW = DrawTelling(
-    "exact draws from a posterior",
-    "Posterior draws",
-    "Each number is a draw from the posterior distribution, not an estimate of its centre: draws of one release are "
-    "independent, and their spread shows the uncertainty only if there are many.",
+    "exact draws from a truncated posterior",
+    "Draws from a truncated posterior",
+    "Each number is a draw from the truncated posterior distribution, not an estimate of its centre: draws of one "
+    "release are independent, and their spread shows the uncertainty only if there are many.",
+    EPSILON_DECIDES,
 )
 MODE = DrawTelling(
     "a draw near a posterior's mode",
     "A draw near the posterior mode",
     "Each number was drawn near the posterior's mode: the larger epsilon, the nearer. How near is not known from the "
     "release alone.",
+    "The study states the least one.",
 )

@@ -1,6 +1,7 @@
 """A steward's networks and posterior draws: asked for in the study file, released once, analysed, audited."""
 
 import hashlib
+import html
 import json
 from itertools import product
 from pathlib import Path
@@ -116,11 +117,25 @@ def test_draws_keep_their_floor_and_have_a_page_of_their_own(ran: dict[str, Any]
         crate = Path(released[name]["crate"])
         release: Any = release_from_record(json.loads((crate / "release.json").read_text())["statistics"])
         assert release.protected
-        assert "What protects a person" in (crate / "report.html").read_text()
+        page = (crate / "report.html").read_text()
+        assert "What protects a person" in page
+        first_screen = html.unescape(page[page.index("<body>") : page.index("<main>")])
+        assert released[name]["limits"] in first_screen
+        assert "not the posterior itself" in first_screen
         if name != "pay-line":
             floors = np.repeat(release.subject.floors, [3, 6] if name == "pay-draw" else [3, 2])
             assert (release.draws() >= floors).all()
-    assert released["pay-net"]["report"] is None
+    assert (released["pay-net"]["report"], released["pay-net"]["limits"]) == (None, None)
+
+
+def test_the_command_says_what_draws_cannot_be(desk: Desk, ran: dict[str, Any]) -> None:
+    shown = desk.run("release", desk.study, "--period", PERIOD).output
+    told = {one["release"]: one["limits"] for one in ran["releases"]}
+    assert f"limits: {told['pay-draw']}" in shown
+    assert shown.count("limits: ") == 3
+    plan = desk.run("plan", desk.study, "--period", PERIOD).output
+    assert "whatever the table says: drawn from the posterior truncated to them" in plan
+    assert "probabilities down to 0.1: would take epsilon" in plan
 
 
 def test_plan_tells_errors_and_accuracy_before_anything_is_spent(tmp_path: Path) -> None:
