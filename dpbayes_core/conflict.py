@@ -1,10 +1,11 @@
-"""Whether a posterior and the prior it came from believe each other, judged from the posterior alone.
+"""What the prior decided, and whether prior and release contradict each other, from the posterior's draws alone.
 
-Every parameter is written as a normal score of its prior: standard normal and independent before the release. With m
-and v the posterior mean and variance of a score, Var(m) = 1 - E(v) before the release, so that m / sqrt(1 - v) is about
-standard normal where v hardly depends on the release; exactly so for a normal posterior. Tail probabilities are put
-together by Simes' rule, which is exact for independent ones. Where the release tells little, 1 - v is taken for more
-than it is: such a parameter conflicts only if its mean moved all the same.
+Every parameter is written as a normal score of its prior: before the release the scores are independent and standard
+normal. With m and V their posterior mean and covariance, a normal posterior has its likelihood's mean at (I - V)^-1 m:
+so far would the scores move without the prior, and every parameter with them as it goes with the scores in the draws.
+Before the release m has the covariance I - E(V), so that m'(I - V)^-1 m is about chi-square, one degree a score.
+Where a posterior is not normal it may be wider than its prior along some axis: so much was told all the same.
+All scores are taken together: of covariates that are nearly collinear each may be well told and both be the prior's.
 """
 
 import math
@@ -21,7 +22,9 @@ from dpbayes_core.schema import INTERCEPT, SIGMA, RegressionSchema
 Floats = NDArray[np.float64]
 
 UNLIKELY = 0.01  # a probability below it is called a conflict
-LEAST_TOLD = 0.05  # of the prior's variance: the least that a release is taken to have told
+DECISIVE = 1.0  # posterior sds: a parameter that the prior moved so far is one that the prior decided
+LARGER = 0.5  # of the prior's variance: where more is left of a combination, the prior weighs more than the release
+LEAST_TOLD = 0.05  # of the prior's variance: the least that a release is taken to have told of any combination
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,34 @@ class ParameterConflict:
     """One parameter: how unlikely its posterior is under the prior, and what the prior does to it."""
 
     name: str
-    probability: float  # under the prior, of a posterior mean at least this far from the prior's
-    left: float  # posterior variance as a share of the prior's, in normal scores
-    pull: float  # how far the prior moved the posterior mean, in posterior sds
+    probability: float  # of its score alone: under the prior, of a posterior mean at least this far from the prior's
+    left: float  # posterior variance of its score, of which the prior's is 1
+    pull: float  # how far it would move without the prior, in posterior sds, all scores taken together
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How far the posterior mean of all scores is from the prior's, where the release could have moved it."""
+
+    statistic: float  # m'(I - V)^-1 m
+    degrees: int  # about chi-square with so many before the release
+
+
+@dataclass(frozen=True)
+class Weakest:
+    """The combination of scores, of unit length, that the release tells least about."""
+
+    left: float  # its posterior variance, of which the prior's is 1
+    combination: tuple[tuple[str, float], ...]  # parameter and weight; the largest weight is positive
 
 
 @dataclass(frozen=True)
 class PriorConflict:
-    """All parameters together, and each by itself."""
+    """All parameters together, and each one."""
 
-    probability: float
+    probability: float  # of a surprise at least this large
+    surprise: Surprise
+    weakest: Weakest
     parameters: tuple[ParameterConflict, ...]
 
     @property
@@ -46,29 +67,58 @@ class PriorConflict:
         """Whether prior and release disagree."""
         return self.probability < UNLIKELY
 
+    @property
+    def decides(self) -> bool:
+        """Whether some number would be another one without the prior, or little is known of it but the prior."""
+        return self.weakest.left > LARGER or any(one.pull >= DECISIVE for one in self.parameters)
+
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
-        return {**asdict(self), "conflict": self.conflict, "parameters": [asdict(one) for one in self.parameters]}
+        combination = [list(each) for each in self.weakest.combination]
+        return {
+            **asdict(self),
+            "conflict": self.conflict,
+            "decides": self.decides,
+            "parameters": [asdict(one) for one in self.parameters],
+            "weakest": {"left": self.weakest.left, "combination": combination},
+        }
 
 
 def prior_conflict(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Floats]) -> PriorConflict:
-    """The tail probability of the posterior of `draws`, which are in the user's units, under its prior."""
+    """What the prior decided of a posterior, and how unlikely that is under it; `draws` are in the user's units."""
     from scipy import stats  # slow to import
 
-    scores = normal_scores(prior, schema, draws)
-    mean, left = scores.mean(axis=1), scores.var(axis=1, ddof=1)
-    told = np.maximum(1 - left, LEAST_TOLD)
-    tails = 2 * stats.norm.sf(np.abs(mean) / np.sqrt(told))
-    pulls = np.abs(mean) * np.sqrt(left) / told
     names = (*schema.coefficients, SIGMA)
-    table = zip(names, tails.tolist(), left.tolist(), pulls.tolist(), strict=True)
-    return PriorConflict(_simes(tails), tuple(ParameterConflict(*line) for line in table))
+    scores = normal_scores(prior, schema, draws)
+    mean, left = scores.mean(axis=1), np.cov(scores)
+    shares, axes = np.linalg.eigh(left)
+    along, told = axes.T @ mean, np.maximum(np.abs(1 - shares), LEAST_TOLD)
+    surprise = Surprise(float(np.sum(along**2 / told)), len(names))
+    drawn = np.stack([np.ravel(draws[name]) for name in names])
+    pulls = _moved(drawn, scores, axes @ (along / told))
+    own = np.diag(left)
+    tails = 2 * stats.norm.sf(np.abs(mean) / np.sqrt(np.maximum(1 - own, LEAST_TOLD)))
+    table = zip(names, tails.tolist(), own.tolist(), pulls.tolist(), strict=True)
+    return PriorConflict(
+        probability=float(stats.chi2.sf(surprise.statistic, surprise.degrees)),
+        surprise=surprise,
+        weakest=_weakest(names, float(shares[-1]), axes[:, -1]),
+        parameters=tuple(ParameterConflict(*line) for line in table),
+    )
 
 
-def _simes(tails: Floats) -> float:
-    """Simes' combined probability: the least of K p_(k) / k."""
-    ordered = np.sort(tails)
-    return float(np.min(ordered * len(ordered) / np.arange(1, len(ordered) + 1), initial=1.0))
+def _moved(drawn: Floats, scores: Floats, push: Floats) -> Floats:
+    """How far each parameter goes, in its sds, where the scores' mean goes by V times `push`."""
+    about = drawn - drawn.mean(axis=1, keepdims=True)
+    shift = about @ (scores - scores.mean(axis=1, keepdims=True)).T @ push / (drawn.shape[1] - 1)
+    spread = about.std(axis=1, ddof=1)
+    return np.divide(np.abs(shift), spread, out=np.zeros_like(spread), where=spread > 0)
+
+
+def _weakest(names: tuple[str, ...], left: float, axis: Floats) -> Weakest:
+    """An eigenvector by name, signed by its largest weight."""
+    signed = axis * np.sign(axis[np.argmax(np.abs(axis))])
+    return Weakest(left, tuple(zip(names, signed.tolist(), strict=True)))
 
 
 def normal_scores(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Floats]) -> Floats:

@@ -43,7 +43,9 @@ def _revised(releases: Sequence[Document]) -> None:
 
 
 def of_the_prior(found: Document | None) -> None:
-    """Whether prior and release agree."""
+    """What the prior decided, and whether the release contradicts it; earlier versions said the latter only."""
+    if found and "dependence" in found:
+        line(f"  prior:  {found['dependence']}", "yellow" if found["decides"] else None)
     if found:
         line(f"  prior:  {found['words']}", "yellow" if found["conflict"] else None)
 

@@ -113,20 +113,40 @@ def _agreed(files: Files, record: Record, draws: Mapping[str, Floats]) -> Proble
         raise
     if earlier:
         return None if due is None else NOT_ASKED
+    if stated is not None and due is not None and "weakest" not in stated and not here:
+        return NOT_TOLD if stated["conflict"] == _apart_one_by_one(due["parameters"]) else CONTRADICTED
     if (due or {}).get("conflict") != (stated or {}).get("conflict"):
         return CONTRADICTED
-    same = stated is None or due is None or _said(stated) or not here
-    return None if same else CONTRADICTED
+    same = stated is None or due is None or (_decided(stated, due) and (_said(stated) or not here))
+    return None if same else DECIDED
 
 
 CONTRADICTED = f"{RECORD} says otherwise whether prior and release agree than its draws do"
+DECIDED = f"{RECORD} says otherwise what the prior decided than its draws do"
+
+
+def _apart_one_by_one(parameters: Sequence[Record]) -> bool:
+    """Whether prior and release disagree as versions before `weakest` judged it: by Simes' rule over the parameters."""
+    from dpbayes_core.conflict import UNLIKELY
+
+    ordered = np.sort([one["probability"] for one in parameters])
+    return bool(np.min(ordered * len(ordered) / np.arange(1, len(ordered) + 1)) < UNLIKELY)
+
+
+def _decided(stated: Record, due: Record) -> bool:
+    """Whether the numbers are those of the draws."""
+    numbers = [
+        [one["probability"], one["weakest"]["left"], *(each["pull"] for each in one["parameters"])]
+        for one in (stated, due)
+    ]
+    return stated["decides"] == due["decides"] and np.allclose(*numbers, rtol=NEAR_PULL, atol=NEAR_PULL)
 
 
 def _said(stated: Record) -> bool:
     """Whether the sentences are those of the numbers."""
-    from storage.prior_check import conflict_words
+    from storage.prior_check import conflict_words, dependence_words
 
-    return conflict_words(stated) == stated["words"]
+    return (dependence_words(stated), conflict_words(stated)) == (stated["dependence"], stated["words"])
 
 
 def _passes(line: Record, gate: Record) -> bool:

@@ -131,7 +131,7 @@ class Page:
     title: str
     lede: str
     alarm: str  # empty where the chains converged
-    disagreement: str  # empty where prior and release agree
+    of_the_prior: tuple[Pair, ...]  # beside the title
     facts: tuple[Fact, ...]
     reading: str
     precision: str

@@ -93,7 +93,7 @@ def page(
         title=told.title(made),
         lede=words.lede(told, made, releases),
         alarm=words.alarm(posterior),
-        disagreement=words.disagreement(posterior),
+        of_the_prior=words.of_the_prior(posterior),
         reading=words.reading(told, made, posterior),
         precision="Each estimate is rounded to two digits of its posterior standard deviation.",
         series=words.series(posterior),

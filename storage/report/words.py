@@ -56,10 +56,12 @@ def alarm(posterior: Record) -> str:
     return f"{why_words(posterior)} {advice(posterior)}".strip()
 
 
-def disagreement(posterior: Record) -> str:
-    """What prior and release disagree on, to be said beside the title; empty where they agree."""
-    found = posterior.get("prior_check")
-    return found["words"] if found and found["conflict"] else ""
+def of_the_prior(posterior: Record) -> tuple[Pair, ...]:
+    """What is said of the prior beside the title: where the release contradicts it, and where it decides numbers."""
+    found: Record = posterior.get("prior_check") or {"conflict": False}
+    disagree = (Pair("The prior and the release disagree", found["words"]),) if found["conflict"] else ()
+    decides = (Pair("These numbers depend on the prior", found["dependence"]),) if found.get("decides") else ()
+    return (*decides, *disagree)
 
 
 def status(posterior: Record) -> Fact:
@@ -160,7 +162,8 @@ def caveats(releases: Sequence[Record], posterior: Record, said: Sequence[str]) 
     """What to keep in mind; `said` by the kind of release."""
     found = [posterior["sampler"]["caveat"]] if posterior["sampler"]["caveat"] else []
     if "prior_check" in posterior:
-        found.append(posterior["prior_check"]["words"])
+        stated = posterior["prior_check"]
+        found += [stated[name] for name in ("dependence", "words") if name in stated]
     found += POOLED if len(releases) > 1 else ()
     found += said
     found += OF_CRATES if of_crates(posterior) else ()

@@ -1,5 +1,6 @@
 """What an analyst sees of `dpbayes analyse`: a posterior that may be believed, or one that says it may not."""
 
+import html
 import json
 from pathlib import Path
 
@@ -59,6 +60,23 @@ def test_coefficients_of_levels_are_shown_by_their_whole_name(released: Desk) ->
     shown = released.run("analyse", released.study, "--period", PERIOD).output
     for name in ("age ", "female[yes]", "region[south]", "region[east]"):
         assert name in shown
+
+
+def test_what_the_prior_decided_is_said_in_the_document_on_the_screen_and_on_the_page(released: Desk) -> None:
+    analysis = analyse(released)["analyses"][0]
+    found = analysis["prior_check"]
+    assert found.keys() >= {"conflict", "probability", "parameters", "words", "decides", "weakest", "dependence"}
+    assert {"name", "probability", "left", "pull"} == found["parameters"][0].keys()
+    shown = released.run("analyse", released.study, "--period", PERIOD).output
+    page = html.unescape(Path(analysis["report"]).read_text())
+    for said in (found["dependence"], found["words"]):
+        assert f"prior:  {said}" in shown
+        assert said in page
+    assert "93%" not in analysis["caveat"]
+    assert analysis["facts"]
+    for said in analysis["facts"]:
+        assert f"fact:   {said}" in shown
+        assert said in page
 
 
 def test_the_same_analysis_again_is_the_stored_one(released: Desk) -> None:
@@ -177,3 +195,46 @@ def test_what_was_run_passes_its_audit_until_a_byte_changes(released: Desk) -> N
     failed = released.document("audit", released.study, exit_code=5)
     path.write_bytes(whole)
     assert any("report.html" in check["detail"] for check in failed["checks"] if not check["ok"])
+
+
+CURVED = """\
+study: curve
+population: workers
+source: {path: "data/pay-{period}.parquet", rows: 50000, unit: person}
+period: {grain: month, people: same}
+columns:
+  log_wage: {bounds: [0, 5]}
+  age: {bounds: [16, 80]}
+  age_squared: {bounds: [256, 6400]}
+privacy: {neighbours: replace-one, delta: 1e-6, budget: {lifetime: {epsilon: 8}}}
+releases:
+  wages: {kind: regression, response: log_wage, covariates: [age, age_squared], mechanism: gaussian, epsilon: 1}
+analyses:
+  posterior:
+    release: wages
+    chains: 2
+    draws: 500
+    prior: {intercept: {sd: 10}, coefficients: {sd: 1.5}, noise: {shape: 1, scale: 0.1}}
+"""
+
+
+def test_of_age_and_age_squared_the_prior_is_said_to_decide_before_any_number(tmp_path: Path) -> None:
+    desk, generator, rows = Desk(tmp_path), np.random.default_rng(2), 50_000
+    age = generator.uniform(18, 65, rows)
+    wage = 0.6 + 0.09 * age - 0.0009 * age**2 + 0.4 * generator.standard_normal(rows)
+    people = [f"P{number:06d}" for number in range(rows)]
+    desk.study.write_text(CURVED)
+    desk.write_table({"person": people, "log_wage": wage, "age": age, "age_squared": age**2}, rows_per_group=rows)
+    assert desk.run("ledger", "create", desk.study).exit_code == 0
+    (analysis,) = desk.document("run", desk.study, "--period", PERIOD)["analyses"]
+    found = analysis["prior_check"]
+    pulls = {one["name"]: one["pull"] for one in found["parameters"]}
+    assert found["decides"]
+    assert min(pulls["age"], pulls["age_squared"]) > 1
+    assert {name for name, weight in found["weakest"]["combination"] if abs(weight) > 0.3} == {"age", "age_squared"}
+    assert "The prior decides these numbers: without it " in found["dependence"]
+    assert analysis["facts"][0].startswith(
+        "Where the prior decides, no measured cell says how often 95% intervals hold"
+    )
+    page = html.unescape(Path(analysis["report"]).read_text())
+    assert page.index("These numbers depend on the prior") < page.index(found["dependence"]) < page.index("<main>")

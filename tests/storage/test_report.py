@@ -116,6 +116,21 @@ def test_a_prior_that_the_release_contradicts_is_told_beside_the_title_too(entry
     assert "The prior and the release disagree" not in words(report(entry))
 
 
+def test_what_the_prior_decides_is_told_first_and_as_dependence(entry: dict[str, Any]) -> None:
+    age, sigma = (posterior_draws()[name] for name in ("age", "sigma"))
+    known = {"age": {"mean": float(age.mean()), "sd": 1.2 * float(age.std())}}
+    noise = {"sd": float(sigma.mean())}
+    firm = Prior.from_user({"named": known, "noise": noise}, of(entry).evidence.schema)
+    page = words(report(entry, prior=firm))
+    said = "The prior says more than the release about age: without it "
+    assert page.count(said) == 2
+    assert page.index("These numbers depend on the prior") < page.index(said) < page.index("Privacy cost")
+    assert "it leaves 83% of the prior’s standard deviation" in page
+    plain = words(report(entry))
+    assert "These numbers depend on the prior" not in plain
+    assert plain.index("The prior decides none of these numbers") > plain.index("What to keep in mind")
+
+
 def test_a_converged_one_does_not_cry_wolf(entry: dict[str, Any]) -> None:
     assert "do not use" not in words(report(entry)).lower()
 
