@@ -19,7 +19,7 @@ def analyse(document: Document) -> None:
         if one["already_analysed"]:
             line("  already analysed: this is the stored crate, and nothing was drawn.")
         _revised(one["releases"])
-        coefficients(one["coefficients"])
+        coefficients(one["numbers"], one["coefficients"])
         extended(one["draws"])
         of_the_prior(one["prior_check"])
         if one["clipping"]:
@@ -59,10 +59,10 @@ def extended(draws: Document) -> None:
         )
 
 
-def coefficients(rows: Sequence[Document]) -> None:
-    """Posterior summaries in the user's units."""
+def coefficients(numbers: str, rows: Sequence[Document]) -> None:
+    """What was drawn, a posterior or another spread, in the user's units."""
     grid(
-        "  posterior",
+        f"  {numbers}",
         ("coefficient", "mean", "sd", "2.5%", "97.5%", "R-hat", "ESS bulk", "ESS tail"),
         [
             (

@@ -16,6 +16,7 @@ from storage.checkpoints import Checkpoints
 from storage.crate_posterior import RECORD, REPORT, build_posterior_crate, links_of
 from storage.mixing import advice
 from storage.tellings.clipping import clipping_alarm
+from storage.tellings.registry import TELLINGS
 from storage.workbench import Order, StudyBench, Workbench, workbench
 from tasks.progress import report
 from tasks.publish_release import store_crate
@@ -113,6 +114,7 @@ def _document(
         "caveat": record["sampler"]["caveat"],
         "sampler": record["sampler"]["name"],
         **{part: record["sampler"].get(part, "") for part in ("target", "choice", "cost")},
+        "numbers": TELLINGS[evidence.kind].spread.numbers,
         "coefficients": record["coefficients"],
         "draws": {"asked": record["request"]["draws"], "made": record["diagnostics"]["draws"]},
         "prior_check": record.get("prior_check"),

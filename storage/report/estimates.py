@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from storage.report.numbers import decimals_for, fixed
 from storage.report.page import ChainsLine, CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
 from storage.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
-from storage.tellings.base import Group
+from storage.tellings.base import Group, Spread
 
 Floats = NDArray[np.float64]
 Line = Mapping[str, Any]
@@ -36,10 +36,12 @@ def _shown(line: Line, decimals: int) -> Shown:
     return Shown(mean, sd, low, high)
 
 
-def forest(wanted: Sequence[Group], aware: Sequence[Line], naive: Sequence[Line]) -> tuple[ForestGroup, ...]:
+def forest(
+    wanted: Sequence[Group], aware: Sequence[Line], naive: Sequence[Line], spread: Spread
+) -> tuple[ForestGroup, ...]:
     """Every group of parameters as a picture, those that were not drawn left out."""
     beside = {line["name"]: line for line in naive}
-    rows = {line["name"]: _row(line, beside.get(line["name"])) for line in aware}
+    rows = {line["name"]: _row(line, beside.get(line["name"]), spread) for line in aware}
     groups: list[ForestGroup] = []
     start = 0
     for group in wanted:
@@ -62,17 +64,17 @@ def _pictures(rows: Sequence[ForestRow], *, shared: bool, zero: bool, start: int
     return tuple(lines)
 
 
-def _row(line: Line, other: Line | None) -> ForestRow:
+def _row(line: Line, other: Line | None, spread: Spread) -> ForestRow:
     decimals = decimals_for(line["sd"])
-    words = f"Posterior {_said(line, decimals)}."
+    words = f"{spread.centre} {_said(line, decimals, spread)}."
     if other is not None:
-        words += f" Naive {_said(other, decimals)}."
+        words += f" Naive mean {_said(other, decimals, spread)}."
     return ForestRow(line["name"], _interval(line), None if other is None else _interval(other), words)
 
 
-def _said(line: Line, decimals: int) -> str:
+def _said(line: Line, decimals: int, spread: Spread) -> str:
     shown = _shown(line, decimals)
-    return f"mean {shown.mean}, 95% interval {shown.interval}"
+    return f"{shown.mean}, {spread.interval} {shown.interval}"
 
 
 def _interval(line: Line) -> Interval:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from storage.tellings.base import Declared
+from storage.tellings.base import Declared, Spread
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,7 @@ class Page:
     facts: tuple[Fact, ...]
     reading: str
     precision: str
+    spread: Spread
     has_naive: bool
     naive_words: str
     series: str

@@ -95,7 +95,6 @@ def page(
         alarm=words.alarm(posterior),
         of_the_prior=words.of_the_prior(posterior),
         reading=words.reading(told, made, posterior),
-        precision="Each estimate is rounded to two digits of its posterior standard deviation.",
         series=words.series(posterior),
         parameter=told.parameter,
         parameters=told.parameters,
@@ -103,7 +102,7 @@ def page(
         asked=words.asked(releases, posterior, told, made),
         columns=told.declared(made),
         **(_paid(releases[0], posterior, told, made) if len(releases) == 1 else pooled(releases, parts, posterior)),
-        diagnosis=words.diagnosis(posterior),
+        diagnosis=words.diagnosis(told, posterior),
         gate=words.gate(posterior),
         diagnostics=diagnostic_lines(aware, posterior["diagnostics"]["latent"]),
         chains=chains_lines(pictured(aware), draws),
@@ -121,10 +120,12 @@ def _estimated(told: Telling, made: AnyRelease, posterior: Record) -> dict[str, 
     """Both estimates as pictures and numbers."""
     aware, naive = posterior["coefficients"], posterior["naive"] or ()
     return {
+        "precision": f"Each estimate is rounded to two digits of its {told.spread.deviation}.",
+        "spread": told.spread,
         "has_naive": bool(naive),
         "naive_words": words.NAIVE if naive else "",
         "graphs": (*pictures(told.graphs(made)), *(curve_picture(curve, aware) for curve in told.curves(made))),
-        "forest": forest(told.groups(made, [line["name"] for line in aware]), aware, naive),
+        "forest": forest(told.groups(made, [line["name"] for line in aware]), aware, naive, told.spread),
         "coefficients": tuple(coefficient_lines(told.meanings(made), aware, naive)),
     }
 

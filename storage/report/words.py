@@ -11,7 +11,7 @@ from storage.report.estimates import MOST_PICTURED
 from storage.report.numbers import listed
 from storage.report.page import Fact, Pair
 from storage.report.plots import MOST_CHAINS
-from storage.tellings.base import Telling
+from storage.tellings.base import Spread, Telling
 
 Record = Mapping[str, Any]
 
@@ -93,6 +93,8 @@ def tried(posterior: Record) -> tuple[Fact, ...]:
 def reading(told: Telling, made: AnyRelease, posterior: Record) -> str:
     """How to read the parameters."""
     meaning = told.reading(made)
+    if told.spread != Spread():
+        return meaning.strip()  # which says itself what its numbers leave out
     if posterior["sampler"]["calibrated"]:
         return meaning + "The intervals account for the privacy noise as well as for sampling."
     return meaning + "The intervals are not calibrated: they do not account for the privacy noise as they should."
@@ -135,12 +137,12 @@ def gate(posterior: Record) -> str:
     )
 
 
-def diagnosis(posterior: Record) -> str:
+def diagnosis(told: Telling, posterior: Record) -> str:
     """Whether the chains agree, plain words first."""
     apart = posterior["diagnostics"]["divergences"]
     jumps = "No draw diverged." if not apart else f"{apart:,} draw{'s' * (apart != 1)} diverged."
     if posterior["status"] == "converged":
-        return f"Yes. The chains started far apart and describe the same posterior. {jumps}"
+        return f"Yes. The chains started far apart and describe the same {told.spread.numbers}. {jumps}"
     answer = "They do, but that is not enough." if agree(posterior) else "No."
     return " ".join(filter(None, (answer, why_words(posterior), jumps, "Do not publish these numbers.")))
 

@@ -49,6 +49,17 @@ class Curve:
     points: tuple[tuple[float, str], ...]
 
 
+@dataclass(frozen=True)
+class Spread:
+    """What the numbers of an analysis are called: those of a posterior, unless a kind has none."""
+
+    numbers: str = "posterior"
+    centre: str = "Posterior mean"
+    estimates: str = "Posterior means with 95% intervals"
+    interval: str = "95% interval"
+    deviation: str = "posterior standard deviation"
+
+
 class Telling(ABC):
     """One kind of release in words; `release` is the release, `posterior` the record of an analysis of it."""
 
@@ -56,6 +67,7 @@ class Telling(ABC):
     parameter: str = "Coefficient"  # what the parameters of its analyses are called
     parameters: str = "Coefficients"
     answers: bool = False  # whether the release is the answer itself, and has a page of its own
+    spread: Spread = Spread()
     units: str = "in the units of the table’s columns"
 
     # --- files ------------------------------------------------------------------------------------------------------

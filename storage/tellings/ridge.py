@@ -7,7 +7,7 @@ from typing import Any
 from dpbayes_core.ridge.release import RidgeRelease
 from dpbayes_core.schema import INTERCEPT
 from storage.report.numbers import listed, short
-from storage.tellings.base import Declared, Group, Record, Telling
+from storage.tellings.base import Declared, Group, Record, Spread, Telling
 from storage.tellings.regression import CONSTANT, declared_columns
 
 LEAST = "(least eigenvalue)"
@@ -17,6 +17,13 @@ class RidgeTelling(Telling):
     """Noisy moments, X'y and least eigenvalue, and the estimate that they give."""
 
     what = "noisy statistics for a ridge regression"
+    spread = Spread(
+        "spread of the privacy noise",
+        "Ridge estimate",
+        "Ridge estimates with the range that the privacy noise alone gives them in 95 of 100 draws",
+        "95% of the noise",
+        "noise’s standard deviation",
+    )
 
     def lines(self, release: RidgeRelease) -> list[dict[str, Any]]:
         """One line an entry, standardised; the last is the least eigenvalue, which has no place."""
@@ -80,7 +87,8 @@ class RidgeTelling(Telling):
         """How to read a coefficient."""
         return (
             f"Each coefficient is the difference in {release.schema.response.name} that goes with one unit of a "
-            "column, the other columns held fixed; an interval tells how far the noise alone may have moved it. "
+            "column, the other columns held fixed. The range beside it tells how far the privacy noise alone may have "
+            "moved it. It is no interval for the coefficient: sampling error and the penalty's bias are not in it. "
         )
 
     def noise(self, release: RidgeRelease) -> tuple[str, ...]:
@@ -92,7 +100,7 @@ class RidgeTelling(Telling):
             "eigenvalue of the covariates' sums.",
             f"Every number carries noise with a standard deviation of {short(deviation)}, which is "
             f"{short(deviation / max(release.rows, 1))} on the mean of n. Sampling moves such a sum by at most √n = "
-            f"{short(math.sqrt(release.rows))} (one standard deviation), and is no part of the intervals here.",
+            f"{short(math.sqrt(release.rows))} (one standard deviation), and is no part of the ranges here.",
         )
 
     def noise_size(self, release: RidgeRelease) -> tuple[str, str, str]:
@@ -111,10 +119,9 @@ class RidgeTelling(Telling):
         )
 
     def caveats(self, release: RidgeRelease) -> tuple[str, ...]:
-        """No posterior, clipping, and where the intercept stands."""
+        """What would give a posterior, clipping, and where the intercept stands."""
         return (
-            "This is an estimate and no posterior: its intervals leave out sampling error and the penalty's bias. A "
-            "regression release of the same price gives a calibrated posterior.",
+            "A regression release of the same price gives a calibrated posterior.",
             "Values outside their declared bounds were clipped before anything was computed.",
             f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds.",
         )

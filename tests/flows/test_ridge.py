@@ -69,6 +69,8 @@ def test_an_estimate_is_released_reported_and_never_called_calibrated(ran: dict[
     page = Path(found["ridge-estimate"]["report"]).read_text()
     assert "no posterior" in page
     assert "least eigenvalue" in page
+    assert found["ridge-estimate"]["numbers"] == "spread of the privacy noise"
+    assert found["walked"]["numbers"] == "posterior"
 
 
 @pytest.mark.slow
