@@ -29,6 +29,8 @@ def analyse(document: Document) -> None:
             line(f"  time:   {one['cost']}")
         if one["caveat"]:
             line(f"  caveat: {one['caveat']}")
+        for fact in one["facts"]:
+            line(f"  fact:   {fact}")
         line(f"  crate:  {shortened(one['crate'])}")
         line(f"  report: {shortened(one['report'] if one['report'] != one['crate'] else 'report.html in it')}")
     origins(document)

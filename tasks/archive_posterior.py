@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from dpbayes_core.pool import parts_of
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.samplers.registry import SAMPLERS
 from storage.analysis import Analysis
 from storage.checkpoints import Checkpoints
 from storage.crate_posterior import RECORD, REPORT, build_posterior_crate, links_of
+from storage.facts import facts
 from storage.mixing import advice
 from storage.tellings.clipping import clipping_alarm
 from storage.tellings.registry import TELLINGS
@@ -100,6 +102,16 @@ def _beside(analysis: Analysis) -> str | None:
     return None if name is None or SAMPLERS[name].refusal(analysis.evidence) else name
 
 
+def _caveat(sampler: Mapping[str, Any]) -> str:
+    """As it is known today: what an earlier version said of its intervals may have been found untrue."""
+    known = SAMPLERS.get(sampler["name"])
+    return known.caveat if known else sampler["caveat"]
+
+
+def _parts(evidence: Any) -> tuple[Any, ...]:
+    return parts_of(evidence) if evidence.kind == "regression" else (evidence,)
+
+
 def _document(
     files: Mapping[str, bytes], bench: Workbench, *, found: bool, sampling: float, total: float
 ) -> dict[str, Any]:
@@ -111,7 +123,8 @@ def _document(
         "advice": advice(record),
         "already_analysed": found,
         "calibrated": record["sampler"]["calibrated"],
-        "caveat": record["sampler"]["caveat"],
+        "caveat": _caveat(record["sampler"]),
+        "facts": list(facts(_parts(evidence), record, [entry.payload for entry in bench.analysis.entries])),
         "sampler": record["sampler"]["name"],
         **{part: record["sampler"].get(part, "") for part in ("target", "choice", "cost")},
         "numbers": TELLINGS[evidence.kind].spread.numbers,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_core.api_reference import api_reference
+from storage.measured import cells
 from tests.support.command import ROOT, clean_environment
 from tests.support.faults_page import faults, faults_page
 
@@ -73,6 +74,21 @@ def test_the_table_of_coverage_bears_out_what_is_said_of_clipped_and_unclipped_c
     least = max(plain, key=lambda cell: measured(cell[3]) - measured(cell[2]))
     assert f"{least[3]} against {least[2]}" in text
     assert min(measured(cell[2]) for cell in plain) >= 0.93
+
+
+def test_the_measured_cells_that_pages_quote_are_those_of_the_table() -> None:
+    text = (ROOT / "docs" / "coverage.md").read_text()
+    stated = {
+        (cell[0].strip(), cell[1].strip()): (cell[2].strip(), cell[5].strip())
+        for cell in (line.strip("|").split("|") for line in text.splitlines() if re.match(r"\| 1\d*,", line))
+    }
+    quoted = {
+        (f"{cell['rows']:,}", cell["name"]): tuple(
+            f"{cell[name]['coverage']:.3f} ± {cell[name]['error']:.3f}" for name in ("slopes", "sigma")
+        )
+        for cell in cells()
+    }
+    assert quoted == stated
 
 
 def measured(cell: str) -> float:

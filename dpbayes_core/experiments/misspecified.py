@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
-from dpbayes_core.mechanisms import gaussian_for
+from dpbayes_core.mechanisms import GaussianMechanism, gaussian_for
 from dpbayes_core.noise import SeededNoise
 from dpbayes_core.priors import Prior
 from dpbayes_core.regression import RegressionDesign
@@ -30,6 +31,7 @@ SHAPE, TOP = 0.5, 4.0  # of the lognormal law, and where it ends, in sds of its 
 SHARES = (0.5, 0.3, 0.1, 0.03, 0.01)  # of yes, column by column
 DATA_SETS, QUICK_DATA_SETS = 200, 3
 CHAINS, DRAWS = 2, 500
+NAMES = {"binary": "two levels, 50% to 1%", "mixed levels": "mixed with levels"}  # as docs/coverage.md has them
 TAIL = 0.025
 
 
@@ -98,7 +100,7 @@ class _World:
     @classmethod
     def of(cls, covariates: str, clipped: float) -> "_World":
         laws = LAWS[covariates]
-        total = UNCLIPPED_SD if clipped == 0 else 1 / _normal_quantile(1 - clipped / 2)
+        total = UNCLIPPED_SD if clipped == 0 else 1 / NormalDist().inv_cdf(1 - clipped / 2)
         variances = np.array([v for law in laws for v in law.variances])
         signs = np.resize([1.0, -1.0], len(variances))
         slopes = signs * total * np.sqrt(EXPLAINED / (len(variances) * variances))
@@ -128,6 +130,25 @@ def cells(quick: bool) -> tuple[Cell, ...]:
     )
 
 
+def about(cell: Cell) -> dict[str, Any]:
+    """What a study is compared with a cell by: see storage/measured.py."""
+    world, rows = _World.of(cell["covariates"], cell["clipped"]), int(cell["rows"])
+    mechanism, variables = _mechanism(world.schema, rows), world.schema.variables[:-1]
+    clipped = f", {100 * cell['clipped']:g}% clipped" if cell["clipped"] else ""
+    return {
+        "name": f"{NAMES.get(cell['covariates'], cell['covariates'])}{clipped}",
+        "noise": float(mechanism.scales.max()) / rows,
+        "mechanism": mechanism.name,
+        "epsilon": EPSILON,
+        "response_sd": world.sigma / math.sqrt(1 - EXPLAINED),
+        "explained": EXPLAINED,
+        "coefficients": len(variables),
+        "levels": sum(variable.kind != "continuous" for variable in variables) / len(variables),
+        "related": 0.0,  # columns are independent
+        "prior": Prior().to_record(),
+    }
+
+
 def run(cell: Cell, seed: int) -> list[Row]:
     """All methods on the same data sets."""
     world, generator = _World.of(cell["covariates"], cell["clipped"]), np.random.Generator(np.random.Philox(seed))
@@ -143,8 +164,7 @@ def run(cell: Cell, seed: int) -> list[Row]:
 
 def _release(world: _World, count: int, generator: np.random.Generator) -> tuple[Release, Floats]:
     """A release of new rows, and their exact moments."""
-    sensitivity = regression_sensitivity(world.schema)
-    mechanism = gaussian_for(sensitivity, grid=grid_for(count), epsilon=EPSILON, delta=DELTA)
+    mechanism = _mechanism(world.schema, count)
     design = RegressionDesign(schema=world.schema, mechanism=mechanism)
     statistic = SecondMoments(world.schema)
     sums = statistic.sum(statistic.encode(world.rows(generator, count)))
@@ -157,6 +177,10 @@ def _release(world: _World, count: int, generator: np.random.Generator) -> tuple
         values=tuple(on_grid(sums, mechanism.grid).tolist()),
     )
     return design.release(noise, sums), exact.matrix()
+
+
+def _mechanism(schema: RegressionSchema, rows: int) -> GaussianMechanism:
+    return gaussian_for(regression_sensitivity(schema), grid=grid_for(rows), epsilon=EPSILON, delta=DELTA)
 
 
 def _naive(release: Release) -> tuple[Floats, Floats]:
@@ -218,6 +242,7 @@ def _rows(cell: Cell, method: str, intervals: Floats, truths: Floats) -> list[Ro
                 "coverage": share,
                 "standard_error": error,
                 "width": float(np.mean(widths[part[1]])),
+                **about(cell),
             }
         )
     return rows
@@ -253,12 +278,6 @@ def _band(row: Row) -> tuple[float, float, float, float, float]:
     share, error = row["coverage"], row["standard_error"]
     low, lower, upper, high = (min(max(share + z * error, 0.0), 1.0) for z in (-1.645, -0.674, 0.674, 1.645))
     return low, lower, share, upper, high
-
-
-def _normal_quantile(probability: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))
 
 
 EXPERIMENT = Experiment(

@@ -56,10 +56,8 @@ class Collapsed:
     target: str = "posterior of the parameters given the noisy statistics, noise and latent statistics integrated out"
     calibrated: bool = True
     caveat: str = (
-        "Calibrated over truths drawn from the prior, whatever the law of the covariates; at fixed truths 95% "
-        "intervals of coefficients held 93% or more where nothing was clipped. Where noise hides the residuals, sigma "
-        "follows its prior. Values clipped at their bounds are taken as they were clipped: choose wide bounds for the "
-        "response. Several rows of one person are taken as independent."
+        "Calibrated over truths drawn from the prior, whatever the law of the covariates: at one truth 95% intervals "
+        "may hold it more or less often."
     )
     cost: str = "a gradient takes O(J d^3) for J releases of d covariates, whatever the number of rows"
     acceptance: tuple[float, float] = (0.9, 0.99)  # aimed at, by attempt

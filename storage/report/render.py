@@ -107,7 +107,7 @@ def page(
         diagnostics=diagnostic_lines(aware, posterior["diagnostics"]["latent"]),
         chains=chains_lines(pictured(aware), draws),
         chains_note=words.chains_note(len(aware), posterior),
-        caveats=words.caveats(releases, posterior, told.caveats(made)),
+        caveats=words.caveats(releases, posterior, parts, told.caveats(made)),
         verify_words=words.verify_words(posterior, len(releases) > 1),
         commands=words.commands(posterior, fingerprint),
         verify=words.verify(releases, posterior, fingerprint, software),

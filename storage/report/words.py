@@ -5,6 +5,7 @@ from typing import Any
 
 from dpbayes_core.design import AnyRelease
 from storage.crate_posterior import path_of, plain_path_of
+from storage.facts import facts
 from storage.mixing import advice, agree, why_words
 from storage.prior_check import named_words
 from storage.report.estimates import MOST_PICTURED
@@ -160,28 +161,20 @@ def chains_note(parameters: int, posterior: Record) -> str:
     return note
 
 
-def caveats(releases: Sequence[Record], posterior: Record, said: Sequence[str]) -> tuple[str, ...]:
+def caveats(
+    releases: Sequence[Record], posterior: Record, parts: Sequence[Any], said: Sequence[str]
+) -> tuple[str, ...]:
     """What to keep in mind; `said` by the kind of release."""
     found = [posterior["sampler"]["caveat"]] if posterior["sampler"]["caveat"] else []
     if "prior_check" in posterior:
         stated = posterior["prior_check"]
         found += [stated[name] for name in ("dependence", "words") if name in stated]
-    found += POOLED if len(releases) > 1 else ()
+    found += facts(parts, posterior, releases)
     found += said
     found += OF_CRATES if of_crates(posterior) else ()
-    most = max(releases, key=lambda release: release["max_rows_per_unit"])
-    if most["max_rows_per_unit"] > 1:
-        found.append(
-            f"One {most['unit']} may contribute up to {most['max_rows_per_unit']} rows. The model treats rows as "
-            "independent, so its intervals may be too narrow."
-        )
     return tuple(found)
 
 
-POOLED = (
-    "The releases are read as if they were of one table: the coefficients and the spread around them are taken to be "
-    "the same in all of them, and no person to be in two.",
-)
 OF_CRATES = (
     "This analysis was made from published crates alone. The agency vouches for the releases that it signed, and not "
     "for what was made of them here. Whether a release was withdrawn since, only the agency’s ledger says.",

@@ -1,0 +1,113 @@
+"""What to keep in mind of one regression's posterior: what follows from its rows, noise, prior, parts and people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpbayes_core.release import Release
+from dpbayes_core.schema import SIGMA
+from storage.measured import Place, cells, nearest
+from storage.report.numbers import listed, short
+
+Record = Mapping[str, Any]
+
+HIDDEN = 0.25  # of the prior's variance of sigma: where more is left, its interval is the prior's as much as not
+
+RANDOM = (
+    "The {count} releases are read as if they were of one table whose people fell into them at random: the "
+    "coefficients, the spread around them and, but for chance, the covariates’ means and spreads are taken to be the "
+    "same in all of them, and no person to be in two. Where the covariates differ between them, intervals may miss, "
+    "and no diagnostic tells."
+)
+
+
+def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -> tuple[str, ...]:
+    """Of releases, as they are and as they were charged, and the record of their posterior.
+
+    What was measured is about regressions whose intervals account for the noise; parts and people are about all.
+    """
+    several = (RANDOM.format(count=len(parts)),) if len(parts) > 1 else ()
+    common = (*several, *_rows_a_person(released))
+    if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
+        return common
+    return (*_measured(Place.of(parts, posterior), posterior), *_sigma(posterior), *common)
+
+
+def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
+    """That rows of one person are taken as independent, where there may be several."""
+    most = max(released, key=lambda release: release["max_rows_per_unit"])
+    if most["max_rows_per_unit"] == 1:
+        return ()
+    return (
+        f"One {most['unit']} may contribute up to {most['max_rows_per_unit']} rows. The model treats rows as "
+        "independent, so its intervals may be too narrow.",
+    )
+
+
+def _measured(place: Place, posterior: Record) -> tuple[str, ...]:
+    """What intervals held where tables were made up, nearest to here."""
+    found = nearest(place, posterior["request"]["prior"], cells())
+    if found is None:
+        return (
+            "How often 95% intervals hold one truth was measured under other priors than this one only "
+            "(docs/coverage.md), so it is not known here.",
+        )
+    cell, near = found
+    held = (
+        f"95% intervals held the slopes in {_share(cell['slopes'])} and sigma in {_share(cell['sigma'])} of "
+        f"{cell['tables']} made-up tables"
+    )
+    which = f"docs/coverage.md, {cell['rows']:,} rows, covariates {cell['name']}"
+    decided = posterior.get("prior_check", {}).get("decides", False)
+    if near and not decided:
+        return (f"In the measured cell nearest to this study ({which}), {held}.",)
+    why = "Where the prior decides, no measured cell says" if decided else "No table like this one was measured to say"
+    unlike = _unlike(place, Place.of_cell(cell))
+    return (f"{why} how often 95% intervals hold. In the nearest cell ({which}), {held}.{unlike}",)
+
+
+def _share(found: Record) -> str:
+    """A share with its Monte Carlo error, in percent."""
+    return f"{100 * found['coverage']:.1f} ± {100 * found['error']:.1f}%"
+
+
+def _unlike(here: Place, there: Place) -> str:
+    """In what a study is not near a cell."""
+    far = [name for name, apart in here.apart(there).items() if apart > 1]
+    said = [f"{WORDS[name]} ({_value(here, name)} here, {_value(there, name)} there)" for name in far]
+    hidden = " Noise hides how much the response and the covariates vary." if here.hidden else ""
+    return f"{f' It differs in {listed(said)}.' if said else ''}{hidden}"
+
+
+WORDS = {
+    "rows": "rows",
+    "noise": "noise on a mean",
+    "coefficients": "the number of slopes",
+    "levels": "the share of slopes that are levels",
+    "mechanism": "the law of the noise",
+    "explained": "the share of the response’s variance that is explained",
+    "clipped": "the share of the response beyond its bounds",
+    "related": "the largest correlation of two columns",
+    "response_sd": "the response’s standard deviation in half widths of its bounds",
+}
+
+
+def _value(place: Place, name: str) -> str:
+    value = getattr(place, name)
+    if isinstance(value, str):
+        return value
+    if name in ("explained", "clipped", "levels"):
+        return f"{short(100 * value, 2)}%"
+    return f"{round(value):,}" if name == "rows" else short(value, 2)
+
+
+def _sigma(posterior: Record) -> tuple[str, ...]:
+    """That sigma follows its prior, where that is so."""
+    found = {one["name"]: one["left"] for one in posterior.get("prior_check", {}).get("parameters", ())}
+    left = found.get(SIGMA, 0.0)
+    if left <= HIDDEN:
+        return ()
+    share = "all" if left >= 1 else f"{100 * left:.0f}%"
+    return (
+        f"Noise hides the residuals: the release leaves {share} of the prior’s variance of sigma (as a normal score), "
+        "so sigma’s interval follows the prior, and at one truth it may hold far less often than it says.",
+    )

@@ -1,0 +1,159 @@
+"""Where the coverage of intervals was measured nearest to a study: the cells of docs/coverage.md, and how far they are.
+
+`python -m storage.measured RESULTS > storage/coverage_cells.json` makes the cells from the results.json that
+`dpbayes evaluate coverage --out FOLDER` leaves.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbayes_core.expectation import SPREAD_OF
+from dpbayes_core.pool import pooled
+from dpbayes_core.release import Release
+from dpbayes_core.schema import SIGMA
+from storage.tellings.clipping import response_of
+
+Record = Mapping[str, Any]
+
+KEYS = (
+    "name",
+    "noise",
+    "mechanism",
+    "epsilon",
+    "response_sd",
+    "explained",
+    "coefficients",
+    "levels",
+    "related",
+    "prior",
+)
+TOLD = 4.0  # times the noise on a mean: the least variance of a covariate whose relations are told
+UNLIKE = 1.5  # of noise of another mechanism, in units of the other differences
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a study, or a cell, is compared by: public facts, and what a release tells; None where noise hides it."""
+
+    rows: float
+    noise: float  # sd of the noise on a mean, columns in [-1, 1]
+    mechanism: str
+    coefficients: int  # slopes
+    levels: float  # share of the slopes that are levels
+    response_sd: float | None  # in half widths of the response's bounds
+    explained: float | None  # share of the response's variance
+    clipped: float | None  # share of a normal response beyond its bounds
+    related: float | None  # the largest correlation of two columns among the covariates
+
+    @classmethod
+    def of(cls, parts: Sequence[Release], posterior: Record) -> "Place":
+        """From releases that are analysed as one, and the record of their posterior."""
+        evidence = pooled(parts)
+        schema, rows, found = evidence.schema, max(evidence.count, 1.0), response_of(evidence)
+        variables, spread, explained = schema.variables[:-1], None, None
+        if found is not None:
+            sigma = next(line["mean"] for line in posterior["coefficients"] if line["name"] == SIGMA)
+            spread = found.sd / (schema.standardised(schema.response).width / 2)
+            explained = min(max(1 - (sigma / found.sd) ** 2, 0.0), 1.0)
+        mechanisms = {part.mechanism.name for part in parts}
+        return cls(
+            rows=rows,
+            noise=math.hypot(*map(_deviation, parts)) / rows,
+            mechanism=mechanisms.pop() if len(mechanisms) == 1 else "several",
+            coefficients=len(variables),
+            levels=sum(variable.kind != "continuous" for variable in variables) / max(len(variables), 1),
+            response_sd=spread,
+            explained=explained,
+            clipped=None if found is None else found.clipped(schema.response.bounds),
+            related=_related(parts),
+        )
+
+    @classmethod
+    def of_cell(cls, cell: Record) -> "Place":
+        """From a cell as it is stored."""
+        return cls(**{field.name: cell[field.name] for field in fields(cls)})
+
+    def apart(self, other: "Place") -> dict[str, float]:
+        """By name how far each is from the other's: 1 is the most that is still near. Without what noise hides."""
+        found = {
+            "rows": abs(math.log10(self.rows / other.rows)),
+            "noise": abs(math.log(max(self.noise, 1e-300) / other.noise)) / math.log(3),
+            "coefficients": abs(math.log(max(self.coefficients, 1) / other.coefficients)) / math.log(2.5),
+            "levels": abs(self.levels - other.levels),
+            "mechanism": 0.0 if self.mechanism == other.mechanism else UNLIKE,
+        }
+        units = {"explained": 0.3, "clipped": 0.01, "related": 0.4}
+        pairs = {name: (getattr(self, name), getattr(other, name), unit) for name, unit in units.items()}
+        found |= {name: abs(one - two) / unit for name, (one, two, unit) in pairs.items() if None not in (one, two)}
+        if self.response_sd is not None and other.response_sd is not None:
+            found["response_sd"] = abs(math.log2(self.response_sd / other.response_sd))
+        return found
+
+    @property
+    def hidden(self) -> bool:
+        """Whether noise hides what a cell would have to be like."""
+        return self.response_sd is None or self.related is None
+
+
+def _related(parts: Sequence[Release]) -> float | None:
+    """From the noisy sums; None where noise may be much of a covariate's variance."""
+    evidence = pooled(parts)
+    schema, rows = evidence.schema, max(evidence.count, 1.0)
+    moments = np.sum([part.matrix() for part in parts], axis=0) / rows
+    first = int(schema.intercept)
+    covariance = moments[first:-1, first:-1].copy()
+    if schema.intercept:
+        covariance -= np.outer(moments[0, 1:-1], moments[0, 1:-1])
+    variances = np.diag(covariance)
+    if np.any(variances < TOLD * math.hypot(*map(_deviation, parts)) / rows):
+        return None
+    columns = np.array([variable.column for variable in schema.variables[:-1]])
+    apart = columns[:, None] != columns
+    related = np.abs(covariance) / np.sqrt(np.outer(variances, variances))
+    return min(float(np.max(related, where=apart, initial=0.0)), 1.0)
+
+
+def _deviation(part: Release) -> float:
+    return SPREAD_OF.get(part.mechanism.name, 1.0) * float(part.mechanism.scales.max())
+
+
+def nearest(place: Place, prior: Record, known: Sequence[Record]) -> tuple[Record, bool] | None:
+    """The nearest cell that was measured under this prior, and whether it is near; of equals, where least was held."""
+    same = [cell for cell in known if cell["prior"] == prior]
+    if not same:
+        return None
+    apart = [tuple(place.apart(Place.of_cell(cell)).values()) for cell in same]
+    best = min(range(len(same)), key=lambda k: (round(math.hypot(*apart[k]), 9), same[k]["slopes"]["coverage"]))
+    return same[best], not place.hidden and max(apart[best]) <= 1
+
+
+@cache
+def cells() -> tuple[Record, ...]:
+    """What was measured."""
+    return tuple(json.loads(resources("storage").joinpath("coverage_cells.json").read_text(encoding="utf-8")))
+
+
+def cells_of(rows: Sequence[Record]) -> list[dict[str, Any]]:
+    """Cells from the rows of the experiment, what the default sampler's intervals held of slopes and of sigma."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in (row for row in rows if row["method"] == "collapsed"):
+        about = found.setdefault(
+            (row["rows"], row["covariates"], row["clipped"]),
+            {**{name: row[name] for name in ("rows", "covariates", "clipped", *KEYS)}, "tables": row["data_sets"]},
+        )
+        about[row["parameter"]] = {"coverage": row["coverage"], "error": row["standard_error"]}
+    return list(found.values())
+
+
+if __name__ == "__main__":
+    document = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    print(json.dumps(cells_of(document["rows"]), indent=1))

@@ -1,0 +1,158 @@
+"""What a page says of one study follows from its rows, noise, prior and parts, and from what was measured nearest."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpbayes_core.experiments.misspecified import about, cells, run
+from dpbayes_core.priors import Prior
+from dpbayes_core.release import Release
+from dpbayes_core.samplers.registry import SAMPLERS
+from storage import facts as told
+from storage import measured
+from storage.measured import Place, cells_of, nearest
+from tasks.archive_posterior import _caveat
+from tests.support.regressions import REGION, encoded, mechanism, moments_of, released, schema_of
+
+FIVE = schema_of(*"abcde")
+MADE: Any = measured.cells()[0]["prior"]  # under which the cells were measured
+
+
+def of(rows: int, noise: float, *, sd: float = 0.2, seed: int = 1) -> Release:
+    """A release of five covariates that explain a third of a response of this spread; noise on a mean."""
+    generator = np.random.default_rng(seed)
+    slopes = sd * np.sqrt(0.3 / 5) / 0.35 * np.array([1, -1, 1, -1, 1])
+    moments = moments_of(encoded(FIVE, rows, generator), [0.0, *slopes], sd * np.sqrt(0.7), generator)
+    return released(FIVE, moments, mechanism("gaussian", noise * rows, len(FIVE.entries)), generator)
+
+
+def record(sigma: float = 0.167, *, left: float = 0.01, prior: Any = None, calibrated: bool = True) -> dict[str, Any]:
+    return {
+        "coefficients": [{"name": "sigma", "mean": sigma}],
+        "prior_check": {"parameters": [{"name": "sigma", "left": left}]},
+        "request": {"prior": prior or MADE},
+        "sampler": {"calibrated": calibrated},
+    }
+
+
+def facts(parts: list[Release], posterior: dict[str, Any], rows: int = 1) -> tuple[str, ...]:
+    return told.facts(parts, posterior, [{"unit": "person", "max_rows_per_unit": rows}] * len(parts))
+
+
+def test_a_study_like_a_measured_cell_is_told_what_intervals_held_there() -> None:
+    (said,) = facts([of(100_000, 3.1e-4)], record())
+    assert said == (
+        "In the measured cell nearest to this study (docs/coverage.md, 100,000 rows, covariates uniform), 95% "
+        "intervals held the slopes in 94.4 ± 0.5% and sigma in 94.2 ± 1.0% of 500 made-up tables."
+    )  # of cells that are equally near the one in which least was held
+
+
+@pytest.mark.parametrize(
+    ("release", "sigma", "unlike"),
+    [
+        (of(100_000, 3.1e-4), 0.03, "the share of the response’s variance that is explained (98% here, 30% there)"),
+        (
+            of(5_000_000, 6e-6),
+            0.167,
+            "rows (5,000,000 here, 100,000 there) and noise on a mean (6 × 10⁻⁶ here, 0.00027",
+        ),
+        (
+            of(100_000, 3.1e-5, sd=0.02),
+            0.0167,
+            "standard deviation in half widths of its bounds (0.019 here, 0.2 there)",
+        ),
+        (of(1000, 3.1e-2), 0.167, "Noise hides how much the response and the covariates vary."),
+    ],
+    ids=["strong", "large", "wide", "hidden"],
+)
+def test_a_study_unlike_any_cell_is_told_that_nothing_is_known(release: Release, sigma: float, unlike: str) -> None:
+    (said,) = facts([release], record(sigma))
+    assert said.startswith("No table like this one was measured to say how often 95% intervals hold.")
+    assert "In the nearest cell (docs/coverage.md, " in said
+    assert unlike in said
+
+
+def test_where_the_prior_decides_or_columns_go_together_no_cell_is_promised() -> None:
+    release, decided = of(100_000, 3.1e-4), record()
+    decided["prior_check"]["decides"] = True
+    (said,) = facts([release], decided)
+    assert said.startswith(
+        "Where the prior decides, no measured cell says how often 95% intervals hold. In the nearest"
+    )
+    generator = np.random.default_rng(4)
+    rows = encoded(FIVE, 50_000, generator)
+    rows[:, 2] = 0.9 * rows[:, 1] + 0.2 * rows[:, 2]
+    moments = moments_of(rows, [0, 0.1, 0.1, 0.1, 0.1, 0.1], 0.167, generator)
+    collinear = released(FIVE, moments, mechanism("gaussian", 16.0, len(FIVE.entries)), generator)
+    (said,) = facts([collinear], record())
+    assert said.startswith("No table like this one was measured")
+    assert said.endswith("It differs in the largest correlation of two columns (0.98 here, 0 there).")
+
+
+def test_levels_and_the_mechanism_decide_which_cell_is_nearest() -> None:
+    place = Place.of_cell(measured.cells()[0])
+    found = nearest(replace(place, levels=1.0), MADE, measured.cells())
+    assert found is not None
+    assert found[0]["name"] == "two levels, 50% to 1%"
+    found = nearest(replace(place, mechanism="laplace"), MADE, measured.cells())
+    assert found is not None
+    assert not found[1]
+
+
+def test_under_another_prior_nothing_measured_counts() -> None:
+    (said,) = facts([of(100_000, 3.1e-4)], record(prior=Prior(coefficient_sd=3.0).to_record()))
+    assert said.startswith("How often 95% intervals hold one truth was measured under other priors than this one only")
+
+
+def test_sigma_is_said_to_follow_its_prior_where_noise_hides_the_residuals() -> None:
+    assert not any("residuals" in said for said in facts([of(100_000, 3.1e-4)], record()))
+    for left, share in ((0.61, "61%"), (1.2, "all")):
+        (_, said) = facts([of(1000, 3e-2)], record(left=left))
+        assert said.startswith(
+            f"Noise hides the residuals: the release leaves {share} of the prior’s variance of sigma"
+        )
+
+
+def test_parts_are_said_to_be_read_as_a_random_split() -> None:
+    parts = [of(50_000, 3.1e-4, seed=seed) for seed in (1, 2)]
+    (here, said) = facts(parts, record())
+    assert here.startswith("In the measured cell nearest to this study (docs/coverage.md, 100,000 rows")
+    assert Place.of(parts, record()).noise == pytest.approx(3.1e-4 * 2**0.5 / 2)
+    assert said.startswith("The 2 releases are read as if they were of one table whose people fell into them at random")
+
+
+def test_several_rows_of_a_person_are_told_of_any_sampler() -> None:
+    (said,) = facts([of(1000, 1e-3)], record(calibrated=False), rows=3)
+    assert said.startswith("One person may contribute up to 3 rows.")
+
+
+def test_other_samplers_promise_nothing_that_was_measured() -> None:
+    assert facts([of(1000, 1e-3)], record(calibrated=False)) == ()
+
+
+def test_an_empty_table_and_one_without_numbers_have_facts_too() -> None:
+    schema = schema_of(REGION)
+    moments = np.zeros((schema.m + 1, schema.m + 1))
+    release = released(schema, moments, mechanism("gaussian", 5.0, len(schema.entries)), np.random.default_rng(1))
+    (said,) = facts([release], record())
+    assert said.startswith("No table like this one was measured")
+    assert Place.of([release], record()).levels == 1.0
+
+
+def test_cells_are_made_from_the_results_of_the_command() -> None:
+    cell = {**cells(True)[0], "data_sets": 2}
+    (found,) = cells_of(json.loads(json.dumps(run(cell, 5))))
+    (stored,) = (each for each in measured.cells() if (each["rows"], each["name"]) == (1000, "normal"))
+    assert found.keys() == stored.keys()
+    assert {name: found[name] for name in about(cell)} == {name: stored[name] for name in about(cell)}
+    assert found["tables"] == 2
+
+
+def test_an_earlier_versions_promise_is_not_repeated() -> None:
+    old = {"name": "collapsed", "caveat": "at fixed truths 95% intervals held 93% or more where nothing was clipped"}
+    assert _caveat(old) == SAMPLERS["collapsed"].caveat
+    assert "93" not in SAMPLERS["collapsed"].caveat
+    assert _caveat({"name": "no longer there", "caveat": "as it was"}) == "as it was"
