@@ -128,6 +128,8 @@ def release(document: Document) -> None:
             )
         if one["withdrawn"] is not None:
             line(f"  WITHDRAWN on {one['withdrawn']['date']}: {one['withdrawn']['reason']}", "bold red")
+        if one["counted"] is not None:
+            line(f"  of:     {one['counted']}, a number that is public")
         if one["limits"] is not None:
             line(f"  limits: {one['limits']}")
         line(f"  digest: {one['digest']}")

@@ -19,6 +19,7 @@ from storage.ledger.entries import Entry
 from storage.ledger.request import Request
 from storage.study.load import load_study
 from storage.study.study import Study
+from storage.tellings.counted import Counted
 from storage.tellings.registry import telling_of
 from tasks.progress import report
 from tasks.release_statistics import ReleaseOrder, requests_of
@@ -85,6 +86,7 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
     stated = entry.payload
     mechanism = stated["mechanism"]
     release = release_from_record(json.loads(entry.release or b""))
+    rows = getattr(release, "rows", None)
     return {
         "release": stated["release"],
         "holder": stated["holder"],
@@ -99,7 +101,8 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
         "mechanism": mechanism["name"],
         "neighbours": stated["neighbours"],
         "numbers": len(telling_of(release).lines(release)),
-        "rows": getattr(release, "rows", None),
+        "rows": rows,
+        "counted": None if rows is None else Counted.of(stated).words(f"{rows:,}"),
         "limits": telling_of(release).limits(release) or None,
         "crate": place,
         "report": f"{place}/{REPORT}" if telling_of(release).answers else None,

@@ -14,6 +14,7 @@ from storage.report.render import styled
 from storage.report.spending import cap_lines, cap_note, noise_pairs, price_fact, price_words
 from storage.report.words import rows
 from storage.tellings.base import Declared, Telling
+from storage.tellings.counted import Counted
 from storage.tellings.registry import telling_of
 
 Record = Mapping[str, Any]
@@ -65,8 +66,8 @@ def _page(record: Record, made: AnyRelease, told: Telling, fingerprint: str) -> 
         release=record["release"],
         title=told.title(made),
         lede=f"{told.lede(made)}, among the {record['population']} of {record['period']}.",
-        facts=(price_fact(record), *rows(made), Fact(*told.noise_size(made))),
         limits=told.limits(made),
+        facts=(price_fact(record), *rows(record, made), Fact(*told.noise_size(made))),
         parameters=told.parameters,
         reading=told.reading(made),
         graphs=pictures(told.graphs(made)),
@@ -83,7 +84,7 @@ def _page(record: Record, made: AnyRelease, told: Telling, fingerprint: str) -> 
         spent=price_words(record, analysed=False),
         caps=cap_lines(record),
         cap_note=cap_note(record["caps"]),
-        noise_words=told.noise(made),
+        noise_words=told.noise(made, Counted.of(record)),
         noise=noise_pairs(record, told.noise_pairs(made)),
         caveats=told.caveats(made),
         commands=f"dpbayes audit --crate {_path(record)} --key {fingerprint}",

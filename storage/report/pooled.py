@@ -18,6 +18,7 @@ from storage.report.spending import (
     price_fact,
     price_words,
 )
+from storage.tellings.counted import Counted, alike
 from storage.tellings.registry import telling_of
 from storage.tellings.regression import SPREAD
 
@@ -28,10 +29,11 @@ MOST_PRICES = 3  # that are listed in a key figure
 def pooled(releases: Sequence[Record], parts: Sequence[Any], posterior: Record) -> dict[str, Any]:
     """What several releases were worth together."""
     deviation, rows = _deviation(parts), sum(part.count for part in parts)
-    noise = noise_fact(("Noise on a mean", f"± {short(deviation / max(rows, 1), 2)}", "of all rows"), posterior)
+    what = alike(map(Counted.of, releases))
+    noise = noise_fact(("Noise on a mean", f"± {short(deviation / max(rows, 1), 2)}", f"of all {what}"), posterior)
     same = len({_price(release) for release in releases}) == 1
     return {
-        "facts": (words.status(posterior), _price_fact(releases), *_rows(parts), noise),
+        "facts": (words.status(posterior), _price_fact(releases), *_rows(what, parts), noise),
         "sources": tuple(_line(*each) for each in zip(releases, parts, strict=True)),
         "sources_words": _together(len(releases), posterior),
         "spent": price_words(releases[0], subject=f"Each of these {len(releases)} releases")
@@ -41,7 +43,7 @@ def pooled(releases: Sequence[Record], parts: Sequence[Any], posterior: Record) 
         "cap_note": cap_note([cap for release in releases for cap in release["caps"]]),
         "cap_caption": "Every cap that these releases were charged to, as the ledger stood before the first of them "
         "and right after the last.",
-        "noise_words": noise_words(_noise(parts, deviation, rows), posterior),
+        "noise_words": noise_words(_noise(what, parts, deviation, rows), posterior),
         "noise": _pairs(releases, parts),
     }
 
@@ -58,7 +60,8 @@ def _line(release: Record, part: Any) -> SourceLine:
     count = f"about {round(part.count):,}" if part.rows is None else f"{part.rows:,}"
     where = f"{release['study']}, {release['population']}, revision {release['revision']}"
     noise = telling_of(part).noise_size(part)[1]
-    return SourceLine(words.release_name(release), where, count, noise, price_fact(release).value)
+    what = Counted.of(release).what
+    return SourceLine(words.release_name(release), where, f"{count} {what}", noise, price_fact(release).value)
 
 
 def _price(release: Record) -> tuple[Any, ...]:
@@ -75,11 +78,11 @@ def _price_fact(releases: Sequence[Record]) -> Fact:
     return Fact("Privacy cost", said, "by release, as the table below says")
 
 
-def _rows(parts: Sequence[Any]) -> tuple[Fact, ...]:
+def _rows(what: str, parts: Sequence[Any]) -> tuple[Fact, ...]:
     counts = [part.rows for part in parts]
     if None in counts:
         return (Fact("Releases", str(len(parts)), "pooled"),)
-    return (Fact("Rows", f"{sum(counts):,}", f"in {len(parts)} releases"),)
+    return (Fact(what.capitalize(), f"{sum(counts):,}", f"in {len(parts)} releases"),)
 
 
 def _deviation(parts: Sequence[Any]) -> float:
@@ -88,14 +91,14 @@ def _deviation(parts: Sequence[Any]) -> float:
     return math.sqrt(sum(value**2 for value in each))
 
 
-def _noise(parts: Sequence[Any], deviation: float, rows: float) -> tuple[str, ...]:
+def _noise(what: str, parts: Sequence[Any], deviation: float, rows: float) -> tuple[str, ...]:
     n = round(rows)
     if n < 1:
         return ("The tables held no rows as far as can be told, so what was released is noise alone.",)
     about = "about " * any(part.rows is None for part in parts)
     return (
         f"Each release holds {len(parts[0].values)} sums over columns and their products, each column mapped to the "
-        f"interval from −1 to 1 by its declared bounds: {about}{n:,} rows in all.",
+        f"interval from −1 to 1 by its declared bounds: {about}{n:,} {what} in all.",
         f"Added up over the releases, every sum carries noise with a standard deviation of up to {short(deviation)}, "
         f"which is {short(deviation / n)} on the mean of n. Sampling moves such a sum by at most √n = "
         f"{short(math.sqrt(n))} (one standard deviation). But coefficients hang on small differences between sums, so "

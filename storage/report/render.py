@@ -26,6 +26,7 @@ from storage.report.spending import (
     price_words,
 )
 from storage.tellings.base import Telling
+from storage.tellings.counted import Counted
 from storage.tellings.registry import telling_of
 from storage.visible import visible_page
 
@@ -134,13 +135,19 @@ def _paid(release: Record, posterior: Record, told: Telling, made: AnyRelease) -
     """What one release was worth: what was spent and what noise that bought."""
     noise = noise_fact(told.noise_size(made), posterior)
     return {
-        "facts": (words.status(posterior), price_fact(release), *words.rows(made), noise, *words.tried(posterior)),
+        "facts": (
+            words.status(posterior),
+            price_fact(release),
+            *words.rows(release, made),
+            noise,
+            *words.tried(posterior),
+        ),
         "sources": (),
         "sources_words": "",
         "spent": price_words(release),
         "caps": cap_lines(release),
         "cap_note": cap_note(release["caps"]),
         "cap_caption": "Every cap that this release was charged to, as the ledger stood right after it.",
-        "noise_words": noise_words(told.noise(made), posterior),
+        "noise_words": noise_words(told.noise(made, Counted.of(release)), posterior),
         "noise": noise_pairs(release, told.noise_pairs(made)),
     }

@@ -13,6 +13,7 @@ from storage.report.numbers import listed
 from storage.report.page import Fact, Pair
 from storage.report.plots import MOST_CHAINS
 from storage.tellings.base import Spread, Telling
+from storage.tellings.counted import Counted
 
 Record = Mapping[str, Any]
 
@@ -74,10 +75,12 @@ def status(posterior: Record) -> Fact:
     return Fact("Chains", "Not converged", small, bad=True)
 
 
-def rows(made: AnyRelease) -> tuple[Fact, ...]:
-    """How many rows there were, as a key figure, where that is public."""
-    count = getattr(made, "rows", None)
-    return () if count is None else (Fact("Rows", f"{count:,}", f"public under {made.neighbours}"),)
+def rows(release: Record, made: AnyRelease) -> tuple[Fact, ...]:
+    """How many people or rows counted, as a key figure, where that is public."""
+    count, counted = getattr(made, "rows", None), Counted.of(release)
+    if count is None:
+        return ()
+    return (Fact(counted.what.capitalize(), f"{count:,}", f"{counted.each}; public under {made.neighbours}"),)
 
 
 def tried(posterior: Record) -> tuple[Fact, ...]:

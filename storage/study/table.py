@@ -81,7 +81,8 @@ class SourceSpec(Section):
         examples=["select * from wages where month = :period"],
     )
     rows: Annotated[int, Field(ge=1, le=10**12)] = Field(
-        description="About how many rows a period has: a public guess, never trusted as the number of rows.",
+        description="About how many rows count in a period; where one row of each person does, how many people: a "
+        "public guess, never trusted as that number.",
         examples=["50000"],
     )
     unit: ColumnName | None = Field(

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from storage.tellings.counted import Counted
+
 Record = Mapping[str, Any]
 
 
@@ -127,8 +129,8 @@ class Telling(ABC):
         """How to read a parameter."""
 
     @abstractmethod
-    def noise(self, release: Any) -> tuple[str, ...]:
-        """What the noise in one released number means."""
+    def noise(self, release: Any, counted: Counted) -> tuple[str, ...]:
+        """What the noise in one released number means; `counted` says of how many people or rows they are sums."""
 
     @abstractmethod
     def noise_pairs(self, release: Any) -> tuple[tuple[str, str], ...]:

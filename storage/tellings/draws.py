@@ -12,6 +12,7 @@ from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.draws.release import PosteriorDrawRelease
 from storage.report.numbers import listed, short
 from storage.tellings.base import Declared, Graph, Group, Record, Telling
+from storage.tellings.counted import Counted
 from storage.tellings.draw_limits import between, limits
 from storage.tellings.foresight import accuracy
 from storage.tellings.networks import declared_nodes, graph_of, network_model, node_groups
@@ -140,7 +141,7 @@ class DrawTelling(Telling):
         nearer = "nearer its mode" if power > 1 else "nearer the prior"
         return f"{self._reading} The likelihood counted to the power {short(power, 3)}, {nearer} than the posterior. "
 
-    def noise(self, release: Release) -> tuple[str, ...]:
+    def noise(self, release: Release, counted: Counted) -> tuple[str, ...]:
         """There is none but the draw's own."""
         return (
             "No noise was added: the draw itself is random, and what one person contributes changes its probability by "

@@ -11,6 +11,7 @@ from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.schema import Factor
 from storage.report.numbers import listed, short
 from storage.tellings.base import Declared, Graph, Group, Record, Telling
+from storage.tellings.counted import Counted
 from storage.tellings.foresight import network_foresight
 
 MOST_NAMED = 6  # nodes in a title
@@ -82,7 +83,7 @@ class NetworkTelling(Telling):
         """How to read a probability."""
         return "Each line is the probability of a level of a node, given the levels of its parents. "
 
-    def noise(self, release: NetworkRelease) -> tuple[str, ...]:
+    def noise(self, release: NetworkRelease, counted: Counted) -> tuple[str, ...]:
         """Of one count."""
         low, high = float(release.mechanism.scales.min()), float(release.mechanism.scales.max())
         scales = short(high) if low == high else f"between {short(low)} and {short(high)}"

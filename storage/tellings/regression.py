@@ -10,6 +10,7 @@ from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, Regress
 from storage.report.numbers import listed, short
 from storage.tellings.base import Declared, Group, Record, Telling
 from storage.tellings.clipping import clipping_caveat
+from storage.tellings.counted import Counted
 
 CONSTANT = "(constant)"  # how the leading 1 of every row is called in files
 MOST_NAMED = 6  # covariates in a title
@@ -105,14 +106,14 @@ class RegressionTelling(Telling):
             "column, or with a level against its reference, the other columns held fixed. "
         )
 
-    def noise(self, release: Release) -> tuple[str, ...]:
+    def noise(self, release: Release, counted: Counted) -> tuple[str, ...]:
         """Of one sum, and of a mean."""
         n = round(release.count)
         if n < 1:
             return ("The table held no rows as far as can be told, so what was released is noise alone.",)
         return (
-            f"What was released are {len(release.values)} sums over {_about(release)} of columns and their products, "
-            f"{_mapped(release.schema)}.{_besides(release)}",
+            f"What was released are {len(release.values)} sums over {_about(release, counted)} of columns and their "
+            f"products, {_mapped(release.schema)}.{_besides(release)}",
             f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
             f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = "
             f"{short(math.sqrt(n))} (one standard deviation). But coefficients hang on small differences between "
@@ -167,10 +168,11 @@ def _interval(bounds: Bounds) -> str:
     return f"{short(bounds.low)} to {short(bounds.high)}"
 
 
-def _about(release: Release) -> str:
+def _about(release: Release, counted: Counted) -> str:
     if release.rows is not None:
-        return f"n = {release.rows:,} rows"
-    return f"about n = {round(release.count):,} rows (the count is one of the noisy numbers)"
+        return f"n = {counted.words(f'{release.rows:,}')}"
+    noisy = "; how many is one of the noisy numbers"
+    return f"about n = {counted.words(f'{round(release.count):,}', noisy)}"
 
 
 def _mapped(schema: RegressionSchema) -> str:

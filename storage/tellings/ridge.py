@@ -8,6 +8,7 @@ from dpbayes_core.ridge.release import RidgeRelease
 from dpbayes_core.schema import INTERCEPT
 from storage.report.numbers import listed, short
 from storage.tellings.base import Declared, Group, Record, Spread, Telling
+from storage.tellings.counted import Counted
 from storage.tellings.regression import CONSTANT, declared_columns
 
 LEAST = "(least eigenvalue)"
@@ -91,13 +92,13 @@ class RidgeTelling(Telling):
             "moved it. It is no interval for the coefficient: sampling error and the penalty's bias are not in it. "
         )
 
-    def noise(self, release: RidgeRelease) -> tuple[str, ...]:
+    def noise(self, release: RidgeRelease, counted: Counted) -> tuple[str, ...]:
         """Of one number, and of a mean."""
-        deviation = float(release.mechanism.scales.max())
+        deviation, n = float(release.mechanism.scales.max()), counted.words(f"{release.rows:,}")
         return (
-            f"What was released are {len(release.values) - 1} sums over n = {release.rows:,} rows of columns and their "
-            "products, each column mapped to the interval from −1 to 1 by its declared bounds, and the least "
-            "eigenvalue of the covariates' sums.",
+            f"What was released are {len(release.values) - 1} sums over n = {n} of columns and their products, each "
+            "column mapped to the interval from −1 to 1 by its declared bounds, and the least eigenvalue of the "
+            "covariates' sums.",
             f"Every number carries noise with a standard deviation of {short(deviation)}, which is "
             f"{short(deviation / max(release.rows, 1))} on the mean of n. Sampling moves such a sum by at most √n = "
             f"{short(math.sqrt(release.rows))} (one standard deviation), and is no part of the ranges here.",

@@ -12,6 +12,7 @@ from dpbayes_core.subsample.refusals import noise_to_signal, unresolvable
 from dpbayes_core.subsample.schema import OpenCovariate, OpenSchema
 from storage.report.numbers import listed, short
 from storage.tellings.base import Curve, Declared, Group, Record, Telling
+from storage.tellings.counted import Counted
 
 Aggregate = ProbabilityRelease | QuantileRelease
 Pairs = tuple[tuple[str, str], ...]
@@ -132,7 +133,7 @@ class ProbabilityTelling(SubsampleTelling):
             "what the noisy release says of that number. "
         )
 
-    def noise(self, release: ProbabilityRelease) -> tuple[str, ...]:
+    def noise(self, release: ProbabilityRelease, counted: Counted) -> tuple[str, ...]:
         """Of a mean."""
         scales: list[float] = release.noise_scales.tolist()
         subsets = release.terms.subsets
@@ -207,7 +208,7 @@ class QuantileTelling(SubsampleTelling):
             "whole table been analysed without privacy. "
         )
 
-    def noise(self, release: QuantileRelease) -> tuple[str, ...]:
+    def noise(self, release: QuantileRelease, counted: Counted) -> tuple[str, ...]:
         """Of a draw."""
         low, high = release.terms.outer
         estimates = ", ".join(short(float(value)) for value in release.estimates())

@@ -14,6 +14,7 @@ from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
 from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
+from storage.tellings.counted import Counted
 from storage.tellings.regression import RegressionTelling
 
 TELLING = RegressionTelling()
@@ -40,7 +41,7 @@ def test_a_report_speaks_of_the_form_that_was_released(intercept: bool, ball: Ba
     assert (INTERCEPT in TELLING.meanings(release)) == intercept
     shown = [name for group in TELLING.groups(release, release.schema.coefficients) for name in group.names]
     assert set(shown) == {*release.schema.coefficients, SIGMA}
-    noise, caveats = " ".join(TELLING.noise(release)), " ".join(TELLING.caveats(release))
+    noise, caveats = " ".join(TELLING.noise(release, Counted("row", 1))), " ".join(TELLING.caveats(release))
     assert ("divided by the size" in noise) == (not intercept)
     assert ("no intercept" in caveats) == (not intercept)
     assert ("shrunk to a length of at most 0.9 " in noise) == ("shrunk rows" in caveats) == (ball is not None)

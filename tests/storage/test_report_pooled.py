@@ -61,7 +61,7 @@ def test_releases_of_one_price_are_told_once_and_listed_each(tmp_path: Path, sig
         "for each release; at δ 10⁻⁶",
         "Each of these 3 releases cost ρ",
         "and the analysis takes each with its own noise.",
-        "150,000 rows in all",
+        "150,000 people in all",
     ):
         assert said in page, said
     assert page.count("period 2026-0") >= 3  # each month's own cap
@@ -74,7 +74,7 @@ def test_releases_of_different_noise_are_told_apart(tmp_path: Path, signer: Sign
     for said in (
         "What each release cost stands in the table of releases.",
         "Noise of wage-regression of 2026-01",
-        "Noise of wage-regression of 2026-02",
+        "Noise of wage-laplace of 2026-02",
         "Each carries noise of its own.",
         "by release, as the table below says",
     ):
