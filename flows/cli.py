@@ -207,7 +207,9 @@ def audit(
 
 @app.command()
 def predict(
-    crate: Annotated[str, typer.Argument(help="A posterior's crate: a folder or zip.", show_default=False)],
+    crate: Annotated[
+        str, typer.Argument(help="A posterior's crate: a folder, a zip, or the URL of one.", show_default=False)
+    ],
     rows: Annotated[
         Path | None, typer.Argument(help="CSV or Parquet of public rows, a column a covariate.", show_default=False)
     ] = None,
@@ -215,6 +217,7 @@ def predict(
         list[str] | None, typer.Option(help="One row instead of a file: age=40,female=yes.", show_default=False)
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
+    key: options.Agency = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -222,7 +225,7 @@ def predict(
     with guarded(Console(json), debug) as console:
         from flows.predict import run_predict, show_predictions
 
-        show_predictions(console, run_predict(crate, rows, at or [], level))
+        show_predictions(console, run_predict(crate, rows, at or [], level, key or []))
 
 
 @app.command()

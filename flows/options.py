@@ -22,6 +22,10 @@ Draws = Annotated[
 Seed = Annotated[int | None, _alone("By default derived from what is asked.")]
 To = Annotated[Path | None, _alone("A folder for the crate, or a .zip; ./posteriors by default.")]
 Keys = Annotated[list[str] | None, _alone("The fingerprint of the agency you trust; may be repeated.", "--key")]
+Agency = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="The fingerprint of the agency you trust: a crate that another key signed is refused."),
+]
 Trusted = Annotated[
     list[str] | None,
     typer.Option("--key", help="The agency's fingerprint, for those who may not read the home's keys; repeatable."),

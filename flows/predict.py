@@ -14,11 +14,13 @@ from storage.predictions import predictions, read_posterior, read_rows, stated_r
 MOST_SHOWN = 40
 
 
-def run_predict(crate: str, rows: Path | None, at: Sequence[str], level: float) -> dict[str, Any]:
+def run_predict(
+    crate: str, rows: Path | None, at: Sequence[str], level: float, keys: Sequence[str] = ()
+) -> dict[str, Any]:
     """Predictions for the rows of a file, or for the one row that is stated."""
     if (rows is None) == (not at):
         raise StudyInvalid("cannot predict: there are no rows, or two sources of them. Name a file, or use --at.")
-    posterior = read_posterior(crate)
+    posterior = read_posterior(crate, keys)
     given = stated_row(at, posterior.schema) if rows is None else read_rows(rows)
     return {"crate": crate, **predictions(posterior, given, level)}
 

@@ -14,14 +14,16 @@ import numpy as np
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.prediction import Forecast, forecast
 from dpbayes_core.schema import Continuous, RegressionSchema
+from storage.archive import MANIFEST
 from storage.codecs import parquet_table, read_draws
 from storage.crate_files import load_with_manifest
 from storage.crate_limits import refuse_beyond
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, named, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY
+from storage.evidence import refuse_unspelled, spelled
 from storage.ledger.history import MALFORMED
-from storage.lone_crate import check_lone_crate
+from storage.lone_crate import TRUSTED, check_lone_crate, opened
 from storage.mixing import advice
 from storage.notices import notice_records
 from storage.signatures import read_public_key
@@ -46,11 +48,17 @@ class PosteriorCrate:
     notices: tuple[Mapping[str, Any], ...] = ()  # that lie beside it
 
 
-def read_posterior(place: str) -> PosteriorCrate:
-    """The posterior of a crate in a folder or zip; one that is not whole, or of another kind, is refused."""
+def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
+    """The posterior of a crate in a folder, in a zip or at a URL; refused if it is not whole, or of another kind.
+
+    With fingerprints that somebody trusts, one of those keys has to have signed it.
+    """
+    refuse_unspelled(trusted)
     files = load_with_manifest(place)
     if RECORD not in files:
         raise StudyInvalid(f"cannot predict from {shown(place)}: it holds no posterior. Name a posterior's crate.")
+    if trusted:
+        _refuse_unvouched(files, place, trusted)
     try:
         refuse_beyond(files, shown(place))
         sources = sources_of(files, place)
@@ -64,11 +72,9 @@ def read_posterior(place: str) -> PosteriorCrate:
     if PUBLIC_KEY in files:
         keys.add(read_public_key(files[PUBLIC_KEY])[0])
     fingerprints = tuple(sorted(str(key) for key in keys))
-    for check in check_lone_crate(files, fingerprints):
+    for check in check_lone_crate(files, trusted or fingerprints):
         if not check.ok:
-            raise IntegrityFailure(
-                f"cannot predict from {shown(place)}: {check.detail.rstrip('.')}. Fetch the crate again."
-            )
+            raise _refusal(place, check.detail, "Fetch the crate again.")
     evidence = evidence_of([source.entry for source in sources])
     if evidence.kind != "regression":
         raise StudyInvalid(f"cannot predict from a {evidence.kind}: only regressions are predicted from. Name one.")
@@ -78,9 +84,27 @@ def read_posterior(place: str) -> PosteriorCrate:
         draws=read_draws(files[DRAWS]),
         account=named(sources, "account"),
         signed_by=fingerprints,
-        not_verified=tuple(_unverified(files, fingerprints)),
-        notices=tuple(notice_records(place, set())),
+        not_verified=() if trusted else tuple(_unverified(files, fingerprints)),
+        notices=tuple(notice_records(place, {spelled(each) for each in trusted})),
     )
+
+
+def _refuse_unvouched(files: Mapping[str, bytes], place: str, trusted: Sequence[str]) -> None:
+    """Nothing is read of a crate before a key that was named vouches for it, and for its posterior."""
+    if shut := opened({name: data for name, data in files.items() if name != MANIFEST}, trusted):
+        remedy = "Check the fingerprint." if shut.check == TRUSTED else "Fetch the crate again."
+        raise _refusal(place, shut.detail, remedy)
+    signer = read_public_key(files[PUBLIC_KEY])[0] if {PUBLIC_KEY, ATTESTATION} <= files.keys() else None
+    if signer not in {spelled(each) for each in trusted}:
+        raise _refusal(
+            place,
+            f"the key that you named signed the releases in it, and {signer or 'nobody'} the posterior",
+            "Name its maker's key, or leave out --key: `dpbayes audit --crate` with --replay draws it again.",
+        )
+
+
+def _refusal(place: str, flaw: str, remedy: str) -> IntegrityFailure:
+    return IntegrityFailure(f"cannot predict from {shown(place)}: {flaw.rstrip('.')}. {remedy}")
 
 
 def _unverified(files: Mapping[str, bytes], fingerprints: Sequence[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from flows.cli import app
-from storage.archive import MANIFEST, Archive
+from storage.archive import MANIFEST, Archive, ArchiveUnavailable
 from storage.codecs import read_draws
 from storage.crate_posterior import Provenance, build_posterior_crate
 from storage.crate_release import build_release_crate
@@ -140,6 +140,32 @@ def test_what_nobody_verified_is_said(crate: str, published: Any, tmp_path: Path
     assert unsure[1].startswith(f"who signed the releases in it: nothing says that {key} is the agency's.")
 
 
+def predicted(place: str, key: str, exit_code: int = 0) -> dict[str, Any]:
+    done = RUNNER.invoke(app, ["predict", place, "--at", ROW, "--key", key, "--json"])
+    assert done.exit_code == exit_code, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_key_that_is_named_vouches_for_the_posterior(crate: str) -> None:
+    without = json.loads(RUNNER.invoke(app, ["predict", crate, "--at", ROW, "--json"]).stdout)
+    (key,) = without["signed_by"]
+    for spelling in (key, key.removeprefix("SHA256:").upper()):
+        assert predicted(crate, spelling) == without | {"not_verified": []}
+    (Path(crate) / "report.html").write_bytes(b"{}")
+    assert "report.html was altered" in predicted(crate, key, 5)["error"]["message"]
+
+
+def test_a_posterior_that_no_named_key_signed_is_refused(crate: str, published: Any, tmp_path: Path) -> None:
+    (key,) = json.loads(RUNNER.invoke(app, ["predict", crate, "--at", ROW, "--json"]).stdout)["signed_by"]
+    stranger = predicted(crate, "SHA256:" + "0" * 64, 5)["error"]["message"]
+    assert f"is the key {key}, which is none of those trusted; nothing in it was read. Check the finger" in stranger
+    assert "it is no fingerprint" in predicted(crate, "SHA256:12", 2)["error"]["message"]
+    path = tmp_path / "unsigned.zip"
+    path.write_bytes(pack(published["unsigned"]))
+    analysts = predicted(str(path), key, 5)["error"]["message"]
+    assert "the key that you named signed the releases in it, and nobody the posterior. Name its maker's" in analysts
+
+
 def test_many_rows_are_cut_in_the_table_only(crate: str, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("\n".join([HEADER, *(f"{row},40,10,yes,north" for row in range(60))]))
@@ -208,3 +234,9 @@ def test_only_a_whole_crate_of_a_posterior_is_predicted_from(published: Any, tmp
     assert "MANIFEST.json is not that of the files" in str(refused({**published["posterior"], MANIFEST: b"{}"}))
     with pytest.raises(StudyInvalid, match="there is no such crate"):
         read_posterior(str(tmp_path / "nothing"))
+
+
+def test_a_host_that_does_not_answer_is_no_missing_crate() -> None:
+    with pytest.raises(ArchiveUnavailable, match=r"cannot read x\.zip: its host does not answer\.") as caught:
+        read_posterior("http://127.0.0.1:9/x.zip")
+    assert caught.value.exit_code == 1
