@@ -38,6 +38,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         "releases": [_release(study, name) for name in study.releases],
         "analyses": [_analysis(study, name) for name in study.analyses],
         "source": source,
+        "schedule": None if study.schedule is None else study.schedule.model_dump(),
     }
 
 

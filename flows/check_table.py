@@ -38,5 +38,8 @@ def check(document: Document) -> None:
             f"  analysis {analysis['analysis']} of {analysis['release']}: "
             f"{analysis['chains']} chains of {analysis['draws']} draws"
         )
+    if document["schedule"] is not None:
+        when = f"cron {document['schedule']['cron']}, {document['schedule']['timezone']}"
+        line(f"  schedule: {when}. `plan` counts with it; the cron in prefect.yaml is what starts runs")
     if document["source"] is not None:
         line(f"  table {document['source']} of {document['period']}: its shape is as declared")

@@ -9,15 +9,17 @@ from flows import options, tables
 from flows.console import Console, guarded
 from flows.ending import bounded
 from flows.ledger_cli import ledger_app
+from flows.usage import Commands
 
 app = typer.Typer(
     name="dpbayes",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 2 study or arguments wrong, 3 refused by the budget, 4 table's shape differs, "
-    "5 integrity failure, 6 archived but not converged, 1 anything else.",
+    epilog="Exit codes: 0 done, 2 study or arguments wrong, 3 refused by the budget, 4 table missing or its shape "
+    "differs, 5 integrity failure, 6 archived but not converged, 1 anything else.",
 )
 app.add_typer(ledger_app, name="ledger")
 
@@ -84,7 +86,11 @@ def check(
 def plan(
     study: StudyFile,
     period: Annotated[
-        str | None, typer.Option(help="A period such as 2026-01; by default the next one.", show_default=False)
+        str | None,
+        typer.Option(
+            help="A period such as 2026-01; by default the one after the last that the study was charged for.",
+            show_default=False,
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write a web page with the budget runway as a plot.")] = None,
     key: options.Trusted = None,

@@ -41,7 +41,6 @@ def publish_release(order: Mapping[str, Any], statuses: Sequence[str]) -> list[d
 
 def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str, Any]]:
     """As the task, without Prefect."""
-    report("writing the crate", 0.0)
     study = load_study(order.study)
     with Books.open(study.path) as books:
         requests = requests_of(study, order)
@@ -54,7 +53,6 @@ def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str,
         account = next(one for one in books.ledger.accounts() if one.spec.population == study.population)
         caps = account_document(account, order.period)["caps"]
         pages = [validation_page(books.home, request) for request in requests]
-    report("writing the crate", 1.0)
     documents = [_document(*one) | {"caps": caps} for one in zip(entries, statuses, places, strict=True)]
     found = [None if page is None else str(page) for page in pages]
     more = zip(documents, found, withdrawn, strict=True)
@@ -78,7 +76,9 @@ def store_crate(books: Books, entry: Entry, study: Study) -> str:
     """The address of the release's crate, written now if a crash or a first run left it unwritten."""
     path = release_path(entry.to_record())
     if not books.archive.exists(f"{path}/{MANIFEST}"):
+        report("writing the crate", 0.0)
         books.archive.write_folder(path, build_release_crate(entry.to_record(), study.text, books.home.signer()))
+        report("writing the crate", 1.0)
     return books.archive.address(path)
 
 

@@ -28,4 +28,8 @@ class StudyFile(Section):
     analyses: dict[Slug, AnalysisSpec] = Field(
         default_factory=dict[str, AnalysisSpec], description="What is inferred from the releases, by name."
     )
-    schedule: ScheduleSpec | None = Field(default=None, description="When to run.", examples=['{cron: "0 2 1 * *"}'])
+    schedule: ScheduleSpec | None = Field(
+        default=None,
+        description="When runs are due, for `plan`; `prefect.yaml` is what starts them.",
+        examples=['{cron: "0 2 1 * *"}'],
+    )

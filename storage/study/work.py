@@ -91,7 +91,7 @@ class AnalysisSpec(Section):
 
 
 class ScheduleSpec(Section):
-    """When the study runs by itself."""
+    """When runs are due: which periods `plan` shows, and which is `previous`. What starts runs is `prefect.yaml`."""
 
     cron: Annotated[Text, AfterValidator(_cron)] = Field(
         description="Five fields: minute, hour, day of month, month, day of week.", examples=['"0 2 1 * *"']

@@ -1,10 +1,14 @@
 """What the command says of itself."""
 
+import json
+import re
 from importlib.metadata import version
 
+import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
+from tests.support.command import ROOT
 
 RUNNER = CliRunner()
 
@@ -27,3 +31,33 @@ def test_the_help_of_analyse_says_that_draws_are_a_beginning() -> None:
 
 def test_no_command_at_all_shows_the_help() -> None:
     assert "Usage: dpbayes" in RUNNER.invoke(app, []).output
+
+
+def test_every_command_of_the_readme_is_one_and_every_command_has_a_sentence() -> None:
+    from typer.main import get_command
+
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    text = (ROOT / "README.md").read_text().split("## In use")[1].split("## What it promises")[0]
+    shown = set(re.findall(r"^dpbayes (\w+)", text, re.MULTILINE))
+    assert {"init", "check", "plan", "inspect", "run", "ledger", "audit"} <= shown <= commands.keys()
+    assert all(command.help for command in commands.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("release", "--json"), "Missing argument 'study'."),
+        (("release", "study.yaml", "--json"), "Missing option '--period'."),
+        (("release", "study.yaml", "--json", "--period"), "Option '--period' requires an argument."),
+        (("releese", "--json"), "No such command 'releese'"),
+        (("ledger", "raise", "--json"), "Missing argument 'study'."),
+        (("--json",), "No such option: --json"),
+    ],
+)
+def test_a_slip_in_the_words_is_one_json_document_where_that_was_asked_for(words: tuple[str, ...], said: str) -> None:
+    told = RUNNER.invoke(app, words)
+    error = json.loads(told.stdout)["error"]
+    assert (told.exit_code, error["kind"]) == (2, "usage")
+    assert said in error["message"]
+    assert "Error" in told.stderr
+    assert RUNNER.invoke(app, [word for word in words if word != "--json"] or ["--jsn"]).stdout == ""

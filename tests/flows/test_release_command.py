@@ -21,6 +21,8 @@ def test_steps_are_told_as_they_begin_where_nobody_watches(desk: Desk) -> None:
     assert said[0] == "reading the table"
     assert said.index("charged and released") < said.index("writing the crate")
     assert len(said) == len(set(said)), "once each"
+    again = desk.run("release", desk.study, "--period", PERIOD, "--json").stderr.splitlines()
+    assert "writing the crate" not in again
 
 
 def test_the_release_document_keeps_its_contract(desk: Desk) -> None:
