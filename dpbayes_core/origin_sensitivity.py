@@ -1,21 +1,22 @@
 """How far one row moves the second moments of a regression without intercept (docs/sensitivity.md, theorem 5)."""
 
 from fractions import Fraction
-from math import prod
+from math import floor, prod
 
 import numpy as np
 
+from dpbayes_core.ball import Ball
 from dpbayes_core.fixed_point import BITS, UNIT
 from dpbayes_core.moved import Moved
+from dpbayes_core.rounding import root_up
 from dpbayes_core.schema import Continuous, RegressionSchema
 
 MOST_CORNERS = 2**15
 ROUNDING = Fraction(1, 10**9)  # far above the error of sums of doubles
 
 
-def moved_without_intercept(schema: RegressionSchema, *, weighted: bool = True) -> Moved:
+def moved_without_intercept(lows: tuple[Fraction, ...], *, weighted: bool = True) -> Moved:
     """L1 is exact for all boxes, L2 for most; else it exceeds the supremum by a few percent at most."""
-    lows = lowest_of(schema)
     bits = ((len(lows) + 1).bit_length() - 2) // 2 if weighted and set(lows) == {-1} else 0
     ones = Fraction(len(lows) * (len(lows) + 1), 2) + 1
     return Moved(
@@ -35,6 +36,23 @@ def lowest_of(schema: RegressionSchema) -> tuple[Fraction, ...]:
         low, high = schema.standardised(column).steps(BITS)
         lows.append(Fraction(low if high == UNIT else -high, UNIT))
     return tuple(lows)
+
+
+def lowest_once_shrunk(schema: RegressionSchema) -> tuple[Fraction, ...]:
+    """The same of the rows whose sums are released: where the box excludes 0, a row shrunk into the ball leaves it."""
+    *covariates, response = lowest_of(schema)
+    if schema.ball is None:
+        return (*covariates, response)
+    return (*(_shrunk(low, schema.ball, schema.d) for low in covariates), response)
+
+
+def _shrunk(low: Fraction, ball: Ball, covariates: int) -> Fraction:
+    """The least that is left of a covariate: that of the longest row in which it is at its lower end."""
+    if low <= 0:
+        return low  # shrinking moves towards 0
+    longest = root_up(low**2 + covariates - 1)
+    steps = floor(Fraction(ball.covariates) * low / longest * UNIT) - 1  # one for what doubles may have rounded
+    return min(low, Fraction(max(steps, 0), UNIT))
 
 
 def _least(lows: tuple[Fraction, ...]) -> Fraction:

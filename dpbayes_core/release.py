@@ -13,7 +13,14 @@ from dpbayes_core.higher_moments import HigherMoments
 from dpbayes_core.mechanisms import Mechanism, mechanism_from_record
 from dpbayes_core.mechanisms.beside import beside_of
 from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.sensitivity import NEIGHBOURS, count_is_public, regression_sensitivity, released_entries
+from dpbayes_core.sensitivity import (
+    NEIGHBOURS,
+    Sensitivity,
+    count_is_public,
+    regression_sensitivity,
+    released_entries,
+    understated_sensitivity,
+)
 
 Floats = NDArray[np.float64]
 
@@ -58,8 +65,21 @@ class Release:
         """Whether the noise suffices for how far neighbours can move these statistics, one value each."""
         if self.neighbours not in NEIGHBOURS or self.max_rows_per_unit < 1:
             return False
+        return self._protected_from(regression_sensitivity(self.schema, self.neighbours, self.max_rows_per_unit))
+
+    @property
+    def understated(self) -> float | None:
+        """How many times its sensitivity may be exceeded, where an earlier version charged it by too small a one."""
+        if self.protected or self.neighbours not in NEIGHBOURS or self.max_rows_per_unit < 1:
+            return None
+        people = (self.neighbours, self.max_rows_per_unit)
+        due, earlier = regression_sensitivity(self.schema, *people), understated_sensitivity(self.schema, *people)
+        if earlier is None or not self._protected_from(earlier):
+            return None
+        return due.l1 / earlier.l1 if self.mechanism.norm == "L1" else due.l2 / earlier.l2
+
+    def _protected_from(self, due: Sensitivity) -> bool:
         public = count_is_public(self.neighbours, self.max_rows_per_unit) == (self.rows is not None)
-        due = regression_sensitivity(self.schema, self.neighbours, self.max_rows_per_unit)
         return public and len(self.values) == len(self.entries) and self.mechanism.protects(due) and self._rest_is()
 
     def _rest_is(self) -> bool:

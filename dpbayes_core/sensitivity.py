@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 from dpbayes_core.ball_sensitivity import moved_in_ball
 from dpbayes_core.moved import Moved
-from dpbayes_core.origin_sensitivity import moved_without_intercept
+from dpbayes_core.origin_sensitivity import lowest_of, lowest_once_shrunk, moved_without_intercept
 from dpbayes_core.rounding import float_up, root_up
 from dpbayes_core.schema import RegressionSchema
 
@@ -48,11 +48,30 @@ def regression_sensitivity(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> Sensitivity:
     """L1, and L2 with the free weights on squares of continuous columns, for persons of so many rows at most."""
+    _check_relation(neighbours, max_rows_per_unit)
+    return _sensitivity(schema, _moved(schema, weighted=neighbours == REPLACE_ONE), neighbours, max_rows_per_unit)
+
+
+def understated_sensitivity(
+    schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
+) -> Sensitivity | None:
+    """What was charged by at first, where that was too small: shrunk rows were taken to stay in their box."""
+    _check_relation(neighbours, max_rows_per_unit)
+    if schema.intercept or schema.ball is None or lowest_of(schema) == lowest_once_shrunk(schema):
+        return None
+    box = moved_without_intercept(lowest_of(schema), weighted=neighbours == REPLACE_ONE)
+    moved = moved_in_ball(schema.ball, intercept=False, box=box)
+    return _sensitivity(schema, moved, neighbours, max_rows_per_unit)
+
+
+def _check_relation(neighbours: str, max_rows_per_unit: int) -> None:
     if neighbours not in NEIGHBOURS:
         raise ValueError(f"cannot bound sensitivity: {neighbours} is no relation. Use replace-one or add-remove.")
     if max_rows_per_unit < 1:
         raise ValueError("cannot bound sensitivity: max_rows_per_unit must be positive. Declare at least 1.")
-    rows, moved = max_rows_per_unit, _moved(schema, weighted=neighbours == REPLACE_ONE)
+
+
+def _sensitivity(schema: RegressionSchema, moved: Moved, neighbours: str, rows: int) -> Sensitivity:
     largest, square = moved.added, moved.added_square
     if neighbours == REPLACE_ONE:
         largest = moved.replaced if rows == 1 else max(largest, moved.replaced)
@@ -62,10 +81,10 @@ def regression_sensitivity(
         l2=float_up(root_up(rows**2 * square)) if square.denominator > 1 else root_above(rows**2 * int(square)),
         weights=tuple(
             float(2**moved.weight_bits) if i == j and i > 0 else 1.0
-            for i, j in released_entries(schema, neighbours, max_rows_per_unit)
+            for i, j in released_entries(schema, neighbours, rows)
         ),
         neighbours=neighbours,
-        max_rows_per_unit=max_rows_per_unit,
+        max_rows_per_unit=rows,
     )
 
 
@@ -73,7 +92,7 @@ def _moved(schema: RegressionSchema, *, weighted: bool) -> Moved:
     if schema.intercept:
         box = _moved_in_box(_Shape.of(schema), weighted=weighted)
     else:
-        box = moved_without_intercept(schema, weighted=weighted)
+        box = moved_without_intercept(lowest_once_shrunk(schema), weighted=weighted)
     return box if schema.ball is None else moved_in_ball(schema.ball, intercept=schema.intercept, box=box)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.design import AnyRelease, Design
 from dpbayes_core.errors import DpbayesError
+from dpbayes_core.release import Release
 from dpbayes_core.statistics import grid_for
 from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_release import RECORD, STUDY
@@ -37,6 +38,7 @@ COVERED = ("study", "population", "source", "period", "columns", "privacy")
 """The sections that decide a release; of the others only the release's own."""
 SHAPE = ("schema", "terms", "subject", "what", "neighbours", "max_rows_per_unit")
 """What designs have in common with their releases, where they have it."""
+SENSITIVITIES = ("sensitivity", "sensitivity_l2")
 MOST_BITS = 60  # of a number of rows
 
 
@@ -125,8 +127,11 @@ def _coarser(made: Compiled, release: AnyRelease, entry: Entry, text: bytes) -> 
 
 
 def _same_noise(made: Compiled, release: AnyRelease, entry: Entry) -> bool:
-    """Whether it is the noise of the study."""
-    return canonical_json(made.design.mechanism.to_record()) == canonical_json(entry.payload["mechanism"])
+    """Whether it is the noise of the study, made for the sensitivity of then where that has been raised since."""
+    due, found = made.design.mechanism, release.mechanism
+    if isinstance(release, Release) and release.understated is not None:
+        due = replace(due, **{name: getattr(found, name) for name in SENSITIVITIES if hasattr(found, name)})  # type: ignore[type-var]
+    return canonical_json(due.to_record()) == canonical_json(entry.payload["mechanism"])
 
 
 def _part(thing: Any, name: str) -> Any:

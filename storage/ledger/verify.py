@@ -1,16 +1,18 @@
 """An auditor's reading of the ledger: everything an entry states is worked out again from what it is made of."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.release import Release
 from dpbayes_core.releases import release_from_record
 from storage.ledger import publishing
 from storage.ledger.caps import CONVERSION
 from storage.ledger.charging import closing_key, counting, covers_rows, readable_cost
-from storage.ledger.check import Check, holds
+from storage.ledger.check import Check, Remark, holds
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.homes import key_flaw
@@ -19,6 +21,8 @@ from storage.ledger.request import AccountSpec, priced_under, release_key, store
 from storage.study.periods import overlapped
 
 Problem = str | None
+
+TOO_LITTLE = "its noise is made for less than its statistics can move"
 
 
 def verify(entries: Iterable[Entry]) -> list[Check]:
@@ -231,9 +235,20 @@ def _releases(history: History, entry: Entry) -> Problem:
         return "its release was made by another mechanism than it charges for"
     if release.neighbours != entry.payload["neighbours"]:
         return "its release has other neighbours"
-    if release.protected and covers_rows(release, int(entry.payload["max_rows_per_unit"])):
+    if not covers_rows(release, int(entry.payload["max_rows_per_unit"])):
+        return TOO_LITTLE
+    if release.protected:
         return None
-    return "its noise is made for less than its statistics can move"
+    times = release.understated if isinstance(release, Release) else None
+    return TOO_LITTLE if times is None else _understated(times, "epsilon" if release.mechanism.norm == "L1" else "rho")
+
+
+def _understated(times: float, measure: str) -> Remark:
+    most = times if measure == "epsilon" else times**2
+    return Remark(
+        "an earlier version took too small a sensitivity for its norm (docs/sensitivity.md, theorem 6): it may cost "
+        f"up to {math.ceil(most * 100) / 100:g} times the {measure} it is charged"
+    )
 
 
 CHECKS: Mapping[str, Callable[[History, Entry], Problem]] = {

@@ -13,7 +13,7 @@ from dpbayes_core.ball import Ball
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.fixed_point import UNIT
 from dpbayes_core.schema import Continuous, RegressionSchema
-from dpbayes_core.sensitivity import Sensitivity, regression_sensitivity
+from dpbayes_core.sensitivity import Sensitivity, regression_sensitivity, understated_sensitivity
 from dpbayes_core.standardisation import Standardisation
 from dpbayes_core.statistics import ExactStatistics, regression_statistics
 
@@ -64,10 +64,15 @@ def share(schema: RegressionSchema, declared: Sensitivity, pair: np.ndarray, nor
     return Fraction(squares, UNIT**4) / Fraction(declared.l2) ** 2
 
 
-def kept(schema: RegressionSchema, rows: np.ndarray) -> np.ndarray:
-    """Rows of [-1, 1] stretched to the columns' boxes, and shortened to the ball."""
+def stretched(schema: RegressionSchema, rows: np.ndarray) -> np.ndarray:
+    """Rows of [-1, 1] stretched to the columns' boxes."""
     low, high = np.array([standard.steps(20) for standard in maps(schema)]).T / UNIT
-    rows = low + (high - low) * (rows + 1) / 2
+    return low + (high - low) * (rows + 1) / 2
+
+
+def kept(schema: RegressionSchema, rows: np.ndarray) -> np.ndarray:
+    """The same, shortened to the ball."""
+    rows = stretched(schema, rows)
     if schema.ball is not None:
         length = np.linalg.norm(rows[..., :-1], axis=-1, keepdims=True)
         rows[..., :-1] *= np.minimum(1, schema.ball.covariates / np.maximum(length, 1e-300))
@@ -97,7 +102,7 @@ def worst(schema: RegressionSchema, declared: Sensitivity, norm: str) -> np.ndar
         further = moved(tried)
         best[further > reached] = tried[further > reached]
         reached = np.maximum(reached, further)
-    return kept(schema, best[int(reached.argmax())])
+    return stretched(schema, best[int(reached.argmax())])  # the code itself shortens them
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
@@ -199,6 +204,46 @@ def test_a_ball_larger_than_it_needs_to_be_leaves_the_columns_sensitivity_and_we
     boxes = [S] * 8
     free, wide = schema_of(*boxes, intercept=intercept), schema_of(*boxes, intercept=intercept, ball=Ball(2.6, 1))
     assert regression_sensitivity(wide) == regression_sensitivity(free)
+
+
+NARROW, WIDE = Bounds(99, 100), Bounds(0, 1)
+LEFT = [
+    ((NARROW, NARROW, WIDE, NARROW), 2.95), ((NARROW, NARROW, WIDE, NARROW), 2.1),
+    ((NARROW,) * 4 + (WIDE, NARROW), 4.25),
+    ((NARROW,) * 8 + (WIDE, NARROW), 7.65), ((NARROW,) * 6 + (WIDE, WIDE, S), 6.8),
+    ((Bounds(-100, -99), NARROW, NARROW, WIDE, NARROW), 3.4), ((Bounds(8, 10), P, N, N), 1.5), ((N,) * 5, 1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize(("boxes", "square"), LEFT)
+def test_rows_that_are_shrunk_out_of_a_box_without_0_move_the_sums_no_further_than_declared(
+    boxes: tuple[Bounds, ...], square: float, norm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = schema_of(*boxes, ball=Ball(square**0.5, 1))
+    declared = regression_sensitivity(schema)
+    pair = worst(schema, declared, norm)
+    reached = float(share(schema, declared, pair, norm)) ** (1 if norm == "l1" else 0.5)
+    with capsys.disabled():
+        print(f" reached {reached:.3f}", end="")
+    assert reached <= 1
+    several, coming = regression_sensitivity(schema, "replace-one", 3), regression_sensitivity(schema, "add-remove")
+    for row in pair:
+        gone = np.array([row, np.full(len(row), np.nan)])
+        assert share(schema, coming, gone, norm) <= 1
+        assert share(schema, several, gone, norm) * (3 if norm == "l1" else 9) <= 1  # a person of three such rows
+
+
+@pytest.mark.parametrize(("boxes", "square"), LEFT[1:6])
+def test_an_adversary_exceeds_the_figure_of_the_box_that_shrunk_rows_leave(
+    boxes: tuple[Bounds, ...], square: float
+) -> None:
+    schema = schema_of(*boxes, ball=Ball(square**0.5, 1))
+    of_the_box = understated_sensitivity(schema)
+    assert of_the_box is not None
+    assert of_the_box.l1 == regression_sensitivity(schema_of(*boxes)).l1
+    assert share(schema, of_the_box, worst(schema, of_the_box, "l1"), "l1") > 1
+    assert understated_sensitivity(schema_of(*boxes)) is None
 
 
 def test_the_search_would_catch_the_published_figure() -> None:
