@@ -130,7 +130,7 @@ def normal_scores(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Fl
         user[0] -= schema.response.bounds.middle
     theta = np.linalg.solve(half * user_coefficients(schema).T, user)
     means, sds, basis = prior.laws(schema)
-    scores = (basis.T @ theta - means[:, None]) / (sds[:, None] * sigma)
+    scores = (basis.T @ theta - means[:, None]) / prior.spreads(sds, sigma).T
     return np.vstack([scores, _noise_score(prior, sigma)])
 
 
@@ -138,8 +138,7 @@ def _noise_score(prior: Prior, sigma: Floats) -> Floats:
     """The normal score of sigma, its tails each from its own side."""
     from scipy import special
 
-    ratio = prior.noise_scale / sigma**2
-    below, above = special.gammaincc(prior.noise_shape, ratio), special.gammainc(prior.noise_shape, ratio)
+    below, above = prior.noise_tails(sigma)
     least = math.ulp(0.0)  # the score stops at 38 where a tail underflows
     low, high = special.ndtri(np.maximum(below, least)), -special.ndtri(np.maximum(above, least))
     return np.where(below < above, low, high)

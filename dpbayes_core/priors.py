@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,17 @@ Floats = NDArray[np.float64]
 
 LEAST, MOST = 1e-6, 1e6  # of every standard deviation and shape, on the standardised scale; squared, of every variance
 _USER_KEYS = {"intercept": ("sd",), "coefficients": ("sd",), "noise": ("shape", "scale", "sd")}
-_VARIANCES = ("noise_scale", "variance")
 _OLD_COVARIATES = ("mean_weight", "scatter", "extra_degrees")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prior:
     """theta | sigma2 ~ N(mu0, sigma2 Lam0^-1), sigma2 ~ InvGamma; covariates' sample moments have laws of their own."""
+
+    squares: ClassVar[tuple[str, ...]] = ("noise_scale", "variance")
+    """Fields in squared units."""
+    unit: ClassVar[str] = "the residual sd that noise expects"
+    """What the sds of coefficients are multiples of."""
 
     intercept_sd: float = 10.0  # in units of the residual sd, as the next one
     coefficient_sd: float = 1.5
@@ -47,7 +51,7 @@ class Prior:
             raise StudyInvalid("cannot use the prior: it names a coefficient twice. Name each one once.")
 
     @classmethod
-    def from_user(cls, choices: Mapping[str, Mapping[str, Any]], schema: RegressionSchema) -> "Prior":
+    def from_user(cls, choices: Mapping[str, Mapping[str, Any]], schema: RegressionSchema) -> Self:
         """A study's `{intercept: {sd}, coefficients: {sd}, named: {age: {mean, sd}}, noise: {shape, scale or sd}}`.
 
         What is named, and the sd of the noise, are in the table's units; the rest as the fields say, and by default.
@@ -57,7 +61,7 @@ class Prior:
         if "sd" in noise:
             if "scale" in noise:
                 raise StudyInvalid("cannot use the prior: noise.sd and noise.scale state one thing. Keep one of them.")
-            given["noise_scale"] = given.get("noise_shape", cls.noise_shape) * (float(noise["sd"]) / half) ** 2
+            given["noise_scale"] = cls.scale_for(float(noise["sd"]) / half, given.get("noise_shape", cls.noise_shape))
         prior = cls(**given)
         laws = choices.get("named", {})
         prior._known(laws, schema)
@@ -69,7 +73,7 @@ class Prior:
     def _check_limits(self) -> None:
         """Refuse what arithmetic cannot take; only where a prior is stated, for archived ones are read for ever."""
         for name, value in asdict(self).items():
-            power = 2 if name in _VARIANCES else 1
+            power = 2 if name in self.squares else 1
             if name != "named" and not LEAST**power <= value <= MOST**power:
                 limits = f"from {LEAST**power:g} to {MOST**power:g}"
                 raise StudyInvalid(f"cannot use the prior: {name} must be {limits}. Give such a number.")
@@ -77,7 +81,7 @@ class Prior:
             if not (abs(mean) <= MOST and LEAST <= sd <= MOST):
                 raise StudyInvalid(
                     f"cannot use the prior: with columns mapped to [-1, 1], {name} needs a mean of at most {MOST:g} "
-                    f"and an sd from {LEAST:g} to {MOST:g} of the residual sd that noise expects. Give such numbers."
+                    f"and an sd from {LEAST:g} to {MOST:g} of {self.unit}. Give such numbers."
                 )
 
     def in_units(self, schema: RegressionSchema) -> dict[str, tuple[float, float]]:
@@ -91,8 +95,8 @@ class Prior:
     def draws(self, schema: RegressionSchema, count: int, generator: np.random.Generator) -> dict[str, Floats]:
         """Independent draws (1, count) of coefficients and sigma before any release, in the table's units."""
         means, sds, basis = self.laws(schema)
-        sigma = np.sqrt(self.noise_scale / generator.standard_gamma(self.noise_shape, count))
-        told = means + sigma[:, None] * sds * generator.standard_normal((count, len(sds)))
+        sigma = self.noise_draws(count, generator)
+        told = means + self.spreads(sds, sigma) * generator.standard_normal((count, len(sds)))
         theta, sigma = schema.to_user_units(told @ np.linalg.inv(basis), sigma)
         return {**{name: theta[None, :, place] for place, name in enumerate(schema.coefficients)}, SIGMA: sigma[None]}
 
@@ -105,12 +109,55 @@ class Prior:
         """
         return math.sqrt(self.noise_scale / self.noise_shape)
 
+    @staticmethod
+    def scale_for(sd: float, shape: float) -> float:
+        """The scale of the noise's law of this shape at which `reference` is `sd`."""
+        return shape * sd**2
+
+    def noise_draws(self, count: int, generator: np.random.Generator) -> Floats:
+        """Draws of sigma, on the standardised scale."""
+        return np.sqrt(self.noise_scale / generator.standard_gamma(self.noise_shape, count))
+
+    def spreads(self, sds: Floats, sigma: Floats) -> Floats:
+        """(draws, coefficients): standard deviations of coefficients whose `laws` have these sds, given sigma."""
+        return sigma[:, None] * sds
+
+    def scaling(self, sigma2: Floats) -> Floats:
+        """What the squares of coefficients' sds are multiplied by, given sigma2."""
+        return sigma2
+
+    def log_noise(self, log_sigma2: Floats) -> Floats:
+        """Log density of log sigma2, up to a constant."""
+        return -self.noise_shape * log_sigma2 - self.noise_scale * np.exp(-log_sigma2)
+
+    def noise_tails(self, sigma: Floats) -> tuple[Floats, Floats]:
+        """Probabilities of a smaller and of a larger sigma."""
+        from scipy import special  # slow to import
+
+        ratio = self.noise_scale / sigma**2
+        return special.gammaincc(self.noise_shape, ratio), special.gammainc(self.noise_shape, ratio)
+
+    @property
+    def least_square(self) -> float:
+        """What it adds to the sum of squares of the residuals: 2 b0."""
+        return 2 * self.noise_scale
+
+    @property
+    def typical_variance(self) -> float:
+        """A likely sigma2, on the standardised scale: its mode."""
+        return self.noise_scale / (self.noise_shape + 1)
+
+    @property
+    def conjugate(self) -> "Prior":
+        """The normal-inverse-gamma law for samplers that take no other: itself."""
+        return self
+
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
         return asdict(self) | {"named": [list(entry) for entry in self.named]}
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Prior":
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of `to_record`; of an old record, the normal-inverse-Wishart law of the covariates is dropped."""
         return cls(**{name: value for name, value in record.items() if name not in _OLD_COVARIATES})
 
@@ -119,7 +166,7 @@ class Prior:
         means, sds, basis = self.laws(schema)
         precision = (basis / sds**2) @ basis.T  # basis' columns are what the prior takes as independent
         linear = basis @ (means / sds**2)
-        square = float(np.sum((means / sds) ** 2)) + 2 * self.noise_scale
+        square = float(np.sum((means / sds) ** 2)) + self.least_square
         return np.block([[precision, linear[:, None]], [linear[None, :], np.array([[square]])]])
 
     def log_precision(self, schema: RegressionSchema) -> float:

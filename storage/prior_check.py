@@ -31,9 +31,9 @@ def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.floa
     if release.kind != "regression":
         return None
     from dpbayes_core.conflict import prior_conflict
-    from dpbayes_core.priors import Prior
+    from dpbayes_core.independent_prior import prior_from_record
 
-    found = prior_conflict(Prior.from_record(prior), release.schema, draws).to_record()
+    found = prior_conflict(prior_from_record(prior), release.schema, draws).to_record()
     return {**found, "words": conflict_words(found), "dependence": dependence_words(found)}
 
 
@@ -41,13 +41,16 @@ def named_words(release: Any, prior: Record) -> str:
     """What the prior says of single coefficients, in the table's units; empty where it names none."""
     if not prior.get("named"):
         return ""
-    from dpbayes_core.priors import Prior, half_width
+    from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
+    from dpbayes_core.priors import half_width
 
-    stated = Prior.from_record(prior)
+    stated = prior_from_record(prior)
     said = [
         f"{name} around {short(mean)} with standard deviation {short(sd)}"
         for name, (mean, sd) in stated.in_units(release.schema).items()
     ]
+    if isinstance(stated, IndependentPrior):
+        return f"in the table’s units, {listed(said)}"
     height = stated.reference * half_width(release.schema)
     return f"in the table’s units, at a residual standard deviation of {short(height)}, {listed(said)}"
 

@@ -82,9 +82,9 @@ def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
 
 
 def _regression(evidence: Any, record: Mapping[str, Any]) -> Any:
-    from dpbayes_core.priors import Prior
+    from dpbayes_core.independent_prior import prior_from_record
 
-    return Prior.from_record(record)
+    return prior_from_record(record)
 
 
 def _network(evidence: Any, record: Mapping[str, Any]) -> Any:

@@ -1,5 +1,6 @@
 """One chain of the collapsed sampler: warm-up, then draws of the statistic and of every parameter given it."""
 
+from math import exp, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +9,8 @@ from numpy.typing import NDArray
 from dpbayes_core.samplers.adaptation import STEP, Adaptation, adapt
 from dpbayes_core.samplers.collapsed_density import pool, root_of
 from dpbayes_core.samplers.compiled import compiled, inlined
-from dpbayes_core.samplers.conjugate import describe, draw_parameters
-from dpbayes_core.samplers.flat import INTERCEPT, MOMENTS, ROOT, ROWS, SHAPE, SLOPES, UNIT_ROWS
+from dpbayes_core.samplers.conjugate import describe, draw_coefficients, draw_parameters
+from dpbayes_core.samplers.flat import FREE, INTERCEPT, MOMENTS, RATE, ROOT, ROWS, SHAPE, SLOPES, UNIT_ROWS
 from dpbayes_core.samplers.nuts import DIVERGED, Tree, transition
 from dpbayes_core.samplers.parts import statistic
 from dpbayes_core.samplers.space import Space, evaluate, to_coordinates
@@ -49,12 +50,19 @@ def record_draw(generator: np.random.Generator, space: Space, position: Floats, 
         part, row, column = record.places[entry]
         record.statistic[draw, entry] = target.parts[part, ROWS] * work[part, MOMENTS, row, column]
     rows, whole, first = pool(target, work), work[len(target.parts)], 1 - int(target.numbers[INTERCEPT])
-    root_of(target.response, first, target.response.shape[0], whole)
-    shape, size = target.numbers[SHAPE] + 0.5 * rows, record.order.size
-    root = whole[ROOT, first:, first:]
+    shape, size, root = target.numbers[SHAPE] + 0.5 * rows, record.order.size, whole[ROOT, first:, first:]
     expected, drawn = record.expected[draw], whole[SLOPES, 0]
-    describe(root, shape, record.units, expected[:size], expected[size:])
-    draw_parameters(generator, root, target.numbers[UNIT_ROWS], shape, drawn)
+    if target.numbers[RATE] > 0.0:
+        sigma = exp(whole[FREE, 0, 0])
+        root_of(sigma * sigma * target.response, first, target.response.shape[0], whole)
+        describe(root, sigma * sigma / target.numbers[UNIT_ROWS], record.units, expected[:size], expected[size:])
+        draw_coefficients(generator, root, sigma / sqrt(target.numbers[UNIT_ROWS]), drawn)
+        drawn[size] = sigma
+    else:
+        root_of(target.response, first, target.response.shape[0], whole)
+        scale = 0.5 * root[size, size] ** 2 / (shape - 1.0)  # mean of sigma2, over the rows that the root is divided by
+        describe(root, scale, record.units, expected[:size], expected[size:])
+        draw_parameters(generator, root, target.numbers[UNIT_ROWS], shape, drawn)
     for k in range(size):
         record.parameters[draw, record.order[k]] = drawn[k]
     record.parameters[draw, size] = drawn[size]

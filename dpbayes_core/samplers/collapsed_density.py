@@ -6,7 +6,7 @@ sum_j (n_j-m-2)/2 log|A_j| - (N-d-2)/2 log|A_x| + log p(mean, A_x / N) - 1/2 log
 the parts share; their own moments have a flat prior where they are factors'.
 """
 
-from math import lgamma, log, pi, sqrt
+from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from dpbayes_core.samplers.flat import (
     BAR,
     CONSTANT,
     COUNTED,
+    FREE,
     INSIDE,
     INTERCEPT,
     INVERSE,
@@ -24,8 +25,10 @@ from dpbayes_core.samplers.flat import (
     MOMENTS,
     POWER,
     PULL,
+    RATE,
     ROOT,
     ROWS,
+    SCALED,
     SHAPE,
     UNIT_ROWS,
     VARIANCE_RATE,
@@ -115,8 +118,34 @@ def pool(target: Target, work: Floats) -> float:
 def whole_constant(rows: float, numbers: Floats, d: int) -> tuple[float, float]:
     """What of the normalising constant depends on the number of all rows, and its derivative."""
     value, slope = rows_constant(rows, int(numbers[INSIDE]), d, numbers[INTERCEPT])
+    if numbers[RATE] > 0.0:
+        return -0.5 * rows * log(2.0 * pi) - value, -0.5 * log(2.0 * pi) - slope
     shape, level = numbers[SHAPE] + 0.5 * rows, log(numbers[UNIT_ROWS] * pi)
     return lgamma(shape) - 0.5 * rows * level - value, 0.5 * (digamma(shape) - level) - slope
+
+
+@compiled
+def response_terms(target: Target, whole: Floats, rows: float) -> tuple[float, float]:
+    """Of the response, where the prior does not depend on sigma, and the derivatives in the rows and in log sigma."""
+    numbers, last, first = target.numbers, whole.shape[1] - 1, 1 - int(target.numbers[INTERCEPT])
+    logged, weights, prior, in_prior = whole[FREE, 0, 0], whole[BAR, 0], whole[SCALED], 0.0
+    variance, sigma = exp(2.0 * logged), exp(logged)
+    for i in range(first, last + 1):
+        for k in range(i + 1):
+            prior[i, k] = variance * target.response[i, k]
+    if not root_of(prior, first, last + 1, whole):
+        return -np.inf, 0.0
+    square = numbers[UNIT_ROWS] * whole[ROOT, last, last] ** 2 / variance
+    weights[first:last] = 1.0
+    weights[last] = square
+    value = subtract_roots(weights, first, last + 1, whole) + square * (log(whole[ROOT, last, last]) - 0.5)
+    for i in range(first, last + 1):
+        for k in range(i):
+            in_prior += whole[PULL, i, k] * prior[i, k]
+        in_prior += 0.5 * whole[PULL, i, i] * prior[i, i]
+    power = last - first - rows + numbers[SHAPE]
+    whole[FREE, 0, 1] = power + square - numbers[RATE] * sigma + 2.0 * in_prior
+    return value + power * logged - numbers[RATE] * sigma, -logged
 
 
 @compiled
@@ -128,8 +157,13 @@ def whole_terms(target: Target, work: Floats, rows: float) -> tuple[float, float
     whole[PULL] = 0.0
     inside, lost, d = int(numbers[INSIDE]), numbers[INTERCEPT], size - 2
     value, slope = 0.0, 0.0
+    if numbers[RATE] > 0.0:
+        value, slope = response_terms(target, whole, rows)
+    if not value > -np.inf:
+        return value, slope
     if numbers[COUNTED] > 0.0:
-        value, slope = whole_constant(rows, numbers, d)
+        constant, in_rows = whole_constant(rows, numbers, d)
+        value, slope = value + constant, slope + in_rows
     if len(target.parts) > 1:
         degrees = rows - lost - d - 1.0 - numbers[POWER]
         first, ratio = 1 - int(lost), log(rows / numbers[UNIT_ROWS])
@@ -142,6 +176,8 @@ def whole_terms(target: Target, work: Floats, rows: float) -> tuple[float, float
         for i in range(1 + inside, 1 + d):
             slope -= log(whole[ROOT, i, i])
     value += covariates_prior(target, whole)
+    if numbers[RATE] > 0.0:
+        return value, slope
     first, shape = 1 - int(lost), numbers[SHAPE] + 0.5 * rows
     weights[:] = 1.0
     weights[1 + d] = 2.0 * shape

@@ -12,24 +12,29 @@ Floats = NDArray[np.float64]
 
 
 @compiled
+def draw_coefficients(generator: np.random.Generator, root: Floats, spread: float, draw: Floats) -> None:
+    """Fill `draw` with theta; `spread` is sigma over the square root of the rows that the root is divided by."""
+    size = root.shape[0] - 1
+    for k in range(size):
+        draw[k] = root[size, k] + spread * generator.standard_normal()
+    solve_upper(root, draw, size)
+
+
+@compiled
 def draw_parameters(generator: np.random.Generator, root: Floats, rows: float, shape: float, draw: Floats) -> None:
     """Fill `draw` with theta (constant first) and sigma; `root` is the Cholesky factor of (M0 + R) / rows."""
     size = root.shape[0] - 1
     variance = 0.5 * rows * root[size, size] ** 2 / generator.standard_gamma(shape)
-    spread = sqrt(variance / rows)
-    for k in range(size):
-        draw[k] = root[size, k] + spread * generator.standard_normal()
-    solve_upper(root, draw, size)
+    draw_coefficients(generator, root, sqrt(variance / rows), draw)
     draw[size] = sqrt(variance)
 
 
 @compiled
-def describe(root: Floats, shape: float, units: Floats, mean: Floats, variance: Floats) -> None:
-    """Mean and variance of units @ theta under the same posterior, a Student law."""
+def describe(root: Floats, scale: float, units: Floats, mean: Floats, variance: Floats) -> None:
+    """Mean and variance of units @ theta under the same posterior; `scale` is sigma2's mean over the root's rows."""
     size = root.shape[0] - 1
     centre = root[size, :size].copy()
     solve_upper(root, centre, size)
-    scale = 0.5 * root[size, size] ** 2 / (shape - 1.0)  # mean of sigma2, over the rows that the root is divided by
     for i in range(size):
         combination, mean[i], variance[i] = units[i].copy(), 0.0, 0.0
         for k in range(size):

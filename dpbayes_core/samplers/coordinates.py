@@ -39,6 +39,7 @@ from dpbayes_core.samplers.flat import (
 )
 from dpbayes_core.samplers.levels import (
     level_shares,
+    level_slopes,
     within_factor,
     within_factor_reverse,
 )
@@ -86,7 +87,8 @@ def place_factor(position: Floats, part: Part, block: int, work: Floats) -> floa
     """Rows of one factor in C, from its logits and cross products; returns its own part of the log density."""
     first, size = int(part.blocks[block, FIRST]), int(part.blocks[block, SIZE])
     step = part.blocks[block, STEP]
-    value = part.blocks[block, SHARE] * level_shares(position, first, size, work)
+    logged, value = level_shares(position, first, size, part.weights, work)
+    value += part.blocks[block, SHARE] * logged
     within_factor(first, size, step, work)
     value += mix(position[size:], first, size, work)
     for i in range(first, first + size):
@@ -233,11 +235,8 @@ def pull_factor(position: Floats, part: Part, block: int, work: Floats, gradient
     mix_reverse(position[size:], first, size, work, gradient[size:])
     for i in range(first, end):
         work[SLOPES, 0, i] = share + step * work[SHARES, 0, i] * work[BAR, i, 0]
-    total = share + within_factor_reverse(first, size, work)
-    for i in range(first, end):
-        total += work[SLOPES, 0, i]
-    for i in range(first, end):
-        gradient[i - first] = work[SLOPES, 0, i] - work[SHARES, 0, i] * total
+    work[SLOPES, 0, 0] = share + within_factor_reverse(first, size, work)
+    level_slopes(position, part, block, work, gradient)
 
 
 @compiled

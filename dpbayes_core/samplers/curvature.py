@@ -7,7 +7,19 @@ from numpy.typing import NDArray
 
 from dpbayes_core.samplers.collapsed_density import pool, root_of, whole_terms
 from dpbayes_core.samplers.compiled import compiled, inlined
-from dpbayes_core.samplers.flat import MOMENTS, PULL, REFERENCE, ROOT, ROWS, UNIT_ROWS, Target
+from dpbayes_core.samplers.flat import (
+    ELSEWHERE,
+    FREE,
+    MOMENTS,
+    PULL,
+    RATE,
+    REFERENCE,
+    ROOT,
+    ROWS,
+    SIGMA,
+    UNIT_ROWS,
+    Target,
+)
 from dpbayes_core.samplers.parts import own_slopes, part_slopes, place_part, pull_part, statistic
 
 Floats = NDArray[np.float64]
@@ -29,7 +41,7 @@ class Side(NamedTuple):
     """What is seen from one side of a position."""
 
     slopes: Floats
-    moments: Floats  # of the whole
+    moments: Floats  # of the whole, and log sigma where it is not integrated out
 
 
 class Curvature(NamedTuple):
@@ -50,6 +62,8 @@ def shared_moments(target: Target, work: Floats, first: int, last: int, result: 
             for k in range(i + 1):
                 result[entry] += share * work[part, MOMENTS, i, k]
                 entry += 1
+        if int(target.parts[part, SIGMA]) != ELSEWHERE:
+            result[entry] = work[len(target.parts), FREE, 0, 0]
 
 
 @inlined
@@ -67,12 +81,18 @@ def look(probe: Floats, search: Search, index: int, in_rows: float, side: Side) 
         shared_moments(target, work, index, index + 1, side.moments)
 
 
+@inlined
+def shared_entries(target: Target, size: int) -> int:
+    """How many numbers couple the parts: the moments of the whole, and log sigma where it is not integrated out."""
+    return size * (size + 1) // 2 + int(target.numbers[RATE] > 0.0)
+
+
 @compiled
 def curvature_at(position: Floats, search: Search) -> Curvature:
     """B and A; the work is as it was in the end."""
     target, work, starts = search.target, search.work, search.starts
     parts, size, reference = len(target.parts), np.max(starts[1:] - starts[:-1]), int(target.numbers[REFERENCE])
-    entries, probe = work.shape[2] * (work.shape[2] + 1) // 2, position.copy()
+    entries, probe = shared_entries(target, work.shape[2]), position.copy()
     blocks, between = np.zeros((parts, size, size)), np.zeros((parts if reference >= 0 else 0, size, size))
     slopes, second = np.zeros((entries if search.together else 0, probe.size)), np.zeros(probe.size)
     ahead = Side(np.zeros(probe.size), np.zeros(entries))
@@ -111,6 +131,8 @@ def whole_slopes(target: Target, work: Floats, slopes: Floats) -> bool:
             slopes[entry] = whole[PULL, i, k] if k < i else 0.5 * whole[PULL, i, i]
             entry += 1
     slopes[0] += in_rows * rows
+    if target.numbers[RATE] > 0.0:
+        slopes[entry] = whole[FREE, 0, 1]
     return np.isfinite(value)
 
 
@@ -118,7 +140,7 @@ def whole_slopes(target: Target, work: Floats, slopes: Floats) -> bool:
 def whole_curvature(target: Target, work: Floats) -> Floats:
     """H by central differences; zero where a difference leaves the density."""
     whole, size = work[len(target.parts)], work.shape[2]
-    entries = size * (size + 1) // 2
+    entries = shared_entries(target, size)
     hessian, ahead, behind = np.zeros((entries, entries)), np.zeros(entries), np.zeros(entries)
     first, least = 1, 1.0
     if root_of(np.zeros_like(target.response), first, size, whole):
@@ -138,4 +160,14 @@ def whole_curvature(target: Target, work: Floats) -> Floats:
                     hessian[entry, j] += (behind[j] - ahead[j]) / (4.0 * step)
                     hessian[j, entry] += (behind[j] - ahead[j]) / (4.0 * step)
             entry += 1
+    if entry < entries:
+        here = whole[FREE, 0, 0]
+        whole[FREE, 0, 0] = here + STEP
+        inside = whole_slopes(target, work, ahead)
+        whole[FREE, 0, 0] = here - STEP
+        inside = whole_slopes(target, work, behind) and inside
+        whole[FREE, 0, 0] = here
+        for j in range(entries if inside else 0):
+            hessian[entry, j] += (behind[j] - ahead[j]) / (4.0 * STEP)
+            hessian[j, entry] += (behind[j] - ahead[j]) / (4.0 * STEP)
     return hessian

@@ -1,4 +1,7 @@
-"""Level shares of a factor: from logits to shares, and the scatter within the factor that they fix.
+"""Level shares of a factor: from coordinates to shares, and the scatter within the factor that they fix.
+
+A level's coordinate is its logit; of one that the noise of its count may hide, x with odds = o log(1 + e^x): linear
+where the count is known and logarithmic where it is not, o the noise in odds. Logits have a wall on one side.
 
 A factor of k levels has k - 1 variables. A two-level column (+-1) is the indicator of its second level, doubled.
 """
@@ -9,26 +12,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.compiled import compiled
-from dpbayes_core.samplers.flat import REST, SHARES, SLOPES, WITHIN, WITHIN_BAR
+from dpbayes_core.samplers.flat import BASE, FIRST, ODDS, REST, SHARES, SIZE, SLOPES, WITHIN, WITHIN_BAR, Part
+from dpbayes_core.samplers.softening import soft
 
 Floats = NDArray[np.float64]
 
 
 @compiled
-def level_shares(position: Floats, first: int, size: int, work: Floats) -> float:
-    """Softmax of the logits (the head of `position`) and 0 into the slots; returns the sum of all log shares."""
-    top, total_logits = 0.0, 0.0
+def level_shares(position: Floats, first: int, size: int, weights: Floats, work: Floats) -> tuple[float, float]:
+    """Shares from the head of `position` into the slots; returns the sum of their logs, and the log Jacobian of logits.
+
+    The shares are the softmax of the logits and of 0 for the base.
+    """
+    top, total_logits, jacobian = 0.0, 0.0, 0.0
     for j in range(size):
-        top = max(top, position[j])
-        total_logits += position[j]
+        logit, odds = position[j], weights[ODDS, first + j]
+        if odds > 0.0:
+            value = soft(position[j])
+            logit = log(odds * value)
+            jacobian -= soft(-position[j]) + log(value)
+        work[SHARES, 0, first + j] = logit
+        top = max(top, logit)
+        total_logits += logit
     total = exp(-top)
     for j in range(size):
-        work[SHARES, 0, first + j] = exp(position[j] - top)
+        work[SHARES, 0, first + j] = exp(work[SHARES, 0, first + j] - top)
         total += work[SHARES, 0, first + j]
     for j in range(size):
         work[SHARES, 0, first + j] /= total
-    work[REST, 0, first] = exp(-top) / total
-    return total_logits - (size + 1) * (top + log(total))
+    rest, base = exp(-top) / total, first + int(weights[BASE, first]) - 1
+    if base >= first:
+        rest, work[SHARES, 0, base] = work[SHARES, 0, base], rest
+    work[REST, 0, first] = rest
+    return total_logits - (size + 1) * (top + log(total)), jacobian
+
+
+@compiled
+def level_slopes(position: Floats, part: Part, block: int, work: Floats, gradient: Floats) -> None:
+    """Derivatives in the coordinates, given those in the log shares: SLOPES, the reference's in its first slot."""
+    first, size, weights = int(part.blocks[block, FIRST]), int(part.blocks[block, SIZE]), part.weights
+    base, rest = first + int(weights[BASE, first]) - 1, work[SLOPES, 0, 0]
+    total = rest
+    for i in range(first, first + size):
+        total += work[SLOPES, 0, i]
+    for i in range(first, first + size):
+        slope = work[SLOPES, 0, i] - work[SHARES, 0, i] * total
+        if i == base:
+            slope = rest - work[REST, 0, first] * total
+        odds, x = weights[ODDS, i], position[i - first]
+        if odds > 0.0:
+            value, share = soft(x), exp(-soft(-x))
+            slope = (slope - 1.0) * share / value + 1.0 - share
+        gradient[i - first] = slope
 
 
 @compiled

@@ -47,8 +47,8 @@ class Naive:
         """Add up the noisy statistics, repair them and add the prior."""
         n, schema = evidence.count, evidence.schema
         noisy = np.sum([release.matrix() for release in parts_of(evidence)], axis=0)
-        moments = (prior.response_matrix(schema) + repaired(noisy, centred=schema.intercept)) / n
-        return NaiveProblem(moments, n, prior.noise_shape + n / 2)
+        moments = (prior.conjugate.response_matrix(schema) + repaired(noisy, centred=schema.intercept)) / n
+        return NaiveProblem(moments, n, prior.conjugate.noise_shape + n / 2)
 
     def warmup(self, attempt: int) -> int:
         """None: the draws are independent."""

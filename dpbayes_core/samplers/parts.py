@@ -14,7 +14,9 @@ from dpbayes_core.samplers.flat import (
     BAR,
     BENT,
     EACH,
+    ELSEWHERE,
     FACTOR,
+    FREE,
     GAUSSIAN,
     INSIDE,
     INTERCEPT,
@@ -25,16 +27,20 @@ from dpbayes_core.samplers.flat import (
     NOISY,
     OFFSET,
     PULL,
+    RATIO,
     REFERENCE,
     RELATED,
     ROWS,
     SCALES,
+    SIGMA,
     STRAIGHT,
     UNIT_ROWS,
+    WIDE,
     Part,
     Target,
 )
 from dpbayes_core.samplers.relative import place_relative, pull_relative
+from dpbayes_core.samplers.wide import place_wide, pull_wide
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +67,12 @@ def place_part(position: Floats, target: Target, index: int, work: Floats) -> fl
         part.numbers[ROWS] = least + exp(position[offset])
         value += position[offset] - log(part.numbers[ROWS])
         offset += 1
-    if part.numbers[RELATED] == 0.0:
+    says = int(part.numbers[SIGMA])
+    if says != ELSEWHERE:
+        offset += 1
+    if part.numbers[WIDE] > 0.0:
+        value += place_wide(position[offset:], part, own)
+    elif part.numbers[RELATED] == 0.0:
         value += place(position[offset:], part, own)
     else:
         value += place_relative(position[offset:], part, work[reference], own)
@@ -70,6 +81,9 @@ def place_part(position: Floats, target: Target, index: int, work: Floats) -> fl
     if part.numbers[BENT] > 0.0:
         value += bend(part, own)
     moments(own)
+    if says != ELSEWHERE:
+        last, at = own.shape[1] - 1, int(part.numbers[OFFSET]) + int(part.numbers[LATENT])
+        work[len(target.parts), FREE, 0, 0] = position[at] + (log(own[FACTOR, last, last]) if says == RATIO else 0.0)
     return value
 
 
@@ -161,12 +175,18 @@ def own_slopes(target: Target, index: int, work: Floats, in_rows: float, gradien
     own, in_own = part_terms(part, own_work, numbers[INTERCEPT], int(numbers[INSIDE]))
     noise, in_noise = noise_terms(part, own_work)
     in_share = pull_whole(part.numbers[ROWS] / numbers[UNIT_ROWS], whole, own_work)
+    says, at = int(part.numbers[SIGMA]), int(part.numbers[OFFSET])
+    if says != ELSEWHERE:
+        last, in_sigma = own_work.shape[1] - 1, whole[FREE, 0, 1]
+        gradient[at + int(part.numbers[LATENT])] = in_sigma
+        if says == RATIO:
+            own_work[BAR, last, last] += in_sigma / own_work[FACTOR, last, last]
     if part.numbers[BENT] > 0.0:
         unbend(part, own_work)
     if part.numbers[LATENT] > 0.0:
         above = part.numbers[ROWS] - work.shape[2]
         slope = in_rows + in_own + in_noise + in_share / numbers[UNIT_ROWS] - 1.0 / part.numbers[ROWS]
-        gradient[int(part.numbers[OFFSET])] = 1.0 + slope * above
+        gradient[at] = 1.0 + slope * above
     return own + noise
 
 
@@ -176,7 +196,11 @@ def pull_part(position: Floats, target: Target, index: int, work: Floats, gradie
     part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
     own, reference = work[index], int(target.numbers[REFERENCE])
     offset = int(part.numbers[OFFSET]) + int(part.numbers[LATENT])
-    if part.numbers[RELATED] == 0.0:
+    if int(part.numbers[SIGMA]) != ELSEWHERE:
+        offset += 1
+    if part.numbers[WIDE] > 0.0:
+        pull_wide(position[offset:], part, own, gradient[offset:])
+    elif part.numbers[RELATED] == 0.0:
         pull(position[offset:], part, own, gradient[offset:])
     else:
         pull_relative(position[offset:], part, work[reference], own, gradient[offset:])

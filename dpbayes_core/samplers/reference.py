@@ -6,20 +6,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.priors import Prior
 from dpbayes_core.samplers.flat import (
+    AIM,
     ANCHOR,
+    BALL,
+    BASE,
     COLUMNS,
     FAINT,
+    HIDDEN,
     LATENT,
+    LEAST,
     LOW,
     NOISE,
     NOISY,
+    ODDS,
+    PRECISE,
     REFERENCE,
     RELATED,
     ROWS,
     SCALES,
+    SEEN,
+    SIGMA,
+    SQUARE,
     UNIT,
+    WIDE,
     Target,
 )
 from dpbayes_core.samplers.layout import Layout
@@ -31,6 +43,8 @@ Floats = NDArray[np.float64]
 
 
 TYPICAL = 0.75  # of the prior's mean variance
+KNOWN_SHARE = 0.1  # of a square that noise does not hide
+RARE = 10.0  # times the noise of its share: a level's share that is well known
 
 
 @dataclass(frozen=True)
@@ -52,14 +66,48 @@ class _Place:
 def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> tuple[Target, Floats]:
     """The target with the units of its rows set, and where to start."""
     weights, slopes = target.weights.copy(), _slopes(prior, schema)[layout.order[layout.continuous.start : -1] - 1]
-    places = _places(target, layout, prior, schema)
-    for part, noise, place in zip(weights, _noise(target) / target.parts[:, ROWS, None, None], places, strict=True):
+    places, noises = _places(target, layout, prior, schema), _noise(target) / target.parts[:, ROWS, None, None]
+    for part, noise, place in zip(weights, noises, places, strict=True):
         part[UNIT] = np.diag(place.root)
         part[FAINT, layout.continuous.start : -1] = noise[-1, layout.continuous.start : -1] / slopes
+        if isinstance(prior, IndependentPrior) and len(places) == 1:  # of several, paths grow longer
+            _set_odds(part, noise, place, layout)
         part[ANCHOR] = -1.0
         part[ANCHOR, -1] = np.sum(place.root[-1, :-1] ** 2)
-    target = target._replace(weights=weights)
+    parts = target.parts.copy()
+    target = target._replace(weights=weights, parts=parts)
+    if isinstance(prior, IndependentPrior):
+        _widen(target, layout, places, prior, schema)
     return target, _coordinates(target, places, layout)
+
+
+def _set_odds(weights: Floats, noise: Floats, place: _Place, layout: Layout) -> None:
+    """What levels are told against, and the odds by which those are measured that noise may hide."""
+    for first, size, step, logits in zip(layout.first, layout.size, layout.step, place.shares, strict=True):
+        shares = np.exp(np.append(logits, 0.0))
+        shares /= shares.sum()
+        hidden = noise[first : first + size, 0] / step
+        hidden = np.append(hidden, np.sqrt(np.sum(hidden**2)))
+        base = int(np.argmax(shares))
+        if base < size and shares[-1] < RARE * hidden[-1]:
+            weights[BASE, first] = 1.0 + base
+            shares[[base, -1]], hidden[[base, -1]] = shares[[-1, base]], hidden[[-1, base]]
+        rare = shares[:-1] < RARE * hidden[:-1]
+        weights[ODDS, first : first + size] = np.where(rare, hidden[:-1] / shares[-1], 0.0)
+
+
+def _widen(target: Target, layout: Layout, places: list[_Place], prior: Prior, schema: RegressionSchema) -> None:
+    """Set what the coordinates of wide.py and responding.py are measured by: all of it public, and none too small."""
+    means, sds, _ = prior.laws(schema)
+    slopes = layout.order[1:-1] - 1 + int(schema.intercept)
+    for part, matrices, weights, place in zip(target.parts, target.matrices, target.weights, places, strict=True):
+        seen, hidden = matrices[SEEN], matrices[HIDDEN]
+        part[BALL] = (max(seen[-1, -1] - seen[-1, 0] ** 2, 0.0) + 2 * hidden[-1, -1]) / 4
+        lengths = np.sum(place.root[:, 1:] ** 2, axis=1)
+        weights[SQUARE] = np.maximum(np.diag(hidden) * np.sqrt(1 + 4 * seen[0] ** 2), KNOWN_SHARE * lengths)
+        weights[PRECISE, 1:-1], weights[AIM, 1:-1] = sds[slopes] ** -2, means[slopes] / sds[slopes] ** 2
+        weights[LEAST] = 2 * min(part[BALL], prior.typical_variance) / part[ROWS] * weights[PRECISE]
+        weights[ANCHOR] = -1.0 if part[WIDE] else weights[ANCHOR]
 
 
 def undrawn(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> Floats:
@@ -98,8 +146,12 @@ def _coordinates(target: Target, places: list[_Place], layout: Layout) -> Floats
     for part, weights, place in zip(target.parts, target.weights, places, strict=True):
         if part[LATENT]:
             starts.append(np.log([part[ROWS] - len(place.root)]))
-        starts += _levels(place.root[1:, 1:], place.shares, layout)
-        if not part[RELATED]:
+        if part[SIGMA]:
+            starts.append(np.zeros(1) if part[WIDE] else np.log(np.diag(place.root)[-1:]))
+        starts += _levels(place.root[1:, 1:], place.shares, layout, weights)
+        if part[WIDE]:
+            starts += _wide_numbers(part, weights, place.root, layout)
+        elif not part[RELATED]:
             starts += _numbers(part, place.root, layout, weights[FAINT])
         else:
             starts += relative_numbers(place.root, places[reference].root, part, layout.continuous)
@@ -109,6 +161,8 @@ def _coordinates(target: Target, places: list[_Place], layout: Layout) -> Floats
 def _slopes(prior: Prior, schema: RegressionSchema) -> Floats:
     """About how large the prior takes the coefficients to be, the intercept left out."""
     variances = np.diag(np.linalg.inv(prior.response_matrix(schema)[:-1, :-1]))[int(schema.intercept) :]
+    if isinstance(prior, IndependentPrior):
+        return np.sqrt(variances)
     return np.sqrt(variances * prior.noise_scale / (prior.noise_shape + 1))
 
 
@@ -118,7 +172,7 @@ def _typical(layout: Layout, prior: Prior, schema: RegressionSchema) -> Guess:
     for first, width, step in zip(layout.first, layout.size, layout.step, strict=True):
         scatter[first : first + width] = step**2 * width / (width + 1) ** 2
     explained = TYPICAL * prior.variance * np.sum(_slopes(prior, schema) ** 2)
-    scatter[-1] = prior.noise_scale / (prior.noise_shape + 1) + explained
+    scatter[-1] = prior.typical_variance + explained
     return Guess(np.zeros(len(scatter)), np.diag(scatter))
 
 
@@ -155,12 +209,17 @@ def _shares(mean: Floats, layout: Layout, least: float) -> tuple[Floats, list[Fl
     return mean, logits
 
 
-def _levels(root: Floats, logits: list[Floats], layout: Layout) -> list[Floats]:
+def _levels(root: Floats, logits: list[Floats], layout: Layout, weights: Floats) -> list[Floats]:
     """Coordinates of the factors: their shares and cross products."""
     parts: list[NDArray[Any]] = []
     for first, width, shares in zip(layout.first, layout.size, logits, strict=True):
         rows, earlier = slice(first - 1, first - 1 + width), slice(0, first - 1)
-        parts += [shares, np.linalg.solve(root[rows, rows], root[rows, earlier]).ravel()]
+        base = int(weights[BASE, first]) - 1
+        own = shares if base < 0 else np.where(np.arange(width) == base, 0.0, shares) - shares[base]
+        odds = weights[ODDS, first : first + width]
+        ratio = np.exp(own) / np.where(odds > 0, odds, 1.0)
+        own = np.where(odds > 0, ratio + np.log(-np.expm1(-ratio)), own)
+        parts += [own, np.linalg.solve(root[rows, rows], root[rows, earlier]).ravel()]
     return parts
 
 
@@ -181,4 +240,15 @@ def _numbers(part: Floats, root: Floats, layout: Layout, faint: Floats) -> list[
             lengths = np.sqrt(np.cumsum(row[::-1] ** 2)[::-1])
             row = np.append(np.arctanh(row[:-1] / lengths[:-1]), np.log(lengths[0]))
         parts.append(row)
+    return parts
+
+
+def _wide_numbers(part: Floats, weights: Floats, root: Floats, layout: Layout) -> list[Floats]:
+    """The same in the coordinates of wide.py: lengths as they are, and directions where the release puts them."""
+    parts: list[Floats] = []
+    for i in layout.continuous:
+        if not part[LOW]:
+            parts.append(root[i, :1])
+        ratio = float(np.sum(root[i, 1:] ** 2)) / weights[SQUARE, i]
+        parts += [np.zeros(i - 1), np.array([ratio + np.log(-np.expm1(-ratio))])]
     return parts

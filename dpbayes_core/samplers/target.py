@@ -6,18 +6,21 @@ from math import lgamma, log, pi
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.collapsed_density import whole_constant
 from dpbayes_core.samplers.counting import rows_constant
 from dpbayes_core.samplers.flat import (
+    ABSOLUTE,
     ALONE,
     BENT,
     COLUMNS,
     CONSTANT,
     COUNTED,
     GAUSSIAN,
+    HIDDEN,
     INSIDE,
     INTERCEPT,
     KINKED,
@@ -30,14 +33,19 @@ from dpbayes_core.samplers.flat import (
     OFFSET,
     PLAIN,
     POWER,
+    RATE,
+    RATIO,
     REFERENCE,
     RELATED,
     ROWS,
     SCALES,
+    SEEN,
     SHAPE,
+    SIGMA,
     UNIT,
     UNIT_ROWS,
     VARIANCE_RATE,
+    WIDE,
     Target,
 )
 from dpbayes_core.samplers.layout import Layout
@@ -52,7 +60,7 @@ def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
     """The density that the collapsed sampler draws from."""
     releases, schema = parts_of(evidence), evidence.schema
     size, unit_rows = schema.m + 1, sum(_rows(release, schema.m) for release in releases)
-    numbers = np.zeros(10)
+    numbers = np.zeros(11)
     numbers[[UNIT_ROWS, SHAPE, INSIDE]] = unit_rows, prior.noise_shape, layout.inside
     numbers[INTERCEPT] = float(schema.intercept)
     numbers[POWER] = 2 * (prior.correlation - 1)
@@ -60,11 +68,17 @@ def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
     numbers[COUNTED] = float(any(release.rows is None for release in releases))
     parts = np.array([_part(release, layout) for release in releases])
     numbers[REFERENCE] = _relate(parts, releases, len(layout.order))
+    if isinstance(prior, IndependentPrior):
+        numbers[RATE] = 1 / prior.noise_scale
+        _place_sigma(parts, int(numbers[REFERENCE]), len(layout.order))
     parts[1:, OFFSET] = np.cumsum([dimensions(part, layout) for part in parts[:-1]])
-    matrices, weights = np.zeros((len(releases), 2, size, size)), np.zeros((len(releases), 5, size))
+    matrices, weights = np.zeros((len(releases), 4, size, size)), np.zeros((len(releases), 11, size))
     for place, release in enumerate(releases):
         matrices[place, NOISY] = layout.arranged(release.matrix(), corner=release.count)
         matrices[place, SCALES][layout.places(release)] = release.mechanism.scales[: len(release.entries)]
+        matrices[place, SEEN] = matrices[place, NOISY] / parts[place, ROWS]
+        spread = STANDARD_DEVIATION[int(parts[place, NOISE])] / parts[place, ROWS]
+        matrices[place, HIDDEN] = spread * np.maximum(matrices[place, SCALES], matrices[place, SCALES].T)
         weights[place] = _weights(parts[place], layout, single=len(releases) == 1, power=numbers[POWER])
     blocks = np.column_stack([layout.first, layout.size, layout.step, 1 + (layout.first - 1) / 2])
     response = layout.arranged(prior.response_matrix(schema)) / unit_rows
@@ -78,7 +92,7 @@ def dimensions(part: Floats, layout: Layout) -> int:
     """The number of one part's coordinates."""
     low, columns = int(part[LOW]), int(part[COLUMNS])
     rows = sum(1 - low + min(i, columns - 1) for i in layout.continuous)
-    return int(part[LATENT]) + int((layout.first * layout.size).sum()) + rows
+    return int(part[LATENT]) + int(part[SIGMA] > 0) + int((layout.first * layout.size).sum()) + rows
 
 
 def _rows(release: Release, m: int) -> float:
@@ -91,7 +105,7 @@ def _part(release: Release, layout: Layout) -> list[float]:
     noise, lost = NOISE_KINDS[release.mechanism.name], int(release.schema.intercept)
     columns = size if release.rows is None else int(min(size, rows + 1 - lost))
     bent = noise == LAPLACE and release.rows is not None and columns == size
-    part = np.zeros(8)
+    part = np.zeros(11)
     part[[ROWS, NOISE, COLUMNS]] = rows, noise, columns
     part[[LOW, BENT, LATENT]] = 1 - lost, KINKED if bent else PLAIN, release.rows is None
     return part.tolist()
@@ -112,9 +126,16 @@ def _relate(parts: Floats, releases: Sequence[Release], size: int) -> int:
     return reference
 
 
+def _place_sigma(parts: Floats, reference: int, size: int) -> None:
+    """Sigma's coordinate is that of the only part or of the reference, whose rows are in coordinates of their own."""
+    holder = parts[max(reference, 0)]
+    whole = holder[COLUMNS] == size
+    holder[[SIGMA, WIDE]] = RATIO if whole else ABSOLUTE, whole
+
+
 def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Floats:
     """Powers of C_kk, alone and with each row: density and Jacobian; of a single part, what the whole says too."""
-    weights, size, lost = np.zeros((5, len(layout.order))), len(layout.order), 1 - part[LOW]
+    weights, size, lost = np.zeros((11, len(layout.order))), len(layout.order), 1 - part[LOW]
     for first, width in zip(layout.first, layout.size, strict=True):
         weights[ALONE, 1:first] += width
     for i in layout.continuous:
@@ -133,8 +154,11 @@ def _constant(target: Target, prior: Prior, layout: Layout) -> float:
     value = (lost * d / 2 + d * (d - 1) / 4) * log(pi)
     value -= len(target.parts) * (lost * m / 2 + m * (m - 1) / 4) * log(pi)
     value += len(target.parts) * (m - inside) * log(2)
-    value += prior.noise_shape * (log(prior.noise_scale) + log(2)) - lgamma(prior.noise_shape)
-    value -= (prior.noise_shape + (d + lost) / 2) * log(unit)
+    if numbers[RATE] > 0:
+        value += prior.noise_shape * log(numbers[RATE]) - lgamma(prior.noise_shape) - (d + lost) / 2 * log(unit)
+    else:
+        value += prior.noise_shape * (log(prior.noise_scale) + log(2)) - lgamma(prior.noise_shape)
+        value -= (prior.noise_shape + (d + lost) / 2) * log(unit)
     value += (d - inside) * (lost * (-log(2 * pi) / 2 - log(prior.mean_sd)) - log(prior.variance))
     value -= _correlations(d, prior.correlation)
     for part in target.parts:

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.pool import Evidence, parts_of, pooled
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.priors import Prior
@@ -37,6 +38,8 @@ NAMES = ("gaussian", "laplace", "gaussian")
 
 PRIOR = Prior(intercept_sd=1.5, coefficient_sd=1.5, noise_shape=3.0, noise_scale=0.3, correlation=1.5)
 
+INDEPENDENT = IndependentPrior(intercept_sd=0.8, coefficient_sd=0.6, noise_scale=0.2, named=(("x", 0.3, 0.4),))
+
 
 def weighed(evidence: Evidence, parameters: Floats, logs: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean, sd and the Monte Carlo error of the mean of every parameter, in the user's units."""
@@ -57,10 +60,12 @@ def noise_of(release: Release, statistics: Floats) -> Floats:
     return release.mechanism.log_density(np.array(release.values) - statistics[:, rows, columns]).sum(axis=1)
 
 
-def by_importance(release: Release, count: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+def by_importance(
+    release: Release, count: int, generator: np.random.Generator, prior: Prior = PRIOR
+) -> tuple[Floats, Floats, Floats]:
     """The posterior by weighing draws from the prior."""
     assert release.rows is not None
-    parameters, statistics = prior_statistics(PRIOR, release.schema, release.rows, count, generator)
+    parameters, statistics = prior_statistics(prior, release.schema, release.rows, count, generator)
     return weighed(release, parameters, noise_of(release, statistics))
 
 
@@ -85,6 +90,15 @@ def test_posteriors_agree_with_importance_sampling_from_the_prior(covariates: tu
     agrees(sample(release, PRIOR, draws=1500, seed=7), mean, sd, error)
 
 
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+@pytest.mark.parametrize("covariates", [("x", "z"), (SEX, "x")], ids=["x and z", "two levels"])
+def test_with_a_prior_that_does_not_depend_on_sigma_they_agree_too(covariates: tuple[str], name: str) -> None:
+    schema = schema_of(*covariates)
+    release = example(schema, 30, name=name, scale=8.0, seed=5)
+    found = by_importance(release, 400_000, np.random.default_rng(6), INDEPENDENT)
+    agrees(sample(release, INDEPENDENT, draws=1500, seed=7), *found)
+
+
 def test_without_intercept_too() -> None:
     schema = replace(schema_of("x", "z"), intercept=False)
     release = example(schema, 30, scale=8.0, seed=5)
@@ -92,32 +106,37 @@ def test_without_intercept_too() -> None:
     agrees(sample(release, PRIOR, draws=1500, seed=7), mean, sd, error)
 
 
+@pytest.mark.parametrize(
+    "prior", [PRIOR, replace(INDEPENDENT, intercept_sd=0.4)], ids=["in residual sds", "independent of sigma"]
+)
 @pytest.mark.parametrize("rows", [(15, 25), (30, 2), (25, 3, 1)], ids=["two", "a part of two rows", "one of one row"])
-def test_pooled_posteriors_agree_with_importance_sampling(rows: tuple[int, ...]) -> None:
+def test_pooled_posteriors_agree_with_importance_sampling(rows: tuple[int, ...], prior: Prior) -> None:
     schema = schema_of("x", "z")
     parts = pooled([example(schema, n, scale=6.0, seed=5 + n, name=name) for n, name in zip(rows, NAMES, strict=False)])
-    parameters, statistics = split_statistics(PRIOR, schema, rows, 60_000, np.random.default_rng(6))
+    parameters, statistics = split_statistics(prior, schema, rows, 60_000, np.random.default_rng(6))
     logs = sum(noise_of(part, own) for part, own in zip(parts_of(parts), statistics, strict=True))
-    agrees(sample(parts, PRIOR, draws=1500, seed=7), *weighed(parts, parameters, np.asarray(logs)))
+    agrees(sample(parts, prior, draws=1500, seed=7), *weighed(parts, parameters, np.asarray(logs)))
 
 
-def test_with_a_noisy_number_of_rows_the_posterior_agrees_with_importance_sampling() -> None:
+@pytest.mark.parametrize("prior", [PRIOR, INDEPENDENT], ids=["in residual sds", "independent of sigma"])
+def test_with_a_noisy_number_of_rows_the_posterior_agrees_with_importance_sampling(prior: Prior) -> None:
     schema, count, generator = schema_of("x"), 400_000, np.random.default_rng(6)
     made = example(schema, 30, scale=6.0, seed=5)
     told = mechanism("gaussian", 6.0, 6)
     release = replace(made, rows=None, values=(27.0, *made.values), mechanism=told, neighbours="add-remove")
     rows = np.exp(generator.uniform(np.log(3.0), np.log(90.0), count))
-    known = rows[:, None, None] * covariate_moments(PRIOR, flat_factors(schema, count, generator), schema, generator)
-    theta, sigma = regression_draws(PRIOR, schema, count, generator)
+    known = rows[:, None, None] * covariate_moments(prior, flat_factors(schema, count, generator), schema, generator)
+    theta, sigma = regression_draws(prior, schema, count, generator)
     statistics = regressed(known, theta, sigma, rows, generator)
     found = weighed(release, np.column_stack([theta, sigma]), noise_of(release, statistics))
-    agrees(sample(release, PRIOR, draws=1500, seed=7), *found)
+    agrees(sample(release, prior, draws=1500, seed=7), *found)
 
 
-def test_with_noise_that_drowns_everything_the_posterior_is_the_prior() -> None:
+@pytest.mark.parametrize("prior", [PRIOR, IndependentPrior()], ids=["in residual sds", "independent of sigma"])
+def test_with_noise_that_drowns_everything_the_posterior_is_the_prior(prior: Prior) -> None:
     schema = schema_of("x", "z")
-    posterior = sample(example(schema, 50, scale=1e7, seed=5), PRIOR, draws=2500, seed=7)
-    theta, sigma = regression_draws(PRIOR, schema, 100_000, np.random.default_rng(1))
+    posterior = sample(example(schema, 50, scale=1e7, seed=5), prior, draws=2500, seed=7)
+    theta, sigma = regression_draws(prior, schema, 100_000, np.random.default_rng(1))
     assert posterior.converged
     for name, exact in zip(posterior.draws, (*theta.T, sigma), strict=True):
         thinned = posterior.draws[name][:, ::5].ravel()

@@ -6,7 +6,9 @@ from math import log, pi
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import gamma
 
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.pool import Evidence, pooled
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
@@ -32,6 +34,10 @@ from tests.support.regressions import (
 Floats = NDArray[np.float64]
 
 PRIOR = Prior(intercept_sd=2.0, noise_shape=1.5, noise_scale=0.3, mean_sd=0.7, variance=0.3, correlation=1.7)
+INDEPENDENT = IndependentPrior(
+    intercept_sd=1.5, coefficient_sd=0.8, noise_shape=1.7, mean_sd=0.7, variance=0.3, correlation=1.7
+)
+PRIORS = {"in residual sds": PRIOR, "independent of sigma": INDEPENDENT}
 SCHEMAS = {
     "one covariate": schema_of("x"),
     "no covariate": schema_of(),
@@ -67,11 +73,11 @@ def evidence(schema: RegressionSchema, name: str, form: str) -> Evidence:
 FORMS = ("one", "counted", "two alike", "three parts")
 
 
-def case(schema: RegressionSchema, name: str, form: str) -> tuple[Oracle, Target, Floats]:
+def case(schema: RegressionSchema, name: str, form: str, prior: Prior = PRIOR) -> tuple[Oracle, Target, Floats]:
     """The independent density, the target, and where to look."""
     made, layout = evidence(schema, name, form), Layout.of(schema)
-    target, start = referred(build_target(made, PRIOR, layout), layout, PRIOR, schema)
-    return Oracle(made, PRIOR, target), target, start
+    target, start = referred(build_target(made, prior, layout), layout, prior, schema)
+    return Oracle(made, prior, target), target, start
 
 
 def evaluated(target: Target, position: Floats) -> tuple[float, Floats]:
@@ -79,23 +85,49 @@ def evaluated(target: Target, position: Floats) -> tuple[float, Floats]:
     return log_density(position, target, work_for(target), gradient), gradient
 
 
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
-def test_the_gradient_is_that_of_an_independent_density(schema: RegressionSchema, name: str, form: str) -> None:
-    oracle, target, start = case(schema, name, form)
+def test_the_gradient_is_that_of_an_independent_density(
+    schema: RegressionSchema, name: str, form: str, prior: Prior
+) -> None:
+    oracle, target, start = case(schema, name, form, prior)
     generator = np.random.default_rng(3)
-    for spread in (0.1, 0.4):
+    for spread in (0.1, 0.4 if prior is PRIOR else 0.2):  # farther out the second is too small for any digits
         position = start + spread * generator.standard_normal(start.size)
         _, gradient = evaluated(target, position)
         expected = complex_steps(oracle.density, position)
         assert np.max(np.abs(gradient - expected) / (1 + np.abs(expected))) <= 1e-8
 
 
+@pytest.mark.parametrize("named", [(), (("(intercept)", 0.2, 0.4), ("x", -0.3, 0.2))], ids=["none named", "named"])
+def test_given_sigma_the_law_of_the_response_is_the_integral_over_coefficients(
+    named: tuple[tuple[str, float, float], ...],
+) -> None:
+    schema, prior = schema_of("x"), replace(INDEPENDENT, named=named)
+    generator = np.random.default_rng(2)
+    x = np.column_stack([np.ones(7), 0.6 * generator.standard_normal(7)])
+    y = 0.5 * generator.standard_normal(7) + 0.1
+    rows = np.column_stack([x, y])
+    oracle = Oracle(example(schema, 7), prior, None)  # type: ignore[arg-type]
+    means, sds, basis = prior.laws(schema)
+    grid = np.linspace(-9, 9, 601)
+    normal = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
+    theta = (means + sds * normal) @ np.linalg.inv(basis)
+    for sigma in (0.15, 0.4, 2.0):
+        logs = -7 / 2 * log(2 * pi * sigma**2) - ((y - theta @ x.T) ** 2).sum(axis=1) / (2 * sigma**2)
+        weights = np.exp(logs - (normal**2).sum(axis=1) / 2) / (2 * pi) * (grid[1] - grid[0]) ** 2
+        own = gamma(prior.noise_shape, scale=prior.noise_scale).logpdf(sigma) + log(sigma)
+        found = oracle.given(rows.T @ rows + 0j, 7, np.complex128(sigma)).real
+        assert found == pytest.approx(log(weights.sum()) + own, abs=1e-8)
+
+
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
-def test_the_density_is_that_of_an_independent_one(schema: RegressionSchema, form: str) -> None:
-    oracle, target, start = case(schema, "laplace", form)
+def test_the_density_is_that_of_an_independent_one(schema: RegressionSchema, form: str, prior: Prior) -> None:
+    oracle, target, start = case(schema, "laplace", form, prior)
     generator, apart = np.random.default_rng(4), []
     for _ in range(4):
         position = start + 0.3 * generator.standard_normal(start.size)
@@ -105,11 +137,14 @@ def test_the_density_is_that_of_an_independent_one(schema: RegressionSchema, for
         assert apart[0] == pytest.approx(0, abs=1e-7)
 
 
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 @pytest.mark.parametrize("form", ["one", "three parts"])
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
-def test_the_jacobian_is_the_one_that_complex_steps_find(schema: RegressionSchema, name: str, form: str) -> None:
-    oracle, _, start = case(schema, name, form)
+def test_the_jacobian_is_the_one_that_complex_steps_find(
+    schema: RegressionSchema, name: str, form: str, prior: Prior
+) -> None:
+    oracle, _, start = case(schema, name, form, prior)
     generator, apart = np.random.default_rng(5), []
     for _ in range(4):
         position = start + 0.4 * generator.standard_normal(start.size)
@@ -117,8 +152,9 @@ def test_the_jacobian_is_the_one_that_complex_steps_find(schema: RegressionSchem
     assert np.ptp(apart) <= 1e-7
 
 
-def test_the_jacobian_check_can_fail() -> None:
-    oracle, _, start = case(SCHEMAS["three factors"], "gaussian", "one")
+@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
+def test_the_jacobian_check_can_fail(prior: Prior) -> None:
+    oracle, _, start = case(SCHEMAS["three factors"], "gaussian", "one", prior)
     generator, apart = np.random.default_rng(5), []
     for _ in range(4):
         position = start + 0.4 * generator.standard_normal(start.size)

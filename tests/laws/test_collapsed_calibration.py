@@ -10,6 +10,7 @@ from _pytest.mark import ParameterSet
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.pool import Evidence, pooled
 from dpbayes_core.priors import Prior
@@ -55,6 +56,7 @@ class Cell:
     told_rows: float = 1.0  # told rows over the true ones
     neighbours: str = "replace-one"
     prior: Prior = field(default_factory=Prior)
+    told: Prior | None = None  # the prior that the sampler is told, where it is not the true one
 
     @property
     def schema(self) -> RegressionSchema:
@@ -103,7 +105,7 @@ class Cell:
         """For each trial the place of every true parameter, then of every true moment, among the draws: in (0, 1)."""
         generator, sampler, found = np.random.default_rng(20261118), SAMPLERS["collapsed"], list[Floats]()
         for trial, (truth, evidence) in enumerate(self.studies(generator)):
-            problem = sampler.prepare(evidence, self.prior)
+            problem = sampler.prepare(evidence, self.told or self.prior)
             state = sampler.start(problem, trial, 0)
             _, block = sampler.run_block(problem, state, sampler.warmup(0) + KEPT * THIN)
             draws = np.column_stack([block.parameters, block.latent])[::THIN]
@@ -167,6 +169,32 @@ TWINS = [
     case("d=1, n=1000, Gaussian, n told 1.3 times", Cell((1000,), "gaussian", told_rows=1.3)),
     case("d=5, n=1000, Gaussian, n told 1.3 times", Cell((1000,), "gaussian", NUMBERS[:5], told_rows=1.3)),
 ]
+DEFAULT = IndependentPrior()
+NAMED = IndependentPrior(named=(("(intercept)", 0.3, 0.5), ("b", 0.5, 0.1)))
+INDEPENDENT = [
+    case("d=1, n=37, Laplace", Cell((37,), "laplace", prior=DEFAULT)),
+    case("d=1, n=500, Gaussian, epsilon 5", Cell((500,), "gaussian", epsilon=5.0, prior=DEFAULT)),
+    case("d=3, n=4321, Gaussian", Cell((4321,), "gaussian", NUMBERS[:3], prior=DEFAULT)),
+    case("d=3, n=700, Laplace, epsilon 5", Cell((700,), "laplace", NUMBERS[:3], epsilon=5.0, prior=DEFAULT)),
+    case("d=7, n=2000, Gaussian", Cell((2000,), "gaussian", NUMBERS[:7], prior=DEFAULT)),
+    case("d=7, n=50000, Laplace", Cell((50_000,), "laplace", NUMBERS[:7], prior=DEFAULT)),
+    case("a factor and x, n=1000, Gaussian", Cell((1000,), "gaussian", (JOB, "x"), prior=DEFAULT)),
+    case("two factors, x and z, n=3000, Laplace", Cell((3000,), "laplace", (SEX, JOB, "x", "z"), prior=DEFAULT)),
+    case("a factor and d=5, n=20000, Gaussian", Cell((20_000,), "gaussian", (JOB, *NUMBERS[:5]), prior=DEFAULT)),
+    case("noisy count, d=1, Gaussian", Cell((), "gaussian", neighbours="add-remove", prior=DEFAULT)),
+    case("noisy count, d=3, Laplace", Cell((), "laplace", NUMBERS[:3], neighbours="add-remove", prior=DEFAULT)),
+    case("two parts, d=1, Laplace", Cell((70, 30), "laplace", prior=DEFAULT)),
+    case("three parts, a factor and x, Gaussian", Cell((300, 200, 100), "gaussian", (JOB, "x"), prior=DEFAULT)),
+    case("five parts, d=3, Gaussian", Cell((4000, 3000, 2000, 900, 100), "gaussian", NUMBERS[:3], prior=DEFAULT)),
+    case("named coefficients, d=3, n=700, Gaussian", Cell((700,), "gaussian", NUMBERS[:3], prior=NAMED)),
+]
+"""Under a prior whose coefficients do not depend on sigma, which is then sampled, too."""
+WRONG = [
+    case("a power of sigma too many", Cell((500,), "gaussian", prior=DEFAULT, told=IndependentPrior(noise_shape=3.0))),
+    case("no exponential term", Cell((500,), "gaussian", prior=DEFAULT, told=IndependentPrior(noise_scale=1e3))),
+    case("sds too small", Cell((500,), "gaussian", prior=DEFAULT, told=IndependentPrior(coefficient_sd=0.3))),
+    case("in residual sds", Cell((500,), "gaussian", prior=DEFAULT, told=Prior(coefficient_sd=1.0, intercept_sd=2.0))),
+]
 
 
 GRID = {
@@ -181,7 +209,7 @@ IMPOSSIBLE = {(("covariates", 10), ("rows", 10)), (("rows", 10), ("parts", 5))} 
 
 def quantities() -> int:
     """Parameters over all cells: the size of the family."""
-    return sum(cell.values[0].schema.d + 2 for cell in [*QUICK, *CELLS])  # type: ignore[union-attr]
+    return sum(cell.values[0].schema.d + 2 for cell in [*QUICK, *CELLS, *INDEPENDENT])  # type: ignore[union-attr]
 
 
 def p_values(cell: Cell, ranks: Floats) -> Floats:
@@ -208,19 +236,19 @@ def test_any_two_settings_of_the_grid_meet_in_a_cell() -> None:
     assert wanted - met == IMPOSSIBLE
 
 
-@pytest.mark.parametrize("cell", [*QUICK, *CELLS])
+@pytest.mark.parametrize("cell", [*QUICK, *CELLS, *INDEPENDENT])
 def test_true_parameters_and_moments_rank_uniformly_among_the_draws(cell: Cell) -> None:
     found = p_values(cell, cell.ranks())
-    assert found.min() > FAMILY / (quantities() + len(QUICK) + len(CELLS)), found
+    assert found.min() > FAMILY / (quantities() + len(QUICK) + len(CELLS) + len(INDEPENDENT)), found
 
 
-@pytest.mark.parametrize("cell", TWINS)
-def test_a_twin_told_the_wrong_noise_or_number_of_rows_is_rejected(cell: Cell) -> None:
+@pytest.mark.parametrize("cell", [*TWINS, *WRONG])
+def test_a_twin_told_the_wrong_noise_number_of_rows_or_prior_is_rejected(cell: Cell) -> None:
     ranks = cell.ranks()
     folded = np.abs(2 * ranks - 1)
     least = min(kstest(column, "uniform").pvalue for column in folded.T) * folded.shape[1]
     both = min(least, p_values(cell, ranks).min())
-    assert both < FAMILY / (quantities() + len(QUICK) + len(CELLS))
+    assert both < FAMILY / (quantities() + len(QUICK) + len(CELLS) + len(INDEPENDENT))
 
 
 def covered(noise: str, *, wrong: float, trials: int = 120) -> Floats:

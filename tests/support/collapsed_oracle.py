@@ -11,12 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import loggamma
 
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.pool import Evidence, parts_of
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
-from dpbayes_core.samplers.flat import ANCHOR, FAINT, OFFSET, UNIT, Target
+from dpbayes_core.samplers.flat import (
+    AIM,
+    ANCHOR,
+    BALL,
+    BASE,
+    FAINT,
+    HIDDEN,
+    LEAST,
+    ODDS,
+    OFFSET,
+    PRECISE,
+    SEEN,
+    SQUARE,
+    UNIT,
+    Target,
+)
 from dpbayes_core.samplers.layout import Layout
 from dpbayes_core.samplers.relative import SOFT
+from dpbayes_core.samplers.softening import SHARE
 from dpbayes_core.schema import RegressionSchema
 
 Floats = NDArray[np.float64]
@@ -66,6 +83,7 @@ class Place:
     root: Complex
     rows: Any
     jacobian: Any
+    sigma: Any = None  # where its coordinates have sigma's
 
 
 @dataclass(frozen=True)
@@ -105,10 +123,25 @@ class Oracle:
         ]
         first, related = self.related()
         releases = parts_of(self.evidence)
-        to = self.own(own[first], first)[0] if related else None
+        to = self.straight(own[first], first, releases[first]) if related else None
         for number, release in enumerate(releases):
             found.append(self.place(own[number], number, release, to if number in related else None))
         return found
+
+    @property
+    def free(self) -> bool:
+        """Whether sigma is not integrated out."""
+        return isinstance(self.prior, IndependentPrior)
+
+    def full(self, release: Release) -> bool:
+        """Whether C of a part has as many columns as variables."""
+        return (release.rows or max(release.count, self.schema.m + 2)) + 1 - self.lost > self.schema.m
+
+    def straight(self, position: Any, number: int, release: Release) -> Complex:
+        """The reference's C before it is bent, as the others are told relative to."""
+        if release.rows is None:
+            position = position[1:]
+        return self.wide(position[1:], number)[0] if self.free else self.own(position, number)[0]
 
     def related(self) -> tuple[int, list[int]]:
         """The part of enough rows that noise hides least, and those hidden no less, which are told relative to it."""
@@ -117,16 +150,16 @@ class Oracle:
             rows = release.rows or max(release.count, m + 2)
             spread = 2**0.5 if release.mechanism.name == "laplace" else 1.0
             hidden.append(spread * float(np.median(release.mechanism.scales)) / rows)
-            full += [number] if rows + 1 - self.lost > m else []
+            full += [number] if self.full(release) else []
         first = min(full, key=lambda number: hidden[number]) if full else 0
         others = [number for number in range(len(hidden)) if number != first and hidden[number] >= hidden[first]]
         return first, others if full else []
 
-    def relative(self, position: Any, reference: Complex) -> tuple[Complex, Any]:
+    def relative(self, position: Any, reference: Complex, number: int) -> tuple[Complex, Any]:
         """C_0 W with the part's own rows of factors, and its log Jacobian: a linear map, and the diagonal's logs."""
         head = 1 + self.layout.inside
         root = np.eye(len(reference), dtype=np.complex128)
-        jacobian = self.factors(position, root)
+        jacobian = self.factors(position, root, number)
         position = position[sum(size * first for first, size, _ in self.blocks()) :]
         soft = reference.copy()
         for i in range(1, head):
@@ -146,21 +179,30 @@ class Oracle:
         m, rows, jacobian = self.schema.m, np.complex128(release.rows or 0), np.complex128(0)
         if release.rows is None:
             rows, jacobian, position = m + 1 + np.exp(position[0]), position[0], position[1:]
-        root, own = self.own(position, number) if reference is None else self.relative(position, reference)
+        ratio, full = None, self.full(release)
+        if self.free and reference is None and number == self.related()[0]:
+            ratio, position = position[0], position[1:]
+        if ratio is not None and full:
+            root, own = self.wide(position, number)
+        elif reference is None:
+            root, own = self.own(position, number)
+        else:
+            root, own = self.relative(position, reference, number)
         jacobian += own
         if release.mechanism.name == "laplace" and release.rows is not None:
             root, bending = self.bent(root, number, release)
             jacobian += bending
         for i in self.layout.continuous:
             jacobian += np.log(np.diag(root)[1:i]).sum() + np.log(root[i, i]) + log(2)
-        return Place(root, rows, jacobian)
+        sigma = None if ratio is None else np.exp(ratio) * (root[m, m] if full else 1.0)
+        return Place(root, rows, jacobian, sigma)
 
     def own(self, position: Any, number: int) -> tuple[Complex, Any]:
         """C from a part's own coordinates, and the log Jacobian."""
         m = self.schema.m
         root = np.zeros((m + 1, m + 1), dtype=np.complex128)
         root[0, 0] = 1
-        jacobian = self.factors(position, root)
+        jacobian = self.factors(position, root, number)
         position = position[sum(size * first for first, size, _ in self.blocks()) :]
         for i in self.layout.continuous:
             if self.lost:
@@ -179,6 +221,62 @@ class Oracle:
             jacobian += scale
         return root, jacobian
 
+    def wide(self, position: Any, number: int) -> tuple[Complex, Any]:
+        """C from the coordinates of a prior that does not depend on sigma, and the log Jacobian."""
+        m, numbers, weights = self.schema.m, self.target.parts[number], self.target.weights[number]
+        seen, hidden = self.target.matrices[number, SEEN], self.target.matrices[number, HIDDEN]
+        root = np.zeros((m + 1, m + 1), dtype=np.complex128)
+        root[0, 0] = 1
+        jacobian = self.factors(position, root, number)
+        position = position[sum(size * first for first, size, _ in self.blocks()) :]
+        for i in self.layout.continuous:
+            if self.lost:
+                root[i, 0], position = position[0], position[1:]
+            u, y, position = position[: i - 1], position[i - 1], position[i:]
+            if i == m:
+                spread = root[1:m, 1:m].copy()
+                np.fill_diagonal(spread, np.sqrt(np.diag(spread) ** 2 + weights[LEAST, 1:-1]))
+                moments, precise = spread @ spread.T, np.diag(hidden[m, 1:m] ** -2.0)
+                product = seen[m, 1:m] - root[1:m, 0] * root[m, 0]
+                whole = np.diag(weights[PRECISE, 1:m]) + moments / numbers[BALL] + moments @ precise @ moments
+                k = cholesky(whole)
+                linear = moments @ precise @ product + weights[AIM, 1:m]
+                slopes = np.linalg.solve(whole, linear) + np.linalg.solve(k.T, u)
+                root[m, 1:m] = spread.T @ slopes
+                jacobian += np.log(np.diag(spread)).sum() - np.log(np.diag(k)).sum()
+                jacobian += self.shared(root[m], y, weights[SQUARE, m])
+                continue
+            square = weights[SQUARE, i] * np.log(1 + np.exp(y))
+            length = np.sqrt(square)
+            jacobian += np.log(weights[SQUARE, i] / (1 + np.exp(-y)) / (2 * length))
+            for k in range(1, i):
+                t = (seen[i, k] - root[i, :k] @ root[k, :k]) / hidden[i, k]
+                rho = root[k, k] * length / hidden[i, k]
+                s = 2 + rho**2
+                c = rho * t / s
+                q = c / np.sqrt((1 - c**2 + np.sqrt((1 - c**2) ** 2 + 4 * (1 + c**2) ** 2 / s)) / 2)
+                firm = 2 + (rho / (1 + q**2)) ** 2
+                w = np.arcsinh(q) + u[k - 1] / np.sqrt(firm)
+                root[i, k] = length * np.tanh(w)
+                length = length / np.cosh(w)
+                jacobian += np.log(length) - np.log(firm) / 2
+            root[i, i] = length
+        assert len(position) == 0
+        return root, jacobian
+
+    def shared(self, row: Complex, x: Any, unit: float) -> Any:
+        """Shrink the response's row so that it and what is left of its sum of squares share that sum."""
+        m, share = len(row) - 1, SHARE
+        before, whole = row[1:m] @ row[1:m], unit * np.log(1 + np.exp(x))
+        left = np.log(1 + np.exp(share * (whole - before) / unit))
+        most = np.log(1 + np.exp(share * whole / unit))
+        row[m] = np.sqrt(whole * left / most)
+        shrink = np.sqrt((whole - row[m] ** 2) / before) if m > 1 else 1.0
+        row[1:m] *= shrink
+        in_whole = unit / (1 + np.exp(-x))
+        in_shrunk = share * whole / unit / most / (1 + np.exp(-share * (whole - before) / unit)) if m > 1 else shrink**2
+        return np.log(in_whole / 2 / row[m]) + np.log(in_shrunk) + (m - 3) * np.log(shrink)
+
     def direction(self, own: Any, row: Complex) -> Any:
         """A row of C as length and partial correlations; its log Jacobian."""
         length, jacobian = np.exp(own[-1]), own[-1]
@@ -189,15 +287,28 @@ class Oracle:
         row[len(own)] = length
         return jacobian
 
-    def factors(self, position: Any, root: Complex) -> Any:
+    @staticmethod
+    def logits(x: Any, odds: Floats) -> tuple[Any, Any]:
+        """Logits of a factor's coordinates, and the log Jacobian: odds are o log(1 + e^x) where there is an o."""
+        rare = odds > 0
+        softened = np.log(1 + np.exp(x))
+        stretch = np.sum(np.where(rare, -np.log(1 + np.exp(-x)) - np.log(softened), 0.0))
+        return np.where(rare, np.log(np.where(rare, odds, 1.0) * softened), x), stretch
+
+    def factors(self, position: Any, root: Complex, number: int) -> Any:
         """Rows of every factor, and the log Jacobian of shares and free cross products."""
         jacobian, at = np.complex128(0), 0
         for first, size, step in self.blocks():
             earlier = first - 1
-            logits, at = position[at : at + size], at + size
+            logits, stretch = self.logits(
+                position[at : at + size], self.target.weights[number, ODDS, first : first + size]
+            )
+            jacobian, at = jacobian + stretch, at + size
             cross, at = position[at : at + size * earlier].reshape(size, earlier), at + size * earlier
             powers = np.exp(np.append(logits, 0.0))
             shares = powers / powers.sum()
+            if base := int(self.target.weights[number, BASE, first]):
+                shares[[base - 1, -1]] = shares[[-1, base - 1]]
             p = shares[:-1]
             within = cholesky(step**2 * (np.diag(p) - np.outer(p, p)))
             mixing = cholesky(np.eye(size) + cross @ cross.T)
@@ -267,7 +378,8 @@ class Oracle:
         scatter = (whole[1:, 1:] - total * np.outer(mean, mean))[: m - 1, : m - 1]
         value -= log_volume(scatter, total, lost) - log_volume(scatter[:inside, :inside], total, lost)
         value += self.covariates(mean[: m - 1], scatter / total) - self.products(m - 1) * np.log(total)
-        return value + self.response(whole, total)
+        sigma = [place.sigma for place in places if place.sigma is not None]
+        return value + (self.response(whole, total) if not self.free else self.given(whole, total, *sigma))
 
     def products(self, size: int) -> int:
         """Free products among the first variables that are not factors' own: what a row's moments scale by n."""
@@ -299,6 +411,23 @@ class Oracle:
         value += prior.noise_shape * log(prior.noise_scale) - lgamma(prior.noise_shape)
         return value + loggamma(shape) - shape * np.log(b)
 
+    def given(self, whole: Complex, total: Any, sigma: Any) -> Any:
+        """log of the likelihood of y given x and sigma, averaged over theta's prior, and of log sigma's density."""
+        first, prior = 1 - self.lost, self.prior
+        order = self.layout.order if self.lost else self.layout.order[1:] - 1
+        means, sds, basis = prior.laws(self.schema)
+        own = order[:-1]
+        inverse = np.linalg.inv(basis).T  # theta = inverse @ (independent normals)
+        mean, covariance = (inverse @ means)[own], ((inverse * sds**2) @ inverse.T)[np.ix_(own, own)]
+        x, products, square = whole[first:-1, first:-1], whole[first:-1, -1], whole[-1, -1]
+        left, square = products - x @ mean, square - 2 * mean @ products + mean @ x @ mean
+        precision = np.linalg.inv(covariance) + x / sigma**2
+        value = -total / 2 * np.log(2 * pi * sigma**2) - square / sigma**2 / 2
+        value += left @ np.linalg.solve(precision, left) / sigma**4 / 2
+        value -= (log_determinant(precision) + log_determinant(covariance + 0j)) / 2
+        k, scale = prior.noise_shape, prior.noise_scale
+        return value + k * np.log(sigma / scale) - sigma / scale - lgamma(k)
+
     def noise(self, places: list[Place]) -> Any:
         """log p(releases | statistics)."""
         value: Any = 0.0
@@ -325,6 +454,7 @@ class Oracle:
             full = (place.root @ place.root.T)[np.ix_(back, back)]
             for i, j in release.entries:
                 found.append(place.rows if j == 0 else full[i, j] - (full[0, i] * full[0, j] if i else 0))
+            found += [] if place.sigma is None else [np.log(place.sigma)]
         return np.array(found)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.fourth_moments import FourthMoments
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
@@ -106,6 +107,10 @@ def regression_draws(
     prior: Prior, schema: RegressionSchema, count: int, generator: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Exact draws of (theta, sigma)."""
+    if isinstance(prior, IndependentPrior):
+        means, sds, basis = prior.laws(schema)
+        normal = means + sds * generator.standard_normal((count, len(sds)))
+        return normal @ np.linalg.inv(basis), generator.gamma(prior.noise_shape, prior.noise_scale, count)
     sigma = np.sqrt(prior.noise_scale / generator.gamma(prior.noise_shape, size=count))
     matrix, size = prior.response_matrix(schema), len(schema.coefficients)
     spread = np.linalg.cholesky(np.linalg.inv(matrix[:-1, :-1])) @ generator.standard_normal((size, count))

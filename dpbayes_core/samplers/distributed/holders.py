@@ -38,8 +38,8 @@ def problem_of(evidence: Evidence, prior: Prior) -> Told:
     return Told(
         noisy=np.stack([part.matrix() for part in parts]),
         variances=np.stack([_variances(part) for part in parts]),
-        prior=np.ascontiguousarray(prior.response_matrix(schema)),
-        shape=prior.noise_shape,
+        prior=np.ascontiguousarray(prior.conjugate.response_matrix(schema)),
+        shape=prior.conjugate.noise_shape,
     )
 
 

@@ -57,11 +57,11 @@ def noisy_of(release: Release, prior: Prior, *, squares_known: bool) -> Noisy:
     tied = [i for i, variable in enumerate(schema.variables, start=1) if variable.kind == "indicator"]
     added = len(squares) if squares_known else 0
     return Noisy(
-        numbers=np.array([rows, float(release.mechanism.name == "laplace"), prior.noise_shape + rows / 2]),
+        numbers=np.array([rows, float(release.mechanism.name == "laplace"), prior.conjugate.noise_shape + rows / 2]),
         entries=np.array([*schema.entries, *((i, i) for i in squares[:added])], dtype=np.int64),
         values=np.array([*release.values, *[rows] * added]),
         scales=np.array([*release.mechanism.scales, *[0.0] * added]),
         known=known,
         tied=np.array(tied, dtype=np.int64),
-        prior=np.ascontiguousarray(prior.response_matrix(schema)),
+        prior=np.ascontiguousarray(prior.conjugate.response_matrix(schema)),
     )
