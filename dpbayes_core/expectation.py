@@ -1,6 +1,6 @@
 """What is expected of a release before any row is read: moments of the columns, and what the noise does to them.
 
-Everything is on the standardised scale and a row's average. Levels are taken as equally common.
+Everything is on the standardised scale and a row's average. Levels are taken as equally common where nothing is stated.
 """
 
 import math
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.mechanisms import Mechanism
+from dpbayes_core.relations import UNSTATED, Relations, explained_by, matrix_of, slopes_of
 from dpbayes_core.schema import Continuous, RegressionSchema, Standardisation
 
 Floats = NDArray[np.float64]
@@ -20,8 +21,8 @@ Floats = NDArray[np.float64]
 EXPLAINED = 0.25
 """The share of the response's variance that the covariates are taken to explain: slopes hardly depend on it."""
 
-CORRELATION = 0.25
-"""How columns of numbers are taken to be related to each other: nobody declares it, and few are not."""
+LEAST_SLOPE = 0.1
+"""What a slope is at least, times the size it would have if nothing were stated: nobody knows that it is 0."""
 
 SPREAD_OF: Mapping[str, float] = {"laplace": math.sqrt(2)}
 """Standard deviation of the noise in units of its scale, where that is not 1."""
@@ -62,6 +63,8 @@ class Expectation:
     variance: float
     places: NDArray[np.int64]  # (2, D): what is released
     noise: Floats  # (D,), variance on each entry's sum over the releases, over rows squared
+    slopes: Floats  # (d,), expected sizes
+    explained: float  # the share of the response's variance
 
     @classmethod
     def of(
@@ -73,14 +76,17 @@ class Expectation:
         expected: Mapping[str, Expected],
         places: tuple[tuple[int, int], ...],
         holders: int = 1,
+        relations: Relations = UNSTATED,
     ) -> "Expectation":
         """From the declared guesses; columns without any by default."""
-        means, covariance = _covariates(schema, expected)
+        means, covariance, stated, explained = _covariates(schema, expected, relations)
         response = _standardised(schema, schema.response, expected)
         centre, variance = response.mean, response.sd**2
         if not schema.intercept:
             covariance, variance = covariance + np.outer(means, means), variance + centre**2
             means, centre = np.zeros_like(means), 0.0
+        slopes = stated * response.sd
+        usual = np.sqrt(EXPLAINED * (1 - explained) * variance / (schema.d * np.diag(covariance)))
         scales = mechanism.scales * SPREAD_OF.get(mechanism.name, 1.0)
         return cls(
             schema,
@@ -91,6 +97,8 @@ class Expectation:
             variance,
             np.array(places, dtype=np.int64).T,
             holders * (scales / rows) ** 2,
+            np.where(np.isnan(slopes), usual, np.maximum(np.abs(slopes), LEAST_SLOPE * usual)),
+            explained + EXPLAINED * (1 - explained) * bool(np.isnan(slopes).any()),
         )
 
     @property
@@ -143,21 +151,38 @@ def _standardised(schema: RegressionSchema, column: Continuous, expected: Mappin
     return guess.standardised(schema.standardised(column))
 
 
-def _covariates(schema: RegressionSchema, expected: Mapping[str, Expected]) -> tuple[Floats, Floats]:
+def _covariates(
+    schema: RegressionSchema, expected: Mapping[str, Expected], relations: Relations
+) -> tuple[Floats, Floats, Floats, float]:
+    """Means, covariance, slopes of a response of standard deviation 1 as far as stated, and what they explain."""
     means, covariance, place = np.zeros(schema.d), np.zeros((schema.d, schema.d)), 0
-    numbers: list[int] = []
+    single: dict[str, int] = {}  # places of columns that are one variable
     for column in schema.covariates:
+        size = len(column.variables())
+        own = slice(place, place + size)
         if isinstance(column, Continuous):
             guess = _standardised(schema, column, expected)
-            means[place], covariance[place, place] = guess.mean, guess.sd**2
-            numbers.append(place)
-        elif len(column.levels) == 2:
-            covariance[place, place] = 1.0  # -1 and 1 alike
+            means[own], covariance[own, own] = guess.mean, guess.sd**2
         else:
-            share, own = 1 / len(column.levels), slice(place, place + len(column.levels) - 1)
-            means[own] = share
-            covariance[own, own] = share * np.eye(len(column.levels) - 1) - share**2
-        place += len(column.variables())
-    deviations = np.sqrt(np.diag(covariance)[numbers])
-    covariance[np.ix_(numbers, numbers)] += CORRELATION * (np.outer(deviations, deviations) - np.diag(deviations**2))
-    return means, covariance
+            means[own], covariance[own, own] = _levels(relations.shares.get(column.name), len(column.levels))
+        if size == 1:
+            single[column.name] = place
+        place += size
+    numbers = {column.name: isinstance(column, Continuous) for column in schema.covariates if column.name in single}
+    response, at = schema.response.name, list(single.values())
+    slopes, explained = np.full(schema.d, np.nan), 0.0
+    if at:
+        matrix = matrix_of(numbers, response, relations)
+        deviations = np.sqrt(np.diag(covariance)[at])
+        covariance[np.ix_(at, at)] = matrix * np.outer(deviations, deviations)
+        slopes[at] = slopes_of(list(numbers), response, matrix, relations) / deviations
+        explained = explained_by(list(numbers), response, matrix, relations)
+    return means, covariance, slopes, explained
+
+
+def _levels(shares: tuple[float, ...] | None, count: int) -> tuple[Floats, Floats]:
+    """Mean and covariance of a column's variables: -1 and 1 of two levels, else an indicator of each but the first."""
+    share = np.full(count, 1 / count) if shares is None else np.array(shares)
+    if count == 2:
+        return np.array([share[1] - share[0]]), np.array([[4 * share[0] * share[1]]])
+    return share[1:], np.diag(share[1:]) - np.outer(share[1:], share[1:])

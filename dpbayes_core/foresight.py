@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.expectation import EXPLAINED, Expectation
+from dpbayes_core.expectation import Expectation
 from dpbayes_core.foresight_column import Column, Given, MadeUp, Moments, columns_of, moments
+from dpbayes_core.foresight_prior import PriorLaw
 from dpbayes_core.priors import Prior
 from dpbayes_core.schema import SIGMA
 
@@ -25,6 +26,7 @@ SEED = 20_261_118
 REFINEMENTS = 8
 DEPTH = 12.0  # log density below its top that is left out
 TAIL = 0.025  # of probability on either side of a 95% interval
+FINER = 64  # steps between two nodes, where a quantile of sigma is looked for
 HALVINGS = 32  # of the range that a quantile is looked for in
 REACH = 3.0  # sds from its mean that a coefficient's prior is taken to reach
 SCATTER = 1.25  # between the lower and the upper fifth of made-up releases
@@ -70,12 +72,16 @@ class _Foresight:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        return columns_of(self.expectation, self.prior)
+        return columns_of(self.expectation, self.law)
+
+    @cached_property
+    def law(self) -> PriorLaw:
+        return PriorLaw(self.prior)
 
     @cached_property
     def residual(self) -> float:
         """Sigma2 as expected."""
-        return (1 - EXPLAINED) * self.expectation.variance
+        return (1 - self.expectation.explained) * self.expectation.variance
 
     @cached_property
     def noise_of_square(self) -> float:
@@ -116,13 +122,16 @@ class _Foresight:
         if schema.intercept:
             within = self._intercept(np.sqrt(level), np.sqrt(variances)[members]) ** 2
             zero = np.zeros_like(within)
+            if (alone := self.law.intercept(schema, sigma2)) is not None:
+                within = 1 / (1 / within + 1 / alone)
+                own[0] = _spread(weights, zero, within)
             wide[0] = own[0] * _half_range(weights, zero, within) / _spread(weights, zero, within)
         return np.vstack([own, sigma]), np.vstack([wide, height * _half_range_of_root(weights, grid)])
 
     def _grid(self) -> Floats:
         """Nodes of log sigma2 where its posterior has its mass, for each made-up release."""
         low = np.full((MADE_UP, 1), np.log(self.residual) - 14)
-        most = self.expectation.variance + self.prior.noise_scale + 8 * np.sqrt(self.noise_of_square)
+        most = self.expectation.variance + self.law.widest + 8 * np.sqrt(self.noise_of_square)
         high = np.full((MADE_UP, 1), np.log(most))
         rows, steps = np.arange(MADE_UP), np.linspace(0, 1, NODES)
         for _ in range(REFINEMENTS):
@@ -139,10 +148,10 @@ class _Foresight:
     def _posterior(self, grid: Floats) -> tuple[Floats, list[Moments]]:
         """Weights of the nodes, and every column's moments there."""
         sigma2 = np.exp(grid)
-        squares = [1 / (1 / (one.tau**2 * sigma2) + 1 / one.slope**2) for one in self.columns]
+        squares = [1 / (1 / self.law.variance(one.tau, sigma2) + 1 / one.slope**2) for one in self.columns]
         alone = self._moments(sigma2, squares, None)
         found = self._moments(sigma2, [one.square for one in alone], alone)
-        log = -self.prior.noise_shape * grid - self.prior.noise_scale / sigma2
+        log = self.law.log_noise(grid)
         sizes = np.array([len(column.members) for column in self.columns])
         log += np.tensordot(sizes, np.stack([one.log for one in found]), axes=1)
         log += np.tensordot(sizes / sizes.sum(), np.stack([one.tilt for one in found]), axes=1)
@@ -165,6 +174,7 @@ class _Foresight:
             given = Given(
                 sigma2=sigma2,
                 rows=rows,
+                loose=self.law.variance(column.tau, sigma2),
                 noise=noise,
                 left=None if left is None or own is None else left + own.explained,
                 spread=None if spread is None or own is None else spread - own.explained_variance,
@@ -178,7 +188,7 @@ class _Foresight:
         noise = known.noise_of(known.constant, known.centred[-1]) + np.zeros_like(sigma2)
         for column, one in zip(self.columns, found, strict=True):
             noise += len(column.members) * column.on_mean * one.square
-        return 1 / (1 / (sigma2 / known.rows + noise) + 1 / (self.prior.intercept_sd**2 * sigma2))
+        return 1 / (1 / (sigma2 / known.rows + noise) + self.law.level_precision(sigma2))
 
     def _user_units(self, level: Floats, slopes: Floats) -> Floats:
         """The intercept, if any, and the slopes: (coefficients, made-up releases)."""
@@ -208,7 +218,7 @@ class _Foresight:
         forms = np.stack([known.forms(row, known.centred[-1]) for row in known.centred[:-1]])
         around = self.residual * known.covariance / known.rows + (forms * known.noise) @ forms.T
         precision = known.covariance @ np.linalg.solve(around, known.covariance)
-        precision += np.eye(known.d) / (self.prior.coefficient_sd**2 * self.residual)
+        precision += np.eye(known.d) / self.law.variance(self.prior.coefficient_sd, np.array(self.residual))
         covariance = np.linalg.inv(precision)
         root = np.sqrt(np.diag(covariance))
         return covariance / np.outer(root, root)
@@ -238,9 +248,15 @@ def _half_range(weights: Floats, mean: Floats, variance: Floats) -> Floats:
 
 
 def _half_range_of_root(weights: Floats, grid: Floats) -> Floats:
-    """The same of sigma, whose square's logarithm has these weights on evenly spaced nodes."""
-    step = grid[:, 1] - grid[:, 0]
-    edges = np.column_stack([grid[:, :1] - step[:, None] / 2, grid + step[:, None] / 2])
-    share = np.column_stack([np.zeros(len(grid)), np.cumsum(weights, axis=1)])
-    ends = [np.interp((TAIL, 1 - TAIL), one, at) for one, at in zip(share, edges, strict=True)]
+    """The same of sigma, whose square's logarithm has these weights on evenly spaced nodes: quadratic in between."""
+    log = np.log(np.maximum(weights, np.finfo(np.float64).tiny))
+    bend = np.pad(np.diff(log, n=2, axis=1), ((0, 0), (1, 1)), mode="edge")
+    bent, part = (bend[:, :-1] + bend[:, 1:]) / 2, (np.arange(FINER) + 0.5) / FINER
+    between = log[:, :-1, None] + np.diff(log, axis=1)[..., None] * part - 0.5 * bent[..., None] * part * (1 - part)
+    share = np.cumsum(np.exp(between).reshape(len(log), -1), axis=1)
+    fine = np.linspace(0, 1, share.shape[1] + 1)[1:]
+    ends = [
+        np.interp((TAIL, 1 - TAIL), one / one[-1], at[0] + (at[-1] - at[0]) * fine)
+        for one, at in zip(share, grid, strict=True)
+    ]
     return np.diff(np.exp(np.stack(ends) / 2), axis=1)[:, 0] / 2

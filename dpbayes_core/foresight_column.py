@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.expectation import EXPLAINED, Expectation
-from dpbayes_core.priors import Prior
+from dpbayes_core.expectation import Expectation
+from dpbayes_core.foresight_prior import PriorLaw
 
 Floats = NDArray[np.float64]
 
@@ -77,15 +77,20 @@ class MadeUp:
         return cls(own.v + np.sqrt(own.noise_v) * normals[0], expected + np.sqrt(variance) * normals[1])
 
 
-def columns_of(expectation: Expectation, prior: Prior) -> tuple[Column, ...]:
+def columns_of(expectation: Expectation, law: PriorLaw) -> tuple[Column, ...]:
     """The covariates' variables, those alike together."""
-    named = {name: (mean, sd) for name, mean, sd in prior.named}
     found: dict[tuple[object, ...], list[int]] = {}
     laws: list[tuple[float, float]] = []
     for place, variable in enumerate(expectation.schema.variables[:-1]):
-        laws.append(named.get(variable.label, (0.0, prior.coefficient_sd)))
-        spread = round(float(expectation.covariance[place, place]), 12)
-        key = (variable.kind, round(float(expectation.means[place]), 12), spread, laws[-1])
+        laws.append(law.slope(variable.label))
+        row = np.delete(np.abs(expectation.covariance[place]), place)
+        facts = (
+            expectation.covariance[place, place],
+            expectation.means[place],
+            expectation.slopes[place],
+            *sorted(row),
+        )
+        key = (variable.kind, laws[-1], *(round(float(fact), 12) for fact in facts))
         found.setdefault(key, []).append(place)
     members = [tuple(them) for them in found.values()]
     return tuple(_column(expectation, members, place, laws[them[0]]) for place, them in enumerate(members))
@@ -97,6 +102,7 @@ class Given:
 
     sigma2: Floats
     rows: float
+    loose: Floats  # the coefficient's variance by its prior
     noise: Floats  # variance of the noise on c
     left: Floats | None = None  # the response's released variance, less sigma2 and what the others explain
     spread: Floats | None = None  # the variance of that
@@ -110,7 +116,7 @@ def moments(column: Column, made: MadeUp, given: Given, typical: float) -> Momen
     """
     v, log = (array[:, None, :] for array in _nodes(column, made.v, typical))
     sigma2, noise, released = given.sigma2[..., None], given.noise[..., None], made.c[..., None]
-    loose, ahead = column.tau**2 * sigma2, column.mu
+    loose, ahead = given.loose[..., None], column.mu
     before = v * sigma2 / given.rows + v**2 * loose  # variance of c around v ahead
     total = before + noise
     log = log - 0.5 * np.log(total) - 0.5 * (released - v * ahead) ** 2 / total
@@ -185,7 +191,7 @@ def _column(ex: Expectation, members: Sequence[tuple[int, ...]], place: int, law
         noise_c=ex.noise_of(own, response) + on_mean * ex.noise_of(ex.constant, response),
         others=others,
         on_mean=on_mean,
-        slope=float(np.sqrt(EXPLAINED * ex.variance / (ex.d * ex.covariance[first, first]))),
+        slope=float(ex.slopes[first]),
         tau=law[1],
         mu=law[0],
     )

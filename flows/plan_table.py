@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from dpbayes_core.relations import HIGH_CORRELATION
 from flows.check_table import accounts
-from flows.tables import cost, grid, line, measured, number, of_whom, remaining, shortened
-from storage.plan_document import run_ends, run_verdict, runs, shown_epsilons
+from flows.tables import cost, counted, grid, line, measured, number, of_whom, remaining, shortened
+from storage.plan_document import noisy_numbers, run_ends, run_verdict, runs, shown_epsilons
+from storage.report.numbers import percent
 
 Document = Mapping[str, Any]
 
@@ -44,6 +46,7 @@ def _release(release: Document) -> None:
     for one in release["foreseen"]:
         line(f"  {one['term'].lower()}: {one['value']}")
     if release["predicted"]:
+        _blocks(release)
         _predicted(release)
     grid(
         "  caps",
@@ -68,19 +71,50 @@ def _fits(release: Document, cap: Document) -> str:
 
 
 def _predicted(release: Document) -> None:
-    """Each coefficient's predicted precision, as asked for and nearby."""
-    known = {point["epsilon"]: point["sd"] for point in release["grid"]}
-    shown = shown_epsilons(release)
+    """Each coefficient's predicted precision: as asked for, in the worse case, beside the prior's, and nearby."""
+    predicted: Sequence[Document] = release["predicted"]
+    high = f"± if {HIGH_CORRELATION:g}"
+    headers = ["coefficient", "sd", "± 95%", high, "± prior", "± no noise", "told from 0"]
+    rows = [
+        [
+            one["coefficient"] + (" (rough)" if one["rough"] else ""),
+            *(number(one[key], 3) for key in ("sd", "interval95")),
+            number((one["high_correlation"] or {}).get("interval95"), 3),
+            *(number(value, 3) for value in (one["prior_interval95"], one["without_noise"]["interval95"])),
+            number(one["told_from_zero"], 2),
+        ]
+        for one in predicted
+    ]
+    if all(one["high_correlation"] is None for one in predicted):
+        headers, rows = [one for one in headers if one != high], [row[:3] + row[4:] for row in rows]
+    grid("  predicted posterior, in the units of the columns (sd, halves of 95% intervals)", headers, rows)
+    if high in headers:
+        line(f"  {high}: where numbers of which nothing is stated are correlated by {HIGH_CORRELATION:g}")
+    line("  ± prior: of the prior alone; ± no noise: of the rows themselves; told from 0: effects beyond it, -: none")
+    known, shown = {point["epsilon"]: point["sd"] for point in release["grid"]}, shown_epsilons(release)
     grid(
-        "  predicted posterior, in the units of the columns (sd, half of the 95% interval, sd at other epsilon)",
-        ("coefficient", "sd", "± 95%", *(f"at {epsilon:g}" for epsilon in shown)),
+        "  predicted sd at other epsilon",
+        ("coefficient", *(f"at {epsilon:g}" for epsilon in shown)),
+        [
+            (one["coefficient"], *(number(known[epsilon][place], 2) for epsilon in shown))
+            for place, one in enumerate(predicted)
+        ],
+    )
+
+
+def _blocks(release: Document) -> None:
+    """The noise on every kind of released number, against what it measures."""
+    grid(
+        "  noise on averages over the rows, columns in -1 ... 1; of each kind the worst",
+        ("released", "numbers", "noise", "measures", "noise of it"),
         [
             (
-                one["coefficient"] + (" (rough)" if one["rough"] else ""),
-                *(number(one[key], 3) for key in ("sd", "interval95")),
-                *(number(known[epsilon][place], 2) for epsilon in shown),
+                one["block"],
+                str(one["numbers"]),
+                *(number(one[key], 2) for key in ("noise", "measures")),
+                percent(one["ratio"]),
             )
-            for place, one in enumerate(release["predicted"])
+            for one in release["blocks"]
         ],
     )
 
@@ -88,7 +122,7 @@ def _predicted(release: Document) -> None:
 def _made(release: Document) -> str:
     if not release["entries"]:
         return f"{release['kind']}, drawn exactly"
-    return f"{release['mechanism']} noise on {release['entries']} number{'s' * (release['entries'] > 1)}"
+    return f"{release['mechanism']} noise on {counted(noisy_numbers(release), 'number')}"
 
 
 def _status(release: Document) -> str:

@@ -145,6 +145,11 @@ def shown_epsilons(release: Document) -> list[float]:
     return near or known
 
 
+def noisy_numbers(release: Document) -> int:
+    """How many numbers of a document's release have noise: third and fourth moments, too."""
+    return max(release["entries"], sum(block["numbers"] for block in release.get("blocks", ())))
+
+
 def _numbers(scales: Floats) -> float | list[float]:
     """One number where all entries have the same; an empty list where nothing is added."""
     found: list[float] = scales.tolist()

@@ -6,10 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from dpbayes_core.relations import HIGH_CORRELATION
 from storage.ledger.remains import rounded_down
-from storage.plan_document import shown_epsilons
+from storage.plan_document import noisy_numbers, shown_epsilons
 from storage.plan_widths_plot import Curve, pictures
-from storage.report.numbers import short
+from storage.report.numbers import percent, short
 from storage.report.page import Pair
 
 Document = Mapping[str, Any]
@@ -43,16 +44,31 @@ class WidthLine:
     sd: str
     half_width: str
     others: tuple[str, ...]
+    beside: tuple[
+        str, ...
+    ]  # half widths: in the worse case, of the prior, without noise; the least effect that is told
 
 
 @dataclass(frozen=True)
 class Widths:
     """The predicted posterior of one release; `more` says what is not drawn."""
 
+    high: str  # correlation, of the worse case
     epsilons: tuple[str, ...]
     lines: tuple[WidthLine, ...]
     pictures: tuple[tuple[str, Markup], ...]
     more: str
+
+
+@dataclass(frozen=True)
+class BlockLine:
+    """The noise on one kind of released number, against what it measures."""
+
+    name: str
+    numbers: str
+    noise: str
+    measures: str
+    ratio: str
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,7 @@ class ReleasePart:
     words: str
     facts: tuple[Pair, ...]
     widths: Widths | None
+    blocks: tuple[BlockLine, ...]
     caps: tuple[CapLine, ...]
 
 
@@ -85,7 +102,17 @@ def release_part(release: Document, number: int) -> ReleasePart:
         "period-closed": "The period is closed and takes no charge.",
     }[release["status"]]
     caps = tuple(_cap(cap) for cap in release["caps"])
-    return ReleasePart(release["name"], words, tuple(facts), _widths(release, number), caps)
+    blocks = tuple(
+        BlockLine(
+            one["block"],
+            str(one["numbers"]),
+            short(one["noise"], 2),
+            short(one["measures"], 2),
+            percent(one["ratio"]),
+        )
+        for one in release.get("blocks", ())
+    )
+    return ReleasePart(release["name"], words, tuple(facts), _widths(release, number), blocks, caps)
 
 
 def _widths(release: Document, number: int) -> Widths | None:
@@ -101,6 +128,12 @@ def _widths(release: Document, number: int) -> Widths | None:
             short(one["sd"], 3),
             short(one["interval95"], 3),
             tuple(short(known[epsilon][place], 2) for epsilon in shown),
+            (
+                short((one["high_correlation"] or {}).get("interval95"), 3),
+                short(one["prior_interval95"], 3),
+                short(one["without_noise"]["interval95"], 3),
+                short(one["told_from_zero"], 2),
+            ),
         )
         for place, one in enumerate(predicted)
     )
@@ -114,14 +147,14 @@ def _widths(release: Document, number: int) -> Widths | None:
     ]
     more = f"Drawn are the first {MOST_DRAWN} of {len(predicted)}." if len(predicted) > MOST_DRAWN else ""
     epsilons = tuple(f"{epsilon:g}" for epsilon in shown)
-    return Widths(epsilons, lines, tuple(pictures(curves, number=number)), more)
+    return Widths(short(HIGH_CORRELATION), epsilons, lines, tuple(pictures(curves, number=number)), more)
 
 
 def _noise(release: Document) -> list[Pair]:
     units = ", in standardised units" if release["kind"] == "regression" else ""
     pairs = [Pair("Sensitivity", f"{short(release['sensitivity'])} in {release['norm']}{units}")]
     if release["entries"]:
-        pairs.insert(0, Pair("Noise", f"{release['mechanism']} on {release['entries']} numbers"))
+        pairs.insert(0, Pair("Noise", f"{release['mechanism']} on {noisy_numbers(release)} numbers"))
     if release["kind"] == "regression":
         pairs.append(Pair("Noise scale", _scale(release["scale"])))
     return pairs

@@ -43,6 +43,11 @@ def short(value: float | Decimal | Fraction | None, digits: int = 4) -> str:
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", MINUS)
 
 
+def percent(share: float) -> str:
+    """A share of what it is compared with, in two digits; many times of it as such."""
+    return f"{short(100 * share, 2)}%" if share < 10 else f"{short(share, 2)} times"
+
+
 def listed(words: Sequence[str]) -> str:
     """a, b and c."""
     if len(words) < 2:

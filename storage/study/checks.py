@@ -6,6 +6,7 @@ from pathlib import Path
 from storage.study.apart import names_table
 from storage.study.compile import priced
 from storage.study.flaw import Flaw, Place, nearest, shown
+from storage.study.guesses import guess_flaws
 from storage.study.models import StudyFile
 from storage.study.prior import prior_flaws
 from storage.study.work import AnalysisSpec, ReleaseSpec
@@ -14,6 +15,7 @@ from storage.study.work import AnalysisSpec, ReleaseSpec
 def flaws(file: StudyFile, folder: Path) -> Iterator[Flaw]:
     """Everything that is wrong between the sections of a file whose sections are right by themselves."""
     yield from _table(file)
+    yield from guess_flaws(file)
     yield from _public(file, folder)
     yield from _holders(file)
     yield from _caps(file)

@@ -10,12 +10,12 @@ from storage.study.fields import (
     ColumnName,
     Levels,
     Section,
-    Spread,
     Text,
     exactly_one,
     refusal,
 )
 from storage.study.flaw import shown
+from storage.study.guesses import ExpectSpec
 from storage.study.places import DatabaseUrl, HolderPaths, Paths, QueryText
 
 
@@ -141,13 +141,6 @@ class PeriodSpec(Section):
     )
 
 
-class ExpectSpec(Section):
-    """Public guesses about a column: used by planning only, never in a release."""
-
-    mean: RealOrDate = Field(description="Expected mean, within the bounds.", examples=["2.5"])
-    sd: Spread = Field(description="Expected standard deviation.", examples=["0.6"])
-
-
 class ColumnSpec(Section):
     """What is publicly known of a column; one of `bounds`, `levels` and `unbounded`, never taken from the data."""
 
@@ -180,7 +173,7 @@ class ColumnSpec(Section):
     )
     expect: ExpectSpec | None = Field(
         default=None,
-        description="Public guesses about a bounded column, for planning.",
+        description="Public guesses about a column, for planning.",
         examples=["{mean: 2.5, sd: 0.6}"],
     )
 
@@ -198,10 +191,10 @@ class ColumnSpec(Section):
             raise refusal(
                 "a column of levels takes unknown, not nulls", "Write unknown: and one of its levels", "nulls"
             )
-        elif self.expect is not None:
-            raise refusal("guesses are for bounded columns", "Delete expect", "expect")
         elif self.unknown is not None and self.unknown not in (self.levels or ()):
             raise refusal(f"{shown(self.unknown)} is not one of the levels", "Name one of them", "unknown")
+        elif self.expect is not None:
+            self.expect.check_levels(self.levels or ())
         return self
 
     def _check_unbounded(self) -> None:
@@ -217,8 +210,8 @@ class ColumnSpec(Section):
             raise refusal("a bounded column takes nulls, not unknown", "Write nulls: and a number", "unknown")
         if self.nulls is not None and not low <= self.nulls <= high:
             raise refusal(f"{self.nulls:g} is outside the bounds", "Choose a value within them", "nulls")
-        if self.expect is not None and not low <= self.expect.mean <= high:
-            raise refusal("the expected mean is outside the bounds", "Choose one within them", "expect")
+        if self.expect is not None:
+            self.expect.check_numbers(low, high)
 
     def _check_dates(self, dates: bool) -> None:
         given = {"nulls": self.nulls, "expect": None if self.expect is None else self.expect.mean}

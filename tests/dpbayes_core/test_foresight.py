@@ -6,12 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.expectation import EXPLAINED, Expectation, Expected
-from dpbayes_core.foresight import Prediction, foresee, impossible
+from dpbayes_core.foresight import Prediction, _half_range_of_root, foresee, impossible
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.priors import Prior
+from dpbayes_core.relations import Relations
 from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity, released_entries
 from tests.support.regressions import JOB, REGION, SEX, UNIT, schema_of
@@ -98,6 +101,48 @@ def test_intervals_of_what_the_release_tells_are_those_of_normal_laws(name: str)
         assert one.half_width == pytest.approx(1.96 * one.sd, rel=0.02)
 
 
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_without_noise_the_posterior_of_an_independent_prior_comes_out(name: str) -> None:
+    schema, rows, prior = SCHEMAS[name], 40, IndependentPrior(coefficient_sd=0.3)
+    known = expectation(schema, laplace(schema, 1e6), rows)
+    variance, moments = (1 - EXPLAINED) * known.variance, known.covariance
+    if schema.intercept:
+        mean = np.array([1, *known.means])
+        moments = np.outer(mean, mean)
+        moments[1:, 1:] += known.covariance
+    precision = prior.response_matrix(schema)[:-1, :-1] + rows * moments / variance
+    found = predicted(schema, laplace(schema, 1e6), rows, prior=prior)
+    assert found[:-1] == pytest.approx(in_user_units(schema, np.linalg.inv(precision)), rel=0.15)
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_where_noise_drowns_everything_intervals_are_an_independent_priors_own(name: str) -> None:
+    schema, prior = SCHEMAS[name], IndependentPrior()
+    found = foresee(expectation(schema, laplace(schema, 1e-7)), prior)
+    before = prior.draws(schema, 400_000, np.random.default_rng(6))
+    for one in found:
+        low, high = np.quantile(before[one.coefficient], (0.025, 0.975))
+        near = 0.1 if one.coefficient == "(intercept)" else 0.05  # the level's prior is taken at the columns' means
+        assert one.half_width == pytest.approx((high - low) / 2, rel=near), one.coefficient
+        assert one.sd == pytest.approx(before[one.coefficient].std(), rel=near), one.coefficient
+
+
+def test_an_independent_prior_of_the_intercept_is_of_the_sd_that_it_states() -> None:
+    schema = SCHEMAS["two"]
+    prior = IndependentPrior.from_user({"named": {"(intercept)": {"mean": 20.0, "sd": 0.5}}}, schema)
+    found = foresee(expectation(schema, laplace(schema, 1e-7)), prior)[0]
+    assert (found.coefficient, found.sd) == ("(intercept)", pytest.approx(0.5, rel=0.02))
+
+
+def test_the_density_of_sigma_is_that_of_its_draws() -> None:
+    for prior in (PRIOR, IndependentPrior()):
+        grid = np.linspace(-16, 6, 20_001)
+        weights = np.exp(prior.log_noise(grid))
+        sigma = prior.noise_draws(400_000, np.random.default_rng(3))
+        assert (weights @ np.exp(grid / 2)) / weights.sum() == pytest.approx(sigma.mean(), rel=0.01)
+        assert (weights @ grid) / weights.sum() == pytest.approx(2 * np.log(sigma).mean(), abs=0.02)
+
+
 def test_a_prior_of_one_coefficient_is_heeded() -> None:
     schema = SCHEMAS["two"]
     named = replace(PRIOR, named=(("b", 0.0, 1e-6),))
@@ -178,3 +223,43 @@ def test_a_fifty_column_regression_is_foreseen_in_a_moment() -> None:
     found = foresee(expectation(schema, gaussian(schema, 1.0), 10**6), PRIOR)
     assert len(found) == 52
     assert len({round(one.sd, 12) for one in found[1:-1]}) == 1  # alike in everything that is known of them
+
+
+def test_a_prior_of_the_intercept_is_heeded() -> None:
+    schema = SCHEMAS["two"]
+    stated = Prior.from_user({"named": {"(intercept)": {"mean": 20.0, "sd": 0.5}}}, schema)
+    plain, named = (predicted(schema, laplace(schema, 0.5), prior=prior) for prior in (Prior(), stated))
+    assert named[0] < 0.5 < 0.5 * plain[0]
+    drowned = {one.coefficient: one for one in foresee(expectation(schema, laplace(schema, 1e-7)), stated)}
+    low, high = np.quantile(stated.draws(schema, 400_000, np.random.default_rng(6))["(intercept)"], (0.025, 0.975))
+    assert drowned["(intercept)"].half_width == pytest.approx((high - low) / 2, rel=0.05)
+
+
+@pytest.mark.parametrize("correlation", [0.85, -0.6])
+def test_without_noise_stated_correlations_give_the_conjugate_posterior(correlation: float) -> None:
+    schema, rows = SCHEMAS["two"], 3000
+    known = Expectation.of(
+        schema,
+        laplace(schema, 1e5),
+        rows=rows,
+        expected=GUESSES,
+        places=schema.entries,
+        relations=Relations({frozenset("ab"): correlation}),
+    )
+    mean = np.array([1, *known.means])
+    moments = np.outer(mean, mean)
+    moments[1:, 1:] += known.covariance
+    covariance = (
+        (1 - EXPLAINED) * known.variance * np.linalg.inv(PRIOR.response_matrix(schema)[:-1, :-1] + rows * moments)
+    )
+    found = sds(foresee(replace(known, noise=np.zeros_like(known.noise)), PRIOR))
+    assert found[:-1] == pytest.approx(in_user_units(schema, covariance), rel=0.03)
+
+
+@pytest.mark.parametrize("shape", [0.6, 1.0, 3.0])
+def test_the_quantiles_of_sigma_are_those_of_its_law_however_few_nodes_there_are(shape: float) -> None:
+    grid = np.log(0.1 / shape) + np.linspace(-6, 14, 32)[None, :]
+    log = -shape * grid - 0.1 * np.exp(-grid)
+    half = _half_range_of_root(np.exp(log - log.max()), grid)
+    low, high = np.sqrt(0.1 / gammaincinv(shape, (0.975, 0.025)))
+    assert half == pytest.approx((high - low) / 2, rel=0.02)

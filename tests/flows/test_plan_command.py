@@ -1,5 +1,6 @@
 """What a steward sees of `dpbayes plan`, before anything is spent."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.charged import charge
 from tests.support.command import ROOT
 from tests.support.desk import PERIOD, Desk
 
@@ -117,3 +119,41 @@ def test_planning_imports_neither_the_orchestrator_nor_anything_that_opens_a_tab
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == []
+
+
+def test_help_says_which_period_is_planned_without_one(desk: Desk) -> None:
+    said = " ".join(re.sub("[│╭╰─]", " ", desk.run("plan", "--help").stdout).split())
+    assert "by default the one after the last that the study was charged for" in said
+    charge(with_one_covariate(desk).study, "2026-05")
+    assert desk.document("plan", desk.study)["period"] == "2026-06"
+
+
+def test_check_says_what_the_schedule_of_a_study_is_for(desk: Desk) -> None:
+    said = "  schedule: cron 0 2 1 * *, UTC. `plan` counts with it; the cron in prefect.yaml is what starts runs\n"
+    assert said in desk.run("check", desk.study).stdout
+    assert desk.document("check", desk.study)["schedule"] == {"cron": "0 2 1 * *", "timezone": "UTC"}
+
+
+def test_a_closed_period_is_planned_as_closed(desk: Desk) -> None:
+    with_one_covariate(desk).document("ledger", "close", desk.study, "--period", PERIOD, "--reason", "published")
+    shown = desk.run("plan", desk.study, "--period", PERIOD).stdout
+    assert shown.splitlines()[-1].startswith(f"{PERIOD} was closed and takes no further charges.")
+    assert "largest epsilon that fits: none now" in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith(("lifetime ", "per-period "))]
+    assert [row[-1] for row in rows] == ["closed", "closed"]
+
+
+def test_people_read_every_width_and_every_kind_of_noise_that_programs_read(
+    document: dict[str, Any], shown: str
+) -> None:
+    (release,) = document["releases"]
+    lines = shown.splitlines()
+    for one in release["predicted"]:
+        line = next(line for line in lines if line.startswith(one["coefficient"])).replace(" (rough)", "").split()
+        widths = one["interval95"], one["prior_interval95"], one["without_noise"]["interval95"]
+        assert [f"{width:.3g}" for width in widths] == line[2:5]
+        assert line[5] == ("-" if one["told_from_zero"] is None else f"{one['told_from_zero']:.2g}")
+    for one in release["blocks"]:
+        assert any(line.startswith(f"{one['block']} ") and f" {one['numbers']} " in line for line in lines)
+    assert sum(one["numbers"] for one in release["blocks"]) == release["entries"]
+    assert any(line.startswith("  can tell from 0: effects of age beyond ") for line in lines)

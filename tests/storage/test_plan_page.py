@@ -142,3 +142,22 @@ def hostile(value: Any, key: str = "") -> Any:
         return [hostile(each, key) for each in value]
     decides = key in ("status", "window", "measure")  # words that the page looks up and never shows
     return f"{value}{HOSTILE}" if isinstance(value, str) and not decides else value
+
+
+def test_tables_of_many_widths_fit_a_telephone_too(tmp_path: Path, browser: Browser) -> None:
+    more = "  tenure: {bounds: [0, 40]}\n  region: {levels: [north, south-west]}\nprivacy:"
+    bureau = Bureau(tmp_path, MANY_CAPS, (regression("epsilon: 0.4"),)).edited("privacy:", more)
+    file = tmp_path / "plan.html"
+    document = bureau.edited("[age]", "[age, tenure, region]").document()
+    file.write_text(render(document))
+    page = browser.new_page(viewport={"width": 375, "height": 900})
+    page.goto(file.as_uri(), wait_until="load")
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    text = page.inner_text("main")
+    (release,) = document["releases"]
+    for one in release["predicted"]:
+        assert one["high_correlation"] is not None
+        assert short(one["prior_interval95"], 3) in text
+        assert short(one["without_noise"]["interval95"], 3) in text
+    for block in release["blocks"]:
+        assert block["block"] in text

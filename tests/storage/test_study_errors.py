@@ -49,6 +49,7 @@ PER_PERIOD = "    per-period: {epsilon: 1}\n"
 CAPS = LIFETIME + PER_PERIOD
 AGE = "  age: {bounds: [16, 80]}"
 FEMALE = "  female: {levels: [no, yes]}"
+CORRELATED = "columns.age.expect.correlations"
 RELEASE = "releases.wage-regression"
 ANALYSIS = "analyses.wage-posterior"
 MORE = "    sampler: auto\n"
@@ -136,6 +137,55 @@ COLUMNS: list[Mistake] = [
     (FEMALE, "  female: {levels: [no, yes], unknown: maybe}", 11, "columns.female.unknown", "not one of the levels"),
     (FEMALE, "  female: {levels: [no, yes], nulls: 0}", 11, "columns.female.nulls", "takes unknown, not nulls"),
     (FEMALE, "  female: {levels: [no, yes], expect: {mean: 0, sd: 1}}", 11, "columns.female.expect", "for bounded"),
+    (AGE, "  age: {bounds: [16, 80], expect: {mean: 20}}", 10, "columns.age.expect", "a mean and an sd. Write both"),
+    (AGE, "  age: {bounds: [16, 80], expect: {}}", 10, "columns.age.expect", "nothing is expected"),
+    (AGE, "  age: {bounds: [16, 80], expect: {shares: {a: 0.5}}}", 10, "columns.age.expect", "shares are of levels"),
+    (
+        FEMALE,
+        "  female: {levels: [no, yes], expect: {shares: {ja: 0.5}}}",
+        11,
+        "columns.female.expect",
+        "ja is not one",
+    ),
+    (
+        FEMALE,
+        "  female: {levels: [no, yes], expect: {shares: {no: 0}}}",
+        11,
+        "columns.female.expect.shares.no",
+        "between",
+    ),
+    (
+        FEMALE,
+        "  female: {levels: [no, yes], expect: {shares: {no: 0.7, yes: 0.4}}}",
+        11,
+        "columns.female.expect",
+        "do not add up",
+    ),
+    *(
+        (AGE, f"  age: {{bounds: [16, 80], expect: {{correlations: {{{stated}}}}}}}", 10, f"{CORRELATED}{field}", said)
+        for stated, field, said in (
+            ("female: 1", ".female", "between -1 and 1"),
+            ("age: 0.5", ".age", "not correlated with itself"),
+            ("region: 0.5", ".region", "no column with bounds or two levels"),
+            ("log_wag: 0.5", ".log_wag", "Did you mean log_wage?"),
+        )
+    ),
+    (
+        f"{AGE}\n{FEMALE}",
+        "  age: {bounds: [16, 80], expect: {correlations: {female: 0.5}}}\n"
+        "  female: {levels: [no, yes], expect: {correlations: {age: 0.5}}}",
+        11,
+        "columns.female.expect.correlations.age",
+        "this pair is stated at age, too. Write it once",
+    ),
+    (
+        f"{AGE}\n{FEMALE}",
+        "  age: {bounds: [16, 80], expect: {correlations: {female: 0.9, log_wage: 0.9}}}\n"
+        "  female: {levels: [no, yes], expect: {correlations: {log_wage: -0.9}}}",
+        10,
+        CORRELATED,
+        "no columns have all of the correlations that are stated. Correct one of them",
+    ),
 ]
 PRIVACY: list[Mistake] = [
     ("replace-one", "add", 14, "privacy.neighbours", "add is not known here"),

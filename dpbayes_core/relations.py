@@ -1,0 +1,137 @@
+"""How columns are related, before any row is read: what is stated of pairs and levels, and the rest filled in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+CORRELATION = 0.25
+"""How two columns of numbers are taken to be related of which nothing is stated."""
+
+HIGH_CORRELATION = 0.85
+"""The same where one looks at the worse case: real columns have had it."""
+
+STEPS = np.linspace(1, 0, 21)  # from a filled-in matrix as wished to what the stated pairs imply
+ROUNDS = 500
+POSITIVE, FLOOR = 1e-6, 1e-3  # of eigenvalues
+
+
+@dataclass(frozen=True, eq=False)  # each is itself, so that what follows from it is computed once
+class Relations:
+    """Public guesses: correlations of pairs of columns, shares of levels, and what is taken of other numbers."""
+
+    correlations: Mapping[frozenset[str], float] = field(default_factory=dict[frozenset[str], float])
+    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])  # of all levels
+    otherwise: float = CORRELATION
+
+    def of(self, first: str, second: str) -> float | None:
+        """What is stated of a pair."""
+        return self.correlations.get(frozenset((first, second)))
+
+    def unstated(self, numbers: Iterable[str]) -> bool:
+        """Whether something is left to be taken for granted of pairs of these columns."""
+        known = list(numbers)
+        return any(self.of(a, b) is None for place, a in enumerate(known) for b in known[:place])
+
+
+UNSTATED = Relations()
+
+
+def matrix_of(columns: Mapping[str, bool], response: str | None, relations: Relations) -> Floats:
+    """Correlations of columns, True where they are numbers; ValueError where the stated ones cannot all be.
+
+    Pairs of numbers that are not stated are as `otherwise` says, others 0; where that contradicts what is stated, or
+    leaves a column less than half of what it has of its own there, as near as it may be to what the stated imply.
+    """
+    names, numbers = list(columns), np.array(list(columns.values()), dtype=bool)
+    nodes = names if response is None else [*names, response]
+    implied = implied_by(tuple(nodes), relations)[: len(names), : len(names)]
+    stated = _stated(names, relations)
+    plain = np.where(np.logical_and.outer(numbers, numbers), relations.otherwise, 0.0)
+    np.fill_diagonal(plain, 1.0)
+    wished = np.where(np.isnan(stated), plain, stated)
+    least = np.minimum(own_shares(plain), own_shares(implied) / 2)
+    most = (1 + explained_by(names, response, implied, relations)) / 2
+    for step in STEPS:
+        found = step * wished + (1 - step) * implied
+        possible = np.linalg.eigvalsh(found)[0] > 0 and (own_shares(found) >= least - POSITIVE).all()
+        if possible and explained_by(names, response, found, relations) <= most:
+            return found
+    return implied
+
+
+def possible(nodes: Sequence[str], relations: Relations) -> bool:
+    """Whether there can be columns with all of the stated correlations."""
+    try:
+        _possible(_stated(nodes, relations))
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=16)
+def implied_by(nodes: tuple[str, ...], relations: Relations) -> Floats:
+    """The matrix of the stated correlations in which every other pair is related through them alone.
+
+    It is the one of largest determinant: each free entry in turn gets a partial correlation of 0.
+    """
+    stated = _stated(nodes, relations)
+    found = _possible(stated)
+    free = [(i, j) for i, j in np.argwhere(np.isnan(stated)).tolist() if i < j]
+    for _ in range(ROUNDS if len(free) < len(nodes) * (len(nodes) - 1) / 2 else 0):
+        before = found.copy()
+        for i, j in free:
+            rest = [k for k in range(len(nodes)) if k not in (i, j)]
+            found[i, j] = found[j, i] = found[i, rest] @ np.linalg.solve(found[np.ix_(rest, rest)], found[rest, j])
+        if np.abs(found - before).max() < POSITIVE:
+            break
+    return found
+
+
+def own_shares(matrix: Floats) -> Floats:
+    """Of each column's variance what the others do not tell."""
+    return 1 / np.diag(np.linalg.inv(matrix))
+
+
+def slopes_of(names: Sequence[str], response: str | None, matrix: Floats, relations: Relations) -> Floats:
+    """Regression slopes in standard deviations, as far as correlations with the response are stated; else NaN."""
+    found = np.full(len(names), np.nan)
+    with_response = [None if response is None else relations.of(name, response) for name in names]
+    known = [place for place, value in enumerate(with_response) if value is not None]
+    if known:
+        stated = np.array([value for value in with_response if value is not None])
+        found[known] = np.linalg.solve(matrix[np.ix_(known, known)], stated)
+    return found
+
+
+def explained_by(names: Sequence[str], response: str | None, matrix: Floats, relations: Relations) -> float:
+    """The share of the response's variance that columns explain whose correlation with it is stated."""
+    slopes = slopes_of(names, response, matrix, relations)
+    known = np.flatnonzero(~np.isnan(slopes))
+    return float(slopes[known] @ matrix[np.ix_(known, known)] @ slopes[known])
+
+
+def _stated(names: Sequence[str], relations: Relations) -> Floats:
+    """NaN where nothing is."""
+    found = np.full((len(names), len(names)), np.nan)
+    for i, first in enumerate(names):
+        for j, second in enumerate(names):
+            value = 1.0 if i == j else relations.of(first, second)
+            found[i, j] = np.nan if value is None else value
+    return found
+
+
+def _possible(stated: Floats) -> Floats:
+    """A positive definite matrix with the stated entries, by projections in turn; ValueError where there is none."""
+    known = ~np.isnan(stated)
+    found = np.where(known, stated, 0.0)
+    for _ in range(ROUNDS):
+        values, vectors = np.linalg.eigh(found)
+        if values[0] > POSITIVE:
+            return found
+        found = np.where(known, stated, (vectors * np.maximum(values, FLOOR)) @ vectors.T)
+    raise ValueError("no columns have all of these correlations")
