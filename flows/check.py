@@ -11,6 +11,7 @@ from storage.reading import KeyNeeded, look
 from storage.study.kinds.automatic import told_choice
 from storage.study.load import load_study
 from storage.study.periods import Period
+from storage.study.public_count import query_words
 from storage.study.study import Study
 
 
@@ -39,6 +40,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         "analyses": [_analysis(study, name) for name in study.analyses],
         "source": source,
         "schedule": None if study.schedule is None else study.schedule.model_dump(),
+        "public_count": query_words(study),
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.tables import line
+from flows.tables import line, published
 
 Document = Mapping[str, Any]
 
@@ -41,5 +41,6 @@ def check(document: Document) -> None:
     if document["schedule"] is not None:
         when = f"cron {document['schedule']['cron']}, {document['schedule']['timezone']}"
         line(f"  schedule: {when}. `plan` counts with it; the cron in prefect.yaml is what starts runs")
+    published(document)
     if document["source"] is not None:
         line(f"  table {document['source']} of {document['period']}: its shape is as declared")

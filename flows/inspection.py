@@ -6,6 +6,7 @@ from prefect import flow
 
 from flows.states import stated
 from storage.study.load import load_study
+from storage.study.public_count import query_words
 from tasks.inspect_table import inspect_table
 
 
@@ -20,4 +21,5 @@ def inspect_study(study: str, period: str, *, holder: str | None = None, actor: 
         "account": declared.population,
         "period": period,
         **found,
+        "public_count": query_words(declared),
     }

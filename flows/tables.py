@@ -141,10 +141,17 @@ def release(document: Document) -> None:
         caps("  budget now", one["caps"])
 
 
+def published(document: Document) -> None:
+    """What goes out without noise because of the rows that were chosen."""
+    if document["public_count"] is not None:
+        line(f"  without noise: {document['public_count']}", "yellow")
+
+
 def inspected(document: Document) -> None:
     """Where the pages of a look are, and that it is on record."""
     line(f"Inspected the table for {document['period']} {of_whom(document)}. Nothing was charged.", "bold")
     line(f"  on record: entry {document['entry']['seq']} of the ledger notes that the table was looked at")
+    published(document)
     for one in document["inspected"]:
         at = "" if one["holder"] is None else f" at {one['holder']}"
         line(f"  validation of {one['release']}{at}, confidential: {shortened(one['page'])}")

@@ -15,6 +15,7 @@ from storage.ledger.request import CapSpec, decimal_text
 from storage.plan import ComingPeriod, Plan, PlannedRelease
 from storage.plan_foresight import foreseen
 from storage.position import Position
+from storage.study.public_count import query_words
 from storage.study.study import Study
 from storage.tellings.registry import TELLINGS
 
@@ -46,6 +47,7 @@ def plan_document(study: Study, position: Position, plan: Plan) -> dict[str, Any
         "releases": [_release(study, plan, release) for release in plan.releases],
         "year": _year(plan),
         "verdict": verdict(plan),
+        "public_count": query_words(study),
     }
 
 

@@ -49,6 +49,7 @@ class PlanPage:
     period: str
     lede: str
     alarm: str  # empty where the period fits
+    public_count: str  # empty where no query's answer is counted in public
     facts: tuple[Fact, ...]
     kinds: frozenset[str]  # of the coming periods
     panels: tuple[Panel, ...]
@@ -81,6 +82,11 @@ def _template() -> "Template":
     return environment.get_template("plan.html.j2")
 
 
+def capital(text: str) -> str:
+    """As a sentence of its own."""
+    return text[:1].upper() + text[1:]
+
+
 def page(document: Document) -> PlanPage:
     """Everything the page says."""
     year: Sequence[Document] = document["year"]
@@ -90,6 +96,7 @@ def page(document: Document) -> PlanPage:
         lede=f"{document['verdict']} This is what the ledger would say if every release of every period were charged "
         "in turn. Nothing was read of the table and nothing was spent.",
         alarm="" if document["fits"] else _alarm(document),
+        public_count=capital(document["public_count"] or ""),
         facts=_facts(document),
         kinds=frozenset(one["status"] for one in year),
         panels=tuple(_panel(year, number) for number in range(len(year[0]["caps"]))),

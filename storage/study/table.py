@@ -77,7 +77,9 @@ class SourceSpec(Section):
     )
     query: QueryText | None = Field(
         default=None,
-        description="What to read from the database; :period is bound to the period's name.",
+        description="What to read from the database; :period is bound to the period's name. Under replace-one with one "
+        "row a person, how many people or rows it finds is published without noise, so a condition on anything else "
+        "publishes how many meet it, and whether somebody does is not protected.",
         examples=["select * from wages where month = :period"],
     )
     rows: Annotated[int, Field(ge=1, le=10**12)] = Field(

@@ -108,3 +108,30 @@ def test_a_release_reads_every_kind_of_table(tmp_path: Path, way: object) -> Non
     desk = desk_of(tmp_path, way)
     assert desk.run("ledger", "create", desk.study).exit_code == 0
     assert desk.release()["releases"][0]["status"] == "released"
+
+
+FILTERED = "select * from pay where month = :period and region = 'north'"
+
+
+def test_a_query_that_filters_is_said_to_publish_how_many_meet_it(tmp_path: Path, prefect_home: Path) -> None:
+    desk = desk_of(tmp_path, query)
+    desk.edit_study(QUERY, FILTERED)
+    assert desk.run("ledger", "create", desk.study).exit_code == 0
+    commands = (("check", desk.study), ("plan", desk.study), ("inspect", desk.study, "--period", PERIOD))
+    for command in commands:
+        assert "how many people the query finds is published as it is" in desk.run(*command).output
+        assert "whether somebody does is not protected" in desk.document(*command)["public_count"]
+    assert desk.run("plan", desk.study, "--html", tmp_path / "plan.html").exit_code == 0
+    assert "How many people the query finds is published as it is" in (tmp_path / "plan.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("neighbours: replace-one", "neighbours: add-remove"), ("unit: person", "unit: person, max_rows_per_unit: 3")],
+)
+def test_a_count_that_gets_noise_is_not_said_to_be_public(tmp_path: Path, old: str, new: str) -> None:
+    desk = desk_of(tmp_path, query)
+    assert desk.document("check", desk.study)["public_count"] is not None
+    desk.edit_study(old, new)
+    assert desk.document("check", desk.study)["public_count"] is None
+    assert "without noise" not in desk.run("check", desk.study).output
