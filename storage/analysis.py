@@ -15,7 +15,7 @@ from storage.entries_of import newest_releases
 from storage.entries_until import releases_until
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
-from storage.priors import AnyPrior, prior_for
+from storage.priors import AnyPrior, prior_for, refuse_law
 from storage.study.study import Study
 from storage.study.work import AnalysisSpec, TestSpec
 
@@ -69,13 +69,14 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
     spec = study.analysis(name)
     entries = _entries(study, spec, period, books)
     evidence = evidence_of(entries)
-    prior = prior_for(evidence, spec.prior)
+    prior, sampler = prior_for(evidence, spec.prior), chosen(evidence, spec.sampler)
+    refuse_law(spec.prior, sampler)
     test = _public_test(study, spec.test, evidence)
     request = AnalysisRequest(
         study=study.study,
         period=period,
         analysis=name,
-        sampler=chosen(evidence, spec.sampler),
+        sampler=sampler,
         prior=prior.to_record(),
         chains=spec.chains,
         draws=spec.draws,

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import StudyInvalid
-from storage.study.prior import PARTS, PriorSpec
+from storage.study.prior import INDEPENDENT_SAMPLERS, PARTS, PriorSpec, regression_prior
 
 
 class AnyPrior(Protocol):
@@ -27,10 +27,17 @@ def prior_for(release: AnyRelease, stated: PriorSpec) -> AnyPrior:
     return make(release, stated)
 
 
-def _regression(release: Any, stated: PriorSpec) -> AnyPrior:
-    from dpbayes_core.priors import Prior
+def refuse_law(stated: PriorSpec, sampler: str) -> None:
+    """Refuse the independent law where the chosen sampler would draw under another one."""
+    if stated.law == "independent" and sampler not in INDEPENDENT_SAMPLERS:
+        raise StudyInvalid(
+            f"cannot analyse with sampler {sampler}: it takes no prior with law: independent. "
+            "Choose sampler collapsed, or state law: conjugate."
+        )
 
-    return Prior.from_user(stated.model_dump(include=set(PARTS[release.kind]), exclude_none=True), release.schema)
+
+def _regression(release: Any, stated: PriorSpec) -> AnyPrior:
+    return regression_prior(stated, release.schema)
 
 
 def _network(release: Any, stated: PriorSpec) -> AnyPrior:

@@ -26,7 +26,7 @@ from storage.ledger.history import MALFORMED
 from storage.lone_crate import TRUSTED, check_lone_crate, opened
 from storage.notices import notice_records
 from storage.people import refuse_same_people
-from storage.priors import PRIORS, prior_for
+from storage.priors import PRIORS, prior_for, refuse_law
 from storage.private import private_folder
 from storage.signatures import Signer, read_public_key
 from storage.study.flaw import Flaw, shown
@@ -171,12 +171,13 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
         raise StudyInvalid(f"cannot analyse: a release of kind {evidence.kind} is an answer by itself. Read its page.")
     names: tuple[str, ...] = evidence.schema.coefficients if evidence.kind == "regression" else ()
     stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
-    prior = prior_for(evidence, stated)
+    prior, sampler = prior_for(evidence, stated), chosen(evidence, asked.sampler)
+    refuse_law(stated, sampler)
     request = AnalysisRequest(
         study=_joined([entry.payload["study"] for entry in entries]),
         period=_spanned([entry.payload["period"] for entry in entries]),
         analysis=NAME,
-        sampler=chosen(evidence, asked.sampler),
+        sampler=sampler,
         prior=prior.to_record(),
         chains=asked.chains,
         draws=asked.draws,

@@ -8,7 +8,7 @@ from storage.study.compile import priced
 from storage.study.flaw import Flaw, Place, nearest, shown
 from storage.study.guesses import guess_flaws
 from storage.study.models import StudyFile
-from storage.study.prior import prior_flaws
+from storage.study.prior import INDEPENDENT_SAMPLERS, prior_flaws
 from storage.study.work import AnalysisSpec, ReleaseSpec
 
 
@@ -107,6 +107,9 @@ def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator
         yield Flaw((*place, "sampler"), what, nearest(sampler, ("auto", *release.samplers), "Choose one of"))
     elif why is not None and not sampler.startswith("naive"):
         yield Flaw((*place, "sampler"), why, "Write sampler: naive for an uncalibrated posterior, or drop the analysis")
+    if analysis.prior.law == "independent" and sampler not in INDEPENDENT_SAMPLERS:
+        what = f"{sampler} takes no prior with law: independent"
+        yield Flaw((*place, "sampler"), what, "Leave sampler out, or write law: conjugate in the prior")
     yield from prior_flaws(analysis.prior, release, file, (*place, "prior"))
     if analysis.test is not None:
         yield from _test(release, analysis.test.target, (*place, "test"))

@@ -1,11 +1,12 @@
 """The prior of an analysis as a study states it, and what it must agree with: the kind and columns of its release."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.priors import LEAST, MOST, Prior
 from storage.study.fields import Real, Says, Section, Spread, Text, refusal
 from storage.study.flaw import Flaw, Place, nearest, shown
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from storage.study.work import ReleaseSpec
 
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "regression": ("intercept", "coefficients", "named", "noise"),
+    "regression": ("law", "intercept", "coefficients", "named", "noise"),
     "bayes-net": ("concentration",),
 }
 """What a prior has where a release of the kind is analysed; nothing for a kind that is not here."""
+
+INDEPENDENT_SAMPLERS = ("auto", "collapsed")
+"""What draws under the independent law; every other sampler's steps need the conjugate one."""
 
 
 def _within(number: float, least: float, most: float) -> float:
@@ -35,17 +39,27 @@ Scale = Annotated[Spread, AfterValidator(lambda scale: _within(scale, LEAST**2, 
 class InterceptPrior(Section):
     """Normal prior of the response at the middle of every column's bounds, centred on the middle of its own."""
 
-    sd: Sds = Field(default=10.0, description="Standard deviation, in residual standard deviations.", examples=["10"])
+    sd: Sds = Field(
+        default=10.0,
+        description="Standard deviation, in residual sds; with `law: independent` in half widths of the response's "
+        "bounds, and 2 by default.",
+        examples=["10"],
+    )
 
 
 class CoefficientPrior(Section):
     """Normal prior of every coefficient that is not named, centred on zero, columns mapped to [-1, 1]."""
 
-    sd: Sds = Field(default=1.5, description="Standard deviation, in residual standard deviations.", examples=["1"])
+    sd: Sds = Field(
+        default=1.5,
+        description="Standard deviation, in residual sds; with `law: independent` in half widths of the response's "
+        "bounds, and 1 by default.",
+        examples=["1"],
+    )
 
 
 class NamedPrior(Section):
-    """Normal prior of one coefficient in the table's units, at a residual standard deviation as `noise` expects it."""
+    """Normal prior of one coefficient in the table's units; conjugate: at the residual sd that `noise` expects."""
 
     mean: Real = Field(
         default=0.0, description="Mean, in units of the response per unit of the column.", examples=["0.01"]
@@ -54,18 +68,24 @@ class NamedPrior(Section):
 
 
 class NoisePrior(Section):
-    """Inverse gamma prior of the residual variance; its scale, or the residual standard deviation that is expected."""
+    """Prior of the residual variance, with `law: independent` of the residual sd: shape, and scale or expected sd."""
 
-    shape: Sds = Field(default=1.0, description="Shape: the larger, the firmer.", examples=["2"])
+    shape: Sds = Field(
+        default=1.0,
+        description="Shape of the residual variance's inverse gamma law, the larger the firmer; with `law: "
+        "independent` of the residual sd's gamma law, and 2 by default.",
+        examples=["2"],
+    )
     scale: Scale | None = Field(
         default=None,
-        description="Scale, in squared half widths of the response's bounds; 0.1 unless sd is given.",
+        description="Scale, in squared half widths of the response's bounds, 0.1 unless sd is given; with "
+        "`law: independent` in half widths, and 0.15.",
         examples=["0.1"],
     )
     sd: Spread | None = Field(
         default=None,
         description="Expected residual standard deviation in units of the response, instead of scale: "
-        "scale = shape sd^2.",
+        "scale = shape sd^2; with `law: independent` scale = sd / shape, and sd is the mean.",
         examples=["0.6"],
     )
 
@@ -79,6 +99,12 @@ class NoisePrior(Section):
 class PriorSpec(Section):
     """What is believed before the release; of a regression, with every column mapped to [-1, 1] unless named."""
 
+    law: Literal["conjugate", "independent"] = Field(
+        default="conjugate",
+        description="Of a regression: `conjugate`, coefficients normal in units of the residual sd, and the residual "
+        "variance inverse gamma; or `independent`, coefficients normal whatever the residual sd is, and that gamma.",
+        examples=["independent"],
+    )
     intercept: InterceptPrior = Field(
         default=InterceptPrior(), description="Prior of the intercept.", examples=["{sd: 10}"]
     )
@@ -92,11 +118,22 @@ class PriorSpec(Section):
         examples=["{age: {mean: 0.01, sd: 0.02}}"],
     )
     noise: NoisePrior = Field(
-        default=NoisePrior(), description="Prior of the residual variance.", examples=["{shape: 2, sd: 0.6}"]
+        default=NoisePrior(), description="Prior of the residual variance or sd.", examples=["{shape: 2, sd: 0.6}"]
     )
     concentration: Spread = Field(
         default=1.0, description="Of a network: pseudo-count of each level given its parents.", examples=["0.5"]
     )
+
+
+LAWS: Mapping[str, type[Prior]] = {"conjugate": Prior, "independent": IndependentPrior}
+
+
+def regression_prior(stated: PriorSpec, schema: "RegressionSchema") -> Prior:
+    """The prior of a regression: a part that is not stated is its law's own default."""
+    choices: dict[str, Any] = stated.model_dump(
+        include=set(PARTS["regression"]) - {"law"}, exclude_unset=True, exclude_none=True
+    )
+    return LAWS[stated.law].from_user(choices, schema)
 
 
 def prior_flaws(prior: PriorSpec, release: "ReleaseSpec", file: "StudyFile", place: Place) -> Iterator[Flaw]:
@@ -118,7 +155,7 @@ def prior_flaws(prior: PriorSpec, release: "ReleaseSpec", file: "StudyFile", pla
 def _extremes(prior: PriorSpec, schema: "RegressionSchema", place: Place) -> Iterator[Flaw]:
     """What is too large or small for arithmetic once it is told on the standardised scale."""
     try:
-        Prior.from_user(prior.model_dump(include=set(PARTS["regression"]), exclude_none=True), schema)
+        regression_prior(prior, schema)
     except StudyInvalid as error:
         what, _, remedy = str(error).removeprefix("cannot use the prior: ").rpartition(". ")
         yield Flaw((*place, "named" if prior.named else "noise"), what, remedy.removesuffix("."))

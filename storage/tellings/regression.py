@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.independent_prior import LAW
 from dpbayes_core.release import Release
 from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, RegressionSchema
 from storage.report.numbers import listed, short
@@ -69,10 +70,14 @@ class RegressionTelling(Telling):
 
     def prior(self, prior: Record) -> str:
         """On the standardised scale."""
+        independent = prior.get("law") == LAW
+        unit = "half widths of the response’s bounds" if independent else "residual standard deviations"
+        residual = "residual standard deviation gamma" if independent else "residual variance inverse gamma"
         return (
             "with every column mapped to −1 … 1: intercept and coefficients normal around 0, with standard deviations "
-            f"of {short(prior['intercept_sd'])} and {short(prior['coefficient_sd'])} residual standard deviations; "
-            f"residual variance inverse gamma ({short(prior['noise_shape'])}, {short(prior['noise_scale'])})"
+            f"of {short(prior['intercept_sd'])} and {short(prior['coefficient_sd'])} {unit}; "
+            f"{residual} ({short(prior['noise_shape'])}, {short(prior['noise_scale'])})"
+            f"{', in the same units' if independent else ''}"
         )
 
     def meanings(self, release: Release) -> Mapping[str, str]:

@@ -63,9 +63,10 @@ def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) ->
     study = load_study(write(tmp_path, SMALLEST + "analyses: {a: {release: r}}\n"))
     analysis = study.analysis("a")
     assert (analysis.sampler, analysis.chains, analysis.draws, analysis.seed) == ("auto", 4, 1000, None)
-    stated = analysis.prior.model_dump(exclude={"concentration"}, exclude_none=True)
+    stated = analysis.prior.model_dump(exclude={"concentration", "law"}, exclude_none=True)
     release = study.release("r")
     assert isinstance(release, RegressionSpec)
+    assert analysis.prior.law == "conjugate"
     assert Prior.from_user(stated, release.regression(study.file)) == Prior()
     assert analysis.prior.concentration == NetworkPrior().concentration
 

@@ -1,0 +1,66 @@
+"""A study whose prior names its law, from plan to replay."""
+
+import html
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import storage
+from dpbayes_core.independent_prior import IndependentPrior
+from dpbayes_core.priors import Prior
+from tests.support.desk import PERIOD, Desk
+
+SCHEMA = Path(storage.__file__).parent / "schemas" / "posterior-3.json"
+CONJUGATE = "{law: conjugate, intercept: {sd: 10}, coefficients: {sd: 1.5}, noise: {shape: 1, scale: 0.1}}"
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_study_of_either_law_is_planned_run_analysed_and_replayed(desk: Desk) -> None:
+    desk.edit_study("covariates: [age, female, region]", "covariates: [age]")
+    desk.edit_study("draws: 500", "draws: 200")
+    default = desk.document("plan", desk.study, "--period", PERIOD)["releases"][0]["predicted"]
+    desk.edit_study("chains: 2", "prior: {law: independent}\n    chains: 2")
+    own = desk.document("plan", desk.study, "--period", PERIOD)["releases"][0]["predicted"]
+    assert [one["prior_interval95"] for one in own] != [one["prior_interval95"] for one in default]
+    assert desk.run("run", desk.study, "--period", PERIOD).exit_code == 0
+
+    analysis = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]
+    record = json.loads((Path(analysis["crate"]) / "posterior.json").read_text())
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(record)
+    assert analysis["already_analysed"]
+    assert analysis["sampler"] == "collapsed"
+    assert record["request"]["prior"] == IndependentPrior().to_record()
+    page = html.unescape(Path(analysis["report"]).read_text())
+    assert "half widths of the response’s bounds" in page
+    assert "residual standard deviation gamma" in page
+    assert analysis["prior_check"]["parameters"][-1]["name"] == "sigma"
+
+    desk.edit_study("{law: independent}", CONJUGATE)
+    stated = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]
+    desk.edit_study(f"prior: {CONJUGATE}\n    ", "")
+    unstated = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]
+    assert unstated["already_analysed"]
+    assert unstated["crate"] == stated["crate"] != analysis["crate"]
+    record = json.loads((Path(stated["crate"]) / "posterior.json").read_text())
+    assert record["request"]["prior"] == Prior().to_record()
+    assert "law" not in record["request"]["prior"]
+
+    audit = desk.document("audit", desk.study, "--replay")
+    replays = [check for check in audit["checks"] if check["check"] == "the draws are those of a replay"]
+    assert audit["ok"]
+    assert [check["detail"].endswith("the same, bit for bit") for check in replays] == [True, True]
+
+
+def test_samplers_that_draw_under_the_conjugate_law_only_are_refused_before_anything_is_paid_for(desk: Desk) -> None:
+    desk.edit_study("chains: 2", "prior: {law: independent}\n    sampler: gibbs-ss-prior\n    chains: 2")
+    error = desk.document("check", desk.study, exit_code=2)["error"]
+    assert "gibbs-ss-prior takes no prior with law: independent" in error["message"]
+
+
+def test_a_law_that_is_none_is_refused_with_its_line(desk: Desk) -> None:
+    desk.edit_study("chains: 2", "prior: {law: normal}\n    chains: 2")
+    error = desk.document("check", desk.study, exit_code=2)["error"]
+    assert "law" in error["message"]
+    assert "independent" in error["message"]

@@ -1,0 +1,65 @@
+"""Which law a regression's prior has: what a study states keeps its meaning, and either law can be named."""
+
+import pytest
+
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
+from dpbayes_core.priors import Prior
+from dpbayes_core.schema import RegressionSchema
+from storage.prior_check import named_words
+from storage.priors import refuse_law
+from storage.study.prior import PriorSpec, regression_prior
+from storage.study.yaml12 import parse
+from storage.tellings.regression import RegressionTelling
+from tests.support.regressions import example, schema_of
+
+SCHEMA: RegressionSchema = schema_of("x")
+
+
+def prior_of(stated: str) -> Prior:
+    return regression_prior(PriorSpec.model_validate(parse(stated, if_empty="").value if stated else {}), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "{intercept: {sd: 10}, coefficients: {sd: 1.5}, noise: {shape: 1, scale: 0.1}}",
+        "{coefficients: {sd: 1.5}}",
+        "{noise: {shape: 1}}",
+        "{law: conjugate}",
+    ],
+)
+def test_what_was_stated_before_there_was_a_choice_keeps_its_law_and_record(stated: str) -> None:
+    assert prior_of(stated).to_record() == Prior().to_record()
+
+
+def test_the_independent_law_is_named_and_has_defaults_of_its_own() -> None:
+    assert prior_of("{law: independent}") == IndependentPrior()
+    told = prior_of("{law: independent, coefficients: {sd: 3}, named: {x: {mean: 1, sd: 0.5}}}")
+    assert isinstance(told, IndependentPrior)
+    assert told.coefficient_sd == 3.0
+    assert told.in_units(SCHEMA)["x"] == pytest.approx((1.0, 0.5))
+
+
+def test_a_prior_that_states_nothing_is_conjugate() -> None:
+    assert type(prior_of("")) is Prior
+
+
+def test_records_of_either_law_are_read_and_told_in_their_own_units() -> None:
+    release, telling = example(SCHEMA, 100), RegressionTelling()
+    for law, unit in (("independent", "half widths of the response"), ("conjugate", "residual standard deviations")):
+        stated = prior_of(f"{{law: {law}, named: {{x: {{mean: 0.01, sd: 0.02}}}}}}")
+        assert prior_from_record(stated.to_record()) == stated
+        assert unit in telling.prior(stated.to_record())
+        assert ("at a residual standard deviation of" in named_words(release, stated.to_record())) == (
+            law == "conjugate"
+        )
+
+
+@pytest.mark.parametrize("sampler", ["naive", "gibbs-ss-exact", "normal-x"])
+def test_a_sampler_of_the_conjugate_law_is_refused_with_the_independent_one(sampler: str) -> None:
+    independent = PriorSpec.model_validate({"law": "independent"})
+    with pytest.raises(StudyInvalid, match=f"cannot analyse with sampler {sampler}: it takes no prior with law"):
+        refuse_law(independent, sampler)
+    refuse_law(PriorSpec(), sampler)
+    refuse_law(independent, "collapsed")
