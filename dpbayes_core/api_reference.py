@@ -54,7 +54,8 @@ def api_reference() -> str:
 def _section(name: str, what: Any) -> str:
     if inspect.ismodule(what):
         members = [(key, value) for key, value in vars(what).items() if _own(key, value, what)]
-        return _lines(f"dpbayes_core.{name}", _sentence(what), [_member(key, value) for key, value in members])
+        aside = "" if what.__name__ == f"dpbayes_core.{name}" else f" Also `from dpbayes_core import {name}`."
+        return _lines(what.__name__, _sentence(what) + aside, [_member(key, value) for key, value in members])
     if inspect.isclass(what):
         members = [(key, value) for key, value in vars(what).items() if not key.startswith("_") and _described(value)]
         title = f"{name}{_signature(what)}" if not getattr(what, "_is_protocol", False) else name

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,18 @@ def measured(cell: str) -> float:
 def test_the_python_reference_is_that_of_the_code() -> None:
     stored = (ROOT / "docs" / "api.md").read_text()
     assert stored == api_reference(), "run: python -m dpbayes_core.api_reference > docs/api.md"
+
+
+def test_every_module_that_the_python_surface_names_can_be_imported() -> None:
+    stored = (ROOT / "docs" / "api.md").read_text()
+    modules = re.findall(r"^## `(dpbayes_core\.[\w.]+)`", stored, re.MULTILINE)
+    assert len(modules) >= 5
+    for name in modules:
+        assert import_module(name).__name__ == name
+    asides = re.findall(r"`(from dpbayes_core import (\w+))`", stored)
+    assert [name for _, name in asides] == ["bayes_net"]
+    for line, _ in asides:
+        exec(line)
 
 
 def test_the_table_of_faults_is_that_of_the_tests_that_bring_them_about() -> None:
