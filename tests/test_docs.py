@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from dpbayes_core.api_reference import api_reference
 from storage.measured import cells
 from tests.support.command import ROOT, clean_environment
 from tests.support.faults_page import faults, faults_page
+from tests.support.prefect import Orchestrator
 
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WALKED = [each for each in DOCUMENTS if each.name != "newcomer.md"]  # which tests/test_newcomer.py runs
 FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#: ]+)(?:#[^)]*)?(?: \"[^\"]*\")?\)")
 EXIT = re.compile(r"#.*\bexit (\d)")
 
 
@@ -35,11 +38,21 @@ def script(lines: list[str]) -> str:
     return "\n".join(steps)
 
 
+@pytest.fixture(scope="module")
+def server_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A Prefect server as docs/operations.md has it: saves each command the start of one, except those of README."""
+    orchestrator = Orchestrator(tmp_path_factory.mktemp("orchestrator"))
+    with orchestrator.server():
+        yield orchestrator.environment
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("document", [each for each in DOCUMENTS if commands(each)], ids=lambda each: each.name)
-def test_the_commands_of_a_document_do_what_it_says(document: Path, tmp_path: Path) -> None:
-    binaries = Path(sys.executable).parent
-    environment = clean_environment(PATH=f"{binaries}:/usr/bin:/bin")
+@pytest.mark.parametrize("document", [each for each in WALKED if commands(each)], ids=lambda each: each.name)
+def test_the_commands_of_a_document_do_what_it_says(
+    document: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    environment = clean_environment() if document.name == "README.md" else request.getfixturevalue("server_of_ones_own")
+    environment = environment | {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
     done = subprocess.run(
         ["bash", "-c", script(commands(document))],
         cwd=tmp_path,
