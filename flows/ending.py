@@ -4,6 +4,7 @@ A command may be cut off at any moment: what is charged, archived or kept of a c
 """
 
 import atexit
+import logging
 import os
 import select
 import signal
@@ -90,6 +91,7 @@ class _Ending:
             if select.select([wakes], [], [], POLL)[0]:
                 for number in os.read(wakes, 64):
                     if number in (signal.SIGINT, signal.SIGTERM):
+                        logging.disable()  # what libraries log of being stopped is no failure of theirs or ours
                         self._end = min(self._end, time.monotonic() + STOP)
                         stopped += number == signal.SIGINT  # Prefect sends a SIGTERM on to itself
             if stopped > 1:

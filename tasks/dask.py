@@ -168,9 +168,13 @@ def _attached(address: str) -> Client:
 
 
 def _silence() -> None:
-    """What fails is said in our words; Dask's own option quiets one logger of many."""
-    for name in ("distributed", *logging.root.manager.loggerDict):
-        if name.partition(".")[0] == "distributed":
+    """What fails is said in our words; Dask's own option quiets one logger of many, and none of those below it.
+
+    A worker that dies while it connects makes tornado tell of the scheduler's closed socket.
+    """
+    below = ("tornado.access", "tornado.application", "tornado.general")
+    for name in ("distributed", *below, *logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed" or name in below:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 

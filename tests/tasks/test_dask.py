@@ -77,6 +77,32 @@ def test_scratch_files_are_in_the_work_folder_and_closed_to_others(own: tuple[Wo
     assert list(folders[0].rglob("silentworker-*"))  # this is where they are
 
 
+FAILED_CALLBACK = """\
+import logging
+import threading
+
+from tasks.dask import dask_workers
+
+called = threading.Event()
+
+def fails():
+    called.set()
+    raise ValueError("invalid operation on non-started TCPListener")
+
+with dask_workers(None, None, kept="nothing is") as workers:
+    logging.getLogger("tornado.application").addHandler(logging.StreamHandler())  # somebody listens, as Prefect does
+    workers._client.loop.add_callback(fails)  # as tornado does where a worker dies while it connects
+    assert called.wait(60)
+    workers.submit(0, abs, -1)
+    assert dict(workers.finished()) == {0: 1}
+"""
+
+
+def test_what_tornado_says_of_a_lost_connection_is_not_printed() -> None:
+    done = subprocess.run([sys.executable, "-c", FAILED_CALLBACK], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 ENDED = """\
 import os, sys, tempfile, time
 from pathlib import Path
