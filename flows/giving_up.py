@@ -1,6 +1,7 @@
 """A run that a worker started ends soon after its Prefect server is gone: Prefect by itself goes on for minutes."""
 
 import os
+import ssl
 import sys
 import threading
 import time
@@ -62,11 +63,13 @@ def in_prefect() -> bool:
 
 
 def _answers() -> bool:
-    """Whether Prefect's server says anything, be it that it does not know us."""
+    """Whether Prefect's server says anything, be it that it does not know us, or by a certificate unknown to Python."""
     try:
         urllib.request.urlopen(f"{PREFECT_API_URL.value()}/health", timeout=ANSWER).close()
     except urllib.error.HTTPError:
         return True
+    except urllib.error.URLError as error:
+        return isinstance(error.reason, ssl.SSLCertVerificationError)
     except (OSError, ValueError):
         return False
     return True
