@@ -98,14 +98,18 @@ class Server:
     def silent(self) -> Iterator[None]:
         """The server and its processes stopped where they are: connections are taken and never answered."""
         assert self._process is not None
-        processes = (*_children(self._process.pid), self._process.pid)
-        for process in processes:
-            os.kill(process, signal.SIGSTOP)
+        stopped = [self._process.pid]
         try:
+            os.kill(self._process.pid, signal.SIGSTOP)  # it begins no other from here on
+            stopped += _children(self._process.pid)
+            for process in stopped[1:]:
+                with suppress(ProcessLookupError):  # it had served its client
+                    os.kill(process, signal.SIGSTOP)
             yield
         finally:
-            for process in processes:
-                os.kill(process, signal.SIGCONT)
+            for process in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
     def shut_down_immediately(self) -> None:
         """PostgreSQL's own immediate shutdown: like a crash, but clients are told."""
