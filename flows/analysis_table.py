@@ -18,6 +18,9 @@ def analyse(document: Document) -> None:
             unconverged(which, one)
         if one["already_analysed"]:
             line("  already analysed: this is the stored crate, and nothing was drawn.")
+        if "changed" in one:
+            line(f"  changed: {one['changed']}.")
+            line(f"  earlier: {shortened(one['earlier'])}")
         _revised(one["releases"])
         coefficients(one["numbers"], one["coefficients"])
         extended(one["draws"])

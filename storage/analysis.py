@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.priors import Prior
 from storage.books import Books
 from storage.crate_posterior import RECORD, AnalysisRequest, analysis_key, earlier_key
 from storage.crate_release import ENTRY
@@ -34,6 +35,8 @@ class Analysis:
     prior: AnyPrior
     request: AnalysisRequest
     test: "PublicTest | None" = None
+    seed: int | None = None  # where the study states one
+    by_default: bool = False  # whether nobody stated the prior
 
     @property
     def key(self) -> str:
@@ -54,6 +57,14 @@ class Analysis:
             posterior_path(*about, key, status=status) for key in self.keys for status in ("converged", "not-converged")
         )
 
+    @property
+    def under_earlier_default(self) -> "Analysis | None":
+        """What earlier versions drew for the same words, where the default prior has changed since."""
+        if not self.by_default or self.request.prior == Prior().to_record():
+            return None
+        request = replace(self.request, prior=Prior().to_record(), seed=0)
+        return replace(self, prior=Prior(), request=seeded(request, self.evidence, self.seed), by_default=False)
+
     def is_of(self, files: Mapping[str, bytes]) -> bool:
         """Whether a crate holds this analysis of these very ledger entries, byte for byte."""
         try:
@@ -69,9 +80,10 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
     spec = study.analysis(name)
     entries = _entries(study, spec, period, books)
     evidence = evidence_of(entries)
-    prior, sampler = prior_for(evidence, spec.prior), chosen(evidence, spec.sampler)
+    sampler = chosen(evidence, spec.sampler)
     refuse_law(spec.prior, sampler)
-    test = _public_test(study, spec.test, evidence)
+    prior = prior_for(evidence, spec.prior, sampler, spec.pooled(len(entries)))
+    test, by_default = _public_test(study, spec.test, evidence), evidence.kind == "regression" and spec.prior.unstated
     request = AnalysisRequest(
         study=study.study,
         period=period,
@@ -83,7 +95,7 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
         seed=0,
         test=None if test is None else test.to_record(),
     )
-    return Analysis(entries, evidence, prior, seeded(request, evidence, spec.seed), test)
+    return Analysis(entries, evidence, prior, seeded(request, evidence, spec.seed), test, spec.seed, by_default)
 
 
 def _entries(study: Study, spec: AnalysisSpec, period: str, books: Books) -> tuple[Entry, ...]:

@@ -20,12 +20,11 @@ from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.sensitivity import released_entries
 from storage.ledger.refusal import USUAL_DELTA
 from storage.plan_effects import Effect, effects_of, effects_words, warnings_of
-from storage.priors import prior_for
 from storage.report.numbers import listed
 from storage.study.compile import priced
 from storage.study.guesses import relations_of
 from storage.study.kinds.automatic import told_choice
-from storage.study.prior import PriorSpec
+from storage.study.prior import PriorSpec, regression_prior
 from storage.study.study import Study
 from storage.tellings.clipping import clipping_advice
 
@@ -88,14 +87,6 @@ def _told(effect: Effect | None) -> dict[str, Any]:
     return dict(zip(("told_from_zero", "told_from_zero_high_correlation"), least, strict=True))
 
 
-@dataclass(frozen=True)
-class _Public:
-    """As much of a release as a prior is made from."""
-
-    kind: str
-    schema: RegressionSchema
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Ahead:
     """One regression of a study, to be foreseen with this or that noise."""
@@ -147,8 +138,7 @@ def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> For
     design: Any = study.design(name)
     if not isinstance(design, RegressionDesign):
         return Foreseen()
-    whose, stated = _stated_prior(study, name)
-    prior: Any = prior_for(_Public("regression", design.schema), stated)  # type: ignore[arg-type]
+    whose, prior = _stated_prior(study, name, design.schema)
     expected, relations = expected_of(study, design.schema), relations_of(study.file)
     ahead = _Ahead(study=study, design=design, prior=prior, expected=expected, relations=relations)
     known, found = ahead.expectation(design.mechanism), ahead.foreseen()
@@ -179,10 +169,18 @@ def _numbers(schema: RegressionSchema) -> list[str]:
     return [column.name for column in schema.covariates if isinstance(column, Continuous)]
 
 
-def _stated_prior(study: Study, name: str) -> tuple[str, PriorSpec]:
-    """That of the first analysis of the release, else the default; and whose it is."""
-    stated = ((f"that of {analysis}", one.prior) for analysis, one in study.analyses.items() if one.release == name)
-    return next(stated, ("the default", PriorSpec()))
+def _stated_prior(study: Study, name: str, schema: RegressionSchema) -> tuple[str, Prior]:
+    """That of the first analysis of the release, else the default of one; and whose it is."""
+    for analysis, one in study.analyses.items():
+        if one.release == name:
+            prior = regression_prior(one.prior, schema, one.sampler, one.pooled(len(study.holders)))
+            return f"that of {analysis} ({_law(prior)})", prior
+    prior = regression_prior(PriorSpec(), schema)
+    return f"the default ({_law(prior)})", prior
+
+
+def _law(prior: Prior) -> str:
+    return f"law: {'independent' if isinstance(prior, IndependentPrior) else 'conjugate'}"
 
 
 def _at(study: Study, name: str, epsilon: Decimal) -> Any:

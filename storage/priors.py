@@ -16,15 +16,15 @@ class AnyPrior(Protocol):
         ...
 
 
-def prior_for(release: AnyRelease, stated: PriorSpec) -> AnyPrior:
-    """The stated prior; a part that belongs to another kind of release is refused."""
+def prior_for(release: AnyRelease, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
+    """The stated prior, or the default of that sampler for so many releases; parts of other kinds are refused."""
     parts, make = PARTS.get(release.kind, ()), PRIORS[release.kind]
     for name in sorted(stated.model_fields_set - set(parts)):
         raise StudyInvalid(
             f"cannot use the prior: {name} is no part of a {release.kind} release's. "
             f"Choose from {', '.join(parts) or 'none'}."
         )
-    return make(release, stated)
+    return make(release, stated, sampler, releases)
 
 
 def refuse_law(stated: PriorSpec, sampler: str) -> None:
@@ -36,27 +36,27 @@ def refuse_law(stated: PriorSpec, sampler: str) -> None:
         )
 
 
-def _regression(release: Any, stated: PriorSpec) -> AnyPrior:
-    return regression_prior(stated, release.schema)
+def _regression(release: Any, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
+    return regression_prior(stated, release.schema, sampler, releases)
 
 
-def _network(release: Any, stated: PriorSpec) -> AnyPrior:
+def _network(release: Any, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
     from dpbayes_core.networks.posterior.prior import NetworkPrior
 
     return NetworkPrior(concentration=stated.concentration)
 
 
-def _unused(release: Any, stated: PriorSpec) -> AnyPrior:
+def _unused(release: Any, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
     from dpbayes_core.priors import Prior
 
     return Prior()
 
 
-def _of_the_release(release: Any, stated: PriorSpec) -> AnyPrior:
+def _of_the_release(release: Any, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
     return release.terms.prior
 
 
-PRIORS: Mapping[str, Callable[[Any, PriorSpec], AnyPrior]] = {
+PRIORS: Mapping[str, Callable[[Any, PriorSpec, str, int], AnyPrior]] = {
     "regression": _regression,
     "bayes-net": _network,
     "posterior-probability": _of_the_release,

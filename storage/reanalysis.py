@@ -171,8 +171,9 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
         raise StudyInvalid(f"cannot analyse: a release of kind {evidence.kind} is an answer by itself. Read its page.")
     names: tuple[str, ...] = evidence.schema.coefficients if evidence.kind == "regression" else ()
     stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
-    prior, sampler = prior_for(evidence, stated), chosen(evidence, asked.sampler)
+    sampler = chosen(evidence, asked.sampler)
     refuse_law(stated, sampler)
+    prior = prior_for(evidence, stated, sampler, len(entries))
     request = AnalysisRequest(
         study=_joined([entry.payload["study"] for entry in entries]),
         period=_spanned([entry.payload["period"] for entry in entries]),

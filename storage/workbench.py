@@ -24,6 +24,12 @@ Order = Mapping[str, Any]
 """What a flow asks for: names and paths only, so that Prefect's database can hold nothing else."""
 
 
+CHANGED = (
+    "the study states no prior, and the default is law: independent now (docs/priors.md); an earlier version analysed "
+    "it under law: conjugate, and that posterior stays as it is. State prior: {law: conjugate} to have it again"
+)
+
+
 class Workbench(Protocol):
     """One analysis with everything around it that a task needs."""
 
@@ -118,12 +124,14 @@ class StudyBench:
         return self.books.archive.address(f"{self._stands_at()}/{name}".rstrip("/"))
 
     def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
-        """Nothing more."""
-        return {}
+        """What changed, where the same study was analysed before the default prior did."""
+        earlier = self.analysis.under_earlier_default
+        path = None if earlier is None else self._stands_at(earlier)
+        return {} if path is None else {"changed": CHANGED, "earlier": self.books.archive.address(path)}
 
-    def _stands_at(self) -> str | None:
+    def _stands_at(self, analysis: Analysis | None = None) -> str | None:
         """Where the archive has the crate, if it has it; under its earlier name only if it is of these very entries."""
-        archive, analysis = self.books.archive, self.analysis
+        archive, analysis = self.books.archive, analysis or self.analysis
         present = (path for path in analysis.paths if archive.exists(f"{path}/{MANIFEST}"))
         named = analysis.key[:16]
         return next(

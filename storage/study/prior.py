@@ -22,7 +22,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }
 """What a prior has where a release of the kind is analysed; nothing for a kind that is not here."""
 
-INDEPENDENT_SAMPLERS = ("auto", "collapsed")
+AUTO = "auto"
+INDEPENDENT_SAMPLERS = (AUTO, "collapsed")
 """What draws under the independent law; every other sampler's steps need the conjugate one."""
 
 
@@ -99,10 +100,12 @@ class NoisePrior(Section):
 class PriorSpec(Section):
     """What is believed before the release; of a regression, with every column mapped to [-1, 1] unless named."""
 
-    law: Literal["conjugate", "independent"] = Field(
-        default="conjugate",
-        description="Of a regression: `conjugate`, coefficients normal in units of the residual sd, and the residual "
-        "variance inverse gamma; or `independent`, coefficients normal whatever the residual sd is, and that gamma.",
+    law: Literal["conjugate", "independent"] | None = Field(
+        default=None,
+        description="Of a regression: `independent`, coefficients normal whatever the residual sd is, and that gamma; "
+        "or `conjugate`, coefficients normal in units of the residual sd, and the residual variance inverse gamma. "
+        "Unless stated `independent` where the prior states nothing else, one release is analysed and its sampler "
+        "takes it; else `conjugate`.",
         examples=["independent"],
     )
     intercept: InterceptPrior = Field(
@@ -124,16 +127,32 @@ class PriorSpec(Section):
         default=1.0, description="Of a network: pseudo-count of each level given its parents.", examples=["0.5"]
     )
 
+    @property
+    def unstated(self) -> bool:
+        """Whether it says nothing of a regression, not even its law."""
+        return not self.model_fields_set & set(PARTS["regression"])
+
 
 LAWS: Mapping[str, type[Prior]] = {"conjugate": Prior, "independent": IndependentPrior}
 
 
-def regression_prior(stated: PriorSpec, schema: "RegressionSchema") -> Prior:
+def law_of(stated: PriorSpec, sampler: str, releases: int) -> str:
+    """The law that is stated; else independent for one release where nothing is, as the sampler takes it.
+
+    Priors that state a part are from before there was a choice; several releases that noise hides take `collapsed`
+    minutes under the independent law, and it does not converge.
+    """
+    if stated.law is not None:
+        return stated.law
+    return "independent" if stated.unstated and releases == 1 and sampler in INDEPENDENT_SAMPLERS else "conjugate"
+
+
+def regression_prior(stated: PriorSpec, schema: "RegressionSchema", sampler: str = AUTO, releases: int = 1) -> Prior:
     """The prior of a regression: a part that is not stated is its law's own default."""
     choices: dict[str, Any] = stated.model_dump(
         include=set(PARTS["regression"]) - {"law"}, exclude_unset=True, exclude_none=True
     )
-    return LAWS[stated.law].from_user(choices, schema)
+    return LAWS[law_of(stated, sampler, releases)].from_user(choices, schema)
 
 
 def prior_flaws(prior: PriorSpec, release: "ReleaseSpec", file: "StudyFile", place: Place) -> Iterator[Flaw]:

@@ -89,6 +89,10 @@ class AnalysisSpec(Section):
         examples=["7"],
     )
 
+    def pooled(self, releases: int) -> int:
+        """How many releases are analysed as one, of so many that there are; of all periods there will be another."""
+        return releases + (self.periods == "all")
+
 
 class ScheduleSpec(Section):
     """When runs are due: which periods `plan` shows, and which is `previous`. What starts runs is `prefect.yaml`."""

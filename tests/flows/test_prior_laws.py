@@ -3,6 +3,7 @@
 import html
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -20,37 +21,54 @@ CONJUGATE = "{law: conjugate, intercept: {sd: 10}, coefficients: {sd: 1.5}, nois
 def test_a_study_of_either_law_is_planned_run_analysed_and_replayed(desk: Desk) -> None:
     desk.edit_study("covariates: [age, female, region]", "covariates: [age]")
     desk.edit_study("draws: 500", "draws: 200")
-    default = desk.document("plan", desk.study, "--period", PERIOD)["releases"][0]["predicted"]
-    desk.edit_study("chains: 2", "prior: {law: independent}\n    chains: 2")
-    own = desk.document("plan", desk.study, "--period", PERIOD)["releases"][0]["predicted"]
-    assert [one["prior_interval95"] for one in own] != [one["prior_interval95"] for one in default]
+    desk.edit_study("chains: 2", f"prior: {CONJUGATE}\n    chains: 2")
+    assert predicted(desk, "law: conjugate")
     assert desk.run("run", desk.study, "--period", PERIOD).exit_code == 0
-
-    analysis = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]
-    record = json.loads((Path(analysis["crate"]) / "posterior.json").read_text())
-    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(record)
-    assert analysis["already_analysed"]
-    assert analysis["sampler"] == "collapsed"
-    assert record["request"]["prior"] == IndependentPrior().to_record()
-    page = html.unescape(Path(analysis["report"]).read_text())
-    assert "half widths of the response’s bounds" in page
-    assert "residual standard deviation gamma" in page
-    assert analysis["prior_check"]["parameters"][-1]["name"] == "sigma"
-
-    desk.edit_study("{law: independent}", CONJUGATE)
-    stated = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]
-    desk.edit_study(f"prior: {CONJUGATE}\n    ", "")
-    unstated = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]
-    assert unstated["already_analysed"]
-    assert unstated["crate"] == stated["crate"] != analysis["crate"]
+    (stated,) = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"]
     record = json.loads((Path(stated["crate"]) / "posterior.json").read_text())
     assert record["request"]["prior"] == Prior().to_record()
     assert "law" not in record["request"]["prior"]
+    assert "changed" not in stated
+
+    conjugate = predicted(desk, "law: conjugate")
+    desk.edit_study(CONJUGATE, "{law: independent}")
+    assert predicted(desk, "law: independent") != conjugate
+    (named,) = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"]
+    assert not named["already_analysed"]
+    assert "changed" not in named  # somebody chose the law
+    record = json.loads((Path(named["crate"]) / "posterior.json").read_text())
+    Draft202012Validator(json.loads(SCHEMA.read_text())).validate(record)
+    assert named["sampler"] == "collapsed"
+    assert record["request"]["prior"] == IndependentPrior().to_record()
+    page = html.unescape(Path(named["report"]).read_text())
+    assert "half widths of the response’s bounds" in page
+    assert "residual standard deviation gamma" in page
+    assert named["prior_check"]["parameters"][-1]["name"] == "sigma"
+
+    desk.edit_study("prior: {law: independent}\n    ", "")
+    (unstated,) = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"]
+    assert unstated["already_analysed"]
+    assert unstated["crate"] == named["crate"] != stated["crate"]
+    assert "the default is law: independent now" in unstated["changed"]
+    assert unstated["earlier"] == stated["crate"]
+    shown = desk.run("analyse", desk.study, "--period", PERIOD).output
+    assert "State prior: {law: conjugate} to have it again" in " ".join(shown.split())
+    desk.edit_study("chains: 2", "prior: {law: conjugate}\n    chains: 2")
+    (again,) = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"]
+    assert again["already_analysed"]
+    assert again["crate"] == stated["crate"]
 
     audit = desk.document("audit", desk.study, "--replay")
     replays = [check for check in audit["checks"] if check["check"] == "the draws are those of a replay"]
     assert audit["ok"]
     assert [check["detail"].endswith("the same, bit for bit") for check in replays] == [True, True]
+
+
+def predicted(desk: Desk, law: str) -> list[Any]:
+    """Intervals of the prior alone, of a plan that says which law it takes."""
+    release = desk.document("plan", desk.study, "--period", PERIOD)["releases"][0]
+    assert any(law in said["value"] for said in release["foreseen"])
+    return [one["prior_interval95"] for one in release["predicted"]]
 
 
 def test_samplers_that_draw_under_the_conjugate_law_only_are_refused_before_anything_is_paid_for(desk: Desk) -> None:

@@ -29,7 +29,7 @@ releases:
   with-fourth:
     {kind: regression, response: pay, covariates: [age, tenure], mechanism: auto, epsilon: 1, moments: fourth}
 analyses:
-  pay-posterior: {release: pay-regression}
+  pay-posterior: {release: pay-regressionLAW}
 """
 STATED = {
     "PAY": ", expect: {mean: 4, sd: 1.5, correlations: {tenure: 0.4}}",
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def study_of(folder: Path, loss: str = "1", **stated: str) -> Study:
     """A study with these guesses."""
     text = STUDY.replace("LOSS", loss)
-    for key in (*STATED, "MORE"):
+    for key in (*STATED, "MORE", "LAW"):
         text = text.replace(key, stated.get(key, ""))
     path = folder / f"{crc32(text.encode())}.yaml"
     path.write_text(text)
@@ -141,8 +141,10 @@ def test_every_kind_of_released_number_has_its_noise_the_fourth_moments_too(fold
         ({"PAY": ", expect: {mean: 4, sd: 0.1}"}, "Small residual", "Narrower bounds of pay"),
     ],
 )
-def test_what_is_expected_out_of_the_priors_reach_is_said(
+def test_what_is_expected_out_of_the_conjugate_laws_reach_is_said(
     folder: Path, plain: Foreseen, stated: dict[str, str], term: str, words: str
 ) -> None:
-    assert words in dict(ahead(folder, **stated).said)[term]
-    assert term not in dict(plain.said)
+    assert words in dict(ahead(folder, LAW=", prior: {law: conjugate}", **stated).said)[term]
+    assert term not in dict(ahead(folder, LAW=", prior: {law: conjugate}").said)
+    assert term not in dict(ahead(folder, **stated).said)  # the default's reach is wider
+    assert "law: independent" in dict(plain.said)["Predictions assume"]

@@ -16,8 +16,9 @@ from tests.support.regressions import example, schema_of
 SCHEMA: RegressionSchema = schema_of("x")
 
 
-def prior_of(stated: str) -> Prior:
-    return regression_prior(PriorSpec.model_validate(parse(stated, if_empty="").value if stated else {}), SCHEMA)
+def prior_of(stated: str, sampler: str = "auto") -> Prior:
+    spec = PriorSpec.model_validate(parse(stated, if_empty="").value if stated else {})
+    return regression_prior(spec, SCHEMA, sampler)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,9 @@ def test_the_independent_law_is_named_and_has_defaults_of_its_own() -> None:
     assert told.in_units(SCHEMA)["x"] == pytest.approx((1.0, 0.5))
 
 
-def test_a_prior_that_states_nothing_is_conjugate() -> None:
-    assert type(prior_of("")) is Prior
+def test_a_prior_that_states_nothing_is_independent_where_the_sampler_takes_it() -> None:
+    assert prior_of("") == prior_of("", "collapsed") == IndependentPrior()
+    assert type(prior_of("", "naive")) is type(prior_of("", "gibbs-ss-exact")) is Prior
 
 
 def test_records_of_either_law_are_read_and_told_in_their_own_units() -> None:

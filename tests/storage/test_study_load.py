@@ -57,8 +57,10 @@ def test_the_smallest_study_has_every_default(tmp_path: Path) -> None:
 
 
 def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) -> None:
+    from dpbayes_core.independent_prior import IndependentPrior
     from dpbayes_core.networks.posterior.prior import NetworkPrior
     from dpbayes_core.priors import Prior
+    from storage.study.prior import regression_prior
 
     study = load_study(write(tmp_path, SMALLEST + "analyses: {a: {release: r}}\n"))
     analysis = study.analysis("a")
@@ -66,7 +68,8 @@ def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) ->
     stated = analysis.prior.model_dump(exclude={"concentration", "law"}, exclude_none=True)
     release = study.release("r")
     assert isinstance(release, RegressionSpec)
-    assert analysis.prior.law == "conjugate"
+    assert analysis.prior.law is None
+    assert regression_prior(analysis.prior, release.regression(study.file)) == IndependentPrior()
     assert Prior.from_user(stated, release.regression(study.file)) == Prior()
     assert analysis.prior.concentration == NetworkPrior().concentration
 
