@@ -78,12 +78,12 @@ class Collapsed:
 
     def prepare(self, evidence: Evidence, prior: Prior) -> CollapsedProblem:
         """Find the mode and curvature that the chains are whitened with."""
-        from dpbayes_core.samplers.layout import Layout
+        from dpbayes_core.samplers.rare import layout_for
         from dpbayes_core.samplers.reference import referred, undrawn
         from dpbayes_core.samplers.target import build_target  # numba
         from dpbayes_core.samplers.whitening import whiten
 
-        layout, schema, releases = Layout.of(evidence.schema), evidence.schema, parts_of(evidence)
+        layout, schema, releases = layout_for(evidence, prior), evidence.schema, parts_of(evidence)
         target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
         whitening = whiten(target, start, undrawn(target, layout, prior, schema))
         places = [

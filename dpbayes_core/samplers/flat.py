@@ -11,7 +11,8 @@ Floats = NDArray[np.float64]
 # (0: means are free; 1: no intercept), what is done to C where noise is Laplace's, whether the number of rows is
 # latent, whether C is told relative to the reference's; what its coordinates say of sigma, whether its rows are in
 # the coordinates of a prior that does not depend on sigma (wide.py), and for those a likely variance of the response
-ROWS, NOISE, OFFSET, COLUMNS, LOW, BENT, LATENT, RELATED, SIGMA, WIDE, BALL = range(11)
+# and the first column of C that is told after the numbers' own products (late.py; their first row's number: none is)
+ROWS, NOISE, OFFSET, COLUMNS, LOW, BENT, LATENT, RELATED, SIGMA, WIDE, BALL, EARLY = range(12)
 # values of part.numbers[NOISE]; SMOOTHED: pseudo-Huber, the Laplace law's slope and curvature 1/(2 b^2)
 GAUSSIAN, LAPLACE, SMOOTHED = range(3)
 # values of part.numbers[BENT]: nothing; entries are steadied; and kinks bent out
@@ -47,7 +48,10 @@ MOMENTS, ROOT, INVERSE, SHARES, REST, SLOPES, STRAIGHT, STRAIGHT_BAR, STEADY, LE
 # where a prior does not depend on sigma: B with softened pivots, S, the Cholesky factor of A and its inverse, and what
 # is derived in S and A; vectors in their rows 0
 SOFTENED, SPREAD, PRECISION, COVARIANCE, SPREAD_BAR, PRECISION_BAR = range(18, 24)
-SLOTS = 24
+# where levels are told after numbers, of late column c and row i > c: tanh w (i, c) and 1 / cosh w (c, i); r (i, c) and
+# g (c, i); derivatives in the angles (i, c) and in g (c, i)
+TURN, REACH, TURN_BAR = range(24, 27)
+SLOTS = 27
 RELATIVE, PULLED = ROOT, INVERSE  # W of a part whose C is the reference's times W, and derivatives in its head
 # work of the whole, the last one: MOMENTS of all parts, ROOT and INVERSE as they come, and in PULL, derivatives in
 # MOMENTS: twice those on the diagonal
@@ -59,7 +63,7 @@ SCALED = WITHIN  # the prior's matrix times sigma2
 class Part(NamedTuple):
     """One release, variables in the order of the coordinates."""
 
-    numbers: Floats  # (11,); the rows are set with every evaluation where they are not public
+    numbers: Floats  # (12,); the rows are set with every evaluation where they are not public
     matrices: Floats  # (4, m+1, m+1)
     weights: Floats  # (11, m+1)
     blocks: Floats  # (factors, 4)
@@ -70,7 +74,7 @@ class Target(NamedTuple):
 
     numbers: Floats  # (11,)
     response: Floats  # M0 over the unit rows
-    parts: Floats  # (parts, 11)
+    parts: Floats  # (parts, 12)
     matrices: Floats  # (parts, 4, m+1, m+1)
     weights: Floats  # (parts, 11, m+1)
     blocks: Floats  # (factors, 4)

@@ -23,8 +23,8 @@ class Layout:
     step: Floats
 
     @classmethod
-    def of(cls, schema: RegressionSchema) -> "Layout":
-        """The layout of a schema's variables."""
+    def of(cls, schema: RegressionSchema, rare: frozenset[int] = frozenset()) -> "Layout":
+        """The layout of a schema's variables; of levels, those with indices in `rare` last, and so their factors."""
         factors = [
             [index for index, _ in group]
             for kind, group in groupby(
@@ -32,6 +32,8 @@ class Layout:
             )
             if kind[0] != "continuous"
         ]
+        factors = [sorted(factor, key=lambda index: index in rare) for factor in factors]
+        factors.sort(key=lambda factor: not rare.isdisjoint(factor))
         inside = [index for factor in factors for index in factor]
         others = [index for index in range(schema.m + 1) if index not in inside and index > 0]
         sizes = np.array([len(factor) for factor in factors], dtype=np.int64)

@@ -14,6 +14,7 @@ from dpbayes_core.samplers.flat import (
     BALL,
     BASE,
     COLUMNS,
+    EARLY,
     FAINT,
     HIDDEN,
     LATENT,
@@ -35,6 +36,7 @@ from dpbayes_core.samplers.flat import (
     Target,
 )
 from dpbayes_core.samplers.layout import Layout
+from dpbayes_core.samplers.rare import first_late, set_odds
 from dpbayes_core.samplers.relative import relative_numbers
 from dpbayes_core.samplers.target import STANDARD_DEVIATION
 from dpbayes_core.schema import RegressionSchema
@@ -44,7 +46,6 @@ Floats = NDArray[np.float64]
 
 TYPICAL = 0.75  # of the prior's mean variance
 KNOWN_SHARE = 0.1  # of a square that noise does not hide
-RARE = 10.0  # times the noise of its share: a level's share that is well known
 
 
 @dataclass(frozen=True)
@@ -70,30 +71,17 @@ def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSch
     for part, noise, place in zip(weights, noises, places, strict=True):
         part[UNIT] = np.diag(place.root)
         part[FAINT, layout.continuous.start : -1] = noise[-1, layout.continuous.start : -1] / slopes
-        if isinstance(prior, IndependentPrior) and len(places) == 1:  # of several, paths grow longer
-            _set_odds(part, noise, place, layout)
+        if isinstance(prior, IndependentPrior) and len(places) == 1:
+            set_odds(part, noise, place.shares, layout)
         part[ANCHOR] = -1.0
         part[ANCHOR, -1] = np.sum(place.root[-1, :-1] ** 2)
     parts = target.parts.copy()
     target = target._replace(weights=weights, parts=parts)
     if isinstance(prior, IndependentPrior):
+        if len(places) == 1:
+            parts[0, EARLY] = first_late(noises[0], places[0].shares, layout)
         _widen(target, layout, places, prior, schema)
     return target, _coordinates(target, places, layout)
-
-
-def _set_odds(weights: Floats, noise: Floats, place: _Place, layout: Layout) -> None:
-    """What levels are told against, and the odds by which those are measured that noise may hide."""
-    for first, size, step, logits in zip(layout.first, layout.size, layout.step, place.shares, strict=True):
-        shares = np.exp(np.append(logits, 0.0))
-        shares /= shares.sum()
-        hidden = noise[first : first + size, 0] / step
-        hidden = np.append(hidden, np.sqrt(np.sum(hidden**2)))
-        base = int(np.argmax(shares))
-        if base < size and shares[-1] < RARE * hidden[-1]:
-            weights[BASE, first] = 1.0 + base
-            shares[[base, -1]], hidden[[base, -1]] = shares[[-1, base]], hidden[[-1, base]]
-        rare = shares[:-1] < RARE * hidden[:-1]
-        weights[ODDS, first : first + size] = np.where(rare, hidden[:-1] / shares[-1], 0.0)
 
 
 def _widen(target: Target, layout: Layout, places: list[_Place], prior: Prior, schema: RegressionSchema) -> None:

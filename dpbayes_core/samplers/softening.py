@@ -67,3 +67,34 @@ def shared_slopes(x: float, before: float, square: float, in_shrink: float, in_r
         in_gone -= 0.25 * in_shrink * (1.0 - at)
     share_x = exp(-soft(-x))
     return in_level * SHARE * share_x + 1.0 - share_x, in_gone * SHARE / square
+
+
+@compiled
+def correlation_of(t: float, rho: float) -> tuple[float, float, float]:
+    """sinh of the likely partial correlation, how firmly it is known, and what is left of its square to divide by."""
+    s = 2.0 + rho * rho
+    c = rho * t / s
+    e, g = 1.0 - c * c, 1.0 + c * c
+    left = 0.5 * (e + sqrt(e * e + 4.0 * g * g / s))
+    q = c / sqrt(left)
+    return q, 2.0 + (rho / (1.0 + q * q)) ** 2, left
+
+
+@compiled
+def correlation_slopes(t: float, rho: float, in_q: float, in_firm: float) -> tuple[float, float]:
+    """Derivatives in t and rho, given those in what `correlation_of` finds."""
+    s = 2.0 + rho * rho
+    c = rho * t / s
+    e, g = 1.0 - c * c, 1.0 + c * c
+    root = sqrt(e * e + 4.0 * g * g / s)
+    left = 0.5 * (e + root)
+    q = c / sqrt(left)
+    soft = 1.0 + q * q
+    in_rho = in_firm * 2.0 * rho / (soft * soft)
+    in_q -= in_firm * 4.0 * rho * rho * q / (soft * soft * soft)
+    in_left = -0.5 * in_q * q / left
+    in_root = 0.5 * in_left / root
+    in_e, in_g = 0.5 * in_left + in_root * e, in_root * 4.0 * g / s
+    in_c = in_q / sqrt(left) + 2.0 * c * (in_g - in_e)
+    in_s = -2.0 * in_root * g * g / (s * s) - in_c * c / s
+    return in_c * rho / s, in_rho + in_c * t / s + 2.0 * rho * in_s

@@ -19,6 +19,7 @@ from dpbayes_core.samplers.flat import (
     COLUMNS,
     CONSTANT,
     COUNTED,
+    EARLY,
     GAUSSIAN,
     HIDDEN,
     INSIDE,
@@ -105,8 +106,8 @@ def _part(release: Release, layout: Layout) -> list[float]:
     noise, lost = NOISE_KINDS[release.mechanism.name], int(release.schema.intercept)
     columns = size if release.rows is None else int(min(size, rows + 1 - lost))
     bent = noise == LAPLACE and release.rows is not None and columns == size
-    part = np.zeros(11)
-    part[[ROWS, NOISE, COLUMNS]] = rows, noise, columns
+    part = np.zeros(12)
+    part[[ROWS, NOISE, COLUMNS, EARLY]] = rows, noise, columns, layout.continuous.start
     part[[LOW, BENT, LATENT]] = 1 - lost, KINKED if bent else PLAIN, release.rows is None
     return part.tolist()
 

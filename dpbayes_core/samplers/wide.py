@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from dpbayes_core.samplers.compiled import compiled
 from dpbayes_core.samplers.coordinates import first_continuous, place_factors, pull_factors
-from dpbayes_core.samplers.flat import BAR, FACTOR, HIDDEN, LENGTHS, LOW, SEEN, SQUARE, Part
+from dpbayes_core.samplers.flat import BAR, EARLY, FACTOR, HIDDEN, LENGTHS, LOW, SEEN, SQUARE, Part
+from dpbayes_core.samplers.late import place_late, pull_late
 from dpbayes_core.samplers.responding import place_response, pull_response
-from dpbayes_core.samplers.softening import length_of, length_slope
+from dpbayes_core.samplers.softening import correlation_of, correlation_slopes, length_of, length_slope
 
 Floats = NDArray[np.float64]
 
@@ -30,41 +31,14 @@ def correlation_seen(part: Part, work: Floats, i: int, k: int, length: float) ->
 
 
 @compiled
-def correlation_of(t: float, rho: float) -> tuple[float, float, float]:
-    """sinh of the likely partial correlation, how firmly it is known, and what is left of its square to divide by."""
-    s = 2.0 + rho * rho
-    c = rho * t / s
-    e, g = 1.0 - c * c, 1.0 + c * c
-    left = 0.5 * (e + sqrt(e * e + 4.0 * g * g / s))
-    q = c / sqrt(left)
-    return q, 2.0 + (rho / (1.0 + q * q)) ** 2, left
-
-
-@compiled
-def correlation_slopes(t: float, rho: float, in_q: float, in_firm: float) -> tuple[float, float]:
-    """Derivatives in t and rho, given those in what `correlation_of` finds."""
-    s = 2.0 + rho * rho
-    c = rho * t / s
-    e, g = 1.0 - c * c, 1.0 + c * c
-    root = sqrt(e * e + 4.0 * g * g / s)
-    left = 0.5 * (e + root)
-    q = c / sqrt(left)
-    soft = 1.0 + q * q
-    in_rho = in_firm * 2.0 * rho / (soft * soft)
-    in_q -= in_firm * 4.0 * rho * rho * q / (soft * soft * soft)
-    in_left = -0.5 * in_q * q / left
-    in_root = 0.5 * in_left / root
-    in_e, in_g = 0.5 * in_left + in_root * e, in_root * 4.0 * g / s
-    in_c = in_q / sqrt(left) + 2.0 * c * (in_g - in_e)
-    in_s = -2.0 * in_root * g * g / (s * s) - in_c * c / s
-    return in_c * rho / s, in_rho + in_c * t / s + 2.0 * rho * in_s
-
-
-@compiled
 def place_wide_row(position: Floats, i: int, part: Part, work: Floats) -> float:
     """Fill row i of C behind its mean; returns the log Jacobian."""
     length, value = length_of(position[i - 1], part.weights[SQUARE, i])
+    early, first = int(part.numbers[EARLY]), first_continuous(part)
+    work[FACTOR, i, early:first] = 0.0
     for k in range(1, i):
+        if early <= k < first:
+            continue
         work[LENGTHS, i, k] = length
         t, rho, _ = correlation_seen(part, work, i, k, length)
         q, firm, _ = correlation_of(t, rho)
@@ -80,7 +54,10 @@ def place_wide_row(position: Floats, i: int, part: Part, work: Floats) -> float:
 def pull_wide_row(position: Floats, i: int, part: Part, work: Floats, gradient: Floats) -> None:
     """Reverse of `place_wide_row`: derivatives in the coordinates, and in BAR those in what is before in C."""
     in_length, after = work[BAR, i, i], work[FACTOR, i, i]
+    early, first = int(part.numbers[EARLY]), first_continuous(part)
     for k in range(i - 1, 0, -1):
+        if early <= k < first:
+            continue
         length = work[LENGTHS, i, k]
         tanh, rest = work[FACTOR, i, k] / length, after / length
         t, rho, hidden = correlation_seen(part, work, i, k, length)
@@ -105,14 +82,14 @@ def pull_wide_row(position: Floats, i: int, part: Part, work: Floats, gradient: 
 def place_wide(position: Floats, part: Part, work: Floats) -> float:
     """Fill C from the coordinates; returns the part of the log density that is not a function of C alone."""
     value, offset = place_factors(position, part, work)
-    low, last = int(part.numbers[LOW]), work.shape[1] - 1
+    low, last, start = int(part.numbers[LOW]), work.shape[1] - 1, offset
     for i in range(first_continuous(part), last + 1):
         work[FACTOR, i, 0] = 0.0 if low else position[offset]
         offset += 1 - low
         if i < last:
             value += place_wide_row(position[offset:], i, part, work)
         else:
-            value += place_response(position[offset:], part, work)
+            value += place_late(position[start:], part, work) + place_response(position[offset:], part, work)
         offset += i
     return value
 
@@ -124,12 +101,14 @@ def pull_wide(position: Floats, part: Part, work: Floats, gradient: Floats) -> N
     offset = 0
     for block in range(part.blocks.shape[0]):
         offset += int(part.blocks[block, 0] * part.blocks[block, 1])
+    start = offset
     for i in range(first, last + 1):
         offset += 1 - low + i
     for i in range(last, first - 1, -1):
         offset -= i
         if i == last:
             pull_response(position[offset:], part, work, gradient[offset:])
+            pull_late(position[start:], part, work, gradient[start:])
         else:
             pull_wide_row(position[offset:], i, part, work, gradient[offset:])
         offset -= 1 - low

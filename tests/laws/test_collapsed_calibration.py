@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
@@ -37,6 +37,7 @@ from tests.support.regressions import (
 Floats = NDArray[np.float64]
 
 KEPT, THIN = 60, 5
+SEARCHED = 100  # truths for each that has a rare level
 CHEAP = 1500  # trials where they take a minute or two
 FAMILY = 0.01  # the chance that any quantity of any cell below is rejected although all are right
 COUNTED = (100, 3000)  # numbers of rows where they are noisy, uniform in the logarithm
@@ -57,6 +58,7 @@ class Cell:
     neighbours: str = "replace-one"
     prior: Prior = field(default_factory=Prior)
     told: Prior | None = None  # the prior that the sampler is told, where it is not the true one
+    rarest: float = 1.0  # only studies are looked at that release a smaller share of one level of their factor
 
     @property
     def schema(self) -> RegressionSchema:
@@ -74,10 +76,13 @@ class Cell:
         if self.neighbours == "add-remove":
             yield from self._counted(told, generator)
         elif len(self.rows) == 1:
-            truths, moments = prior_statistics(prior, schema, self.rows[0], self.trials, generator)
+            count = self.trials if self.rarest == 1.0 else SEARCHED * self.trials
+            truths, moments = prior_statistics(prior, schema, self.rows[0], count, generator)
             for truth, exact in zip(truths, moments, strict=True):
                 made = released(schema, exact, told, generator, wrong=self.wrong)
                 assert made.rows is not None
+                if self.rarest < 1.0 and least_share(made) >= self.rarest:
+                    continue
                 rows = round(self.told_rows * made.rows)
                 yield np.append(truth, entries_of(schema, exact)), replace(made, rows=rows)
         else:
@@ -104,13 +109,21 @@ class Cell:
     def ranks(self) -> Floats:
         """For each trial the place of every true parameter, then of every true moment, among the draws: in (0, 1)."""
         generator, sampler, found = np.random.default_rng(20261118), SAMPLERS["collapsed"], list[Floats]()
-        for trial, (truth, evidence) in enumerate(self.studies(generator)):
+        for trial, (truth, evidence) in enumerate(islice(self.studies(generator), self.trials)):
             problem = sampler.prepare(evidence, self.told or self.prior)
             state = sampler.start(problem, trial, 0)
             _, block = sampler.run_block(problem, state, sampler.warmup(0) + KEPT * THIN)
             draws = np.column_stack([block.parameters, block.latent])[::THIN]
             found.append(((draws < truth).sum(axis=0) + generator.random(truth.size)) / (KEPT + 1))
+        assert len(found) == self.trials
         return np.array(found)
+
+
+def least_share(release: Release) -> float:
+    """The smallest noisy share of a level, of studies with one factor."""
+    levels = [place for place, v in enumerate(release.schema.variables, start=1) if v.kind == "indicator"]
+    shares = release.matrix()[0, levels] / release.count
+    return float(min(shares.min(), 1 - shares.sum()))
 
 
 def case(name: str, cell: Cell, *, slow: bool = True) -> ParameterSet:
@@ -181,6 +194,10 @@ INDEPENDENT = [
     case("a factor and x, n=1000, Gaussian", Cell((1000,), "gaussian", (JOB, "x"), prior=DEFAULT)),
     case("two factors, x and z, n=3000, Laplace", Cell((3000,), "laplace", (SEX, JOB, "x", "z"), prior=DEFAULT)),
     case("a factor and d=5, n=20000, Gaussian", Cell((20_000,), "gaussian", (JOB, *NUMBERS[:5]), prior=DEFAULT)),
+    case(
+        "a factor with a rare level and d=3, n=20000, Gaussian",
+        Cell((20_000,), "gaussian", (JOB, *NUMBERS[:3]), prior=DEFAULT, rarest=0.005),
+    ),
     case("noisy count, d=1, Gaussian", Cell((), "gaussian", neighbours="add-remove", prior=DEFAULT)),
     case("noisy count, d=3, Laplace", Cell((), "laplace", NUMBERS[:3], neighbours="add-remove", prior=DEFAULT)),
     case("two parts, d=1, Laplace", Cell((70, 30), "laplace", prior=DEFAULT)),

@@ -20,6 +20,7 @@ from dpbayes_core.samplers.flat import (
     ANCHOR,
     BALL,
     BASE,
+    EARLY,
     FAINT,
     HIDDEN,
     LEAST,
@@ -93,6 +94,7 @@ class Oracle:
     evidence: Evidence
     prior: Prior
     target: Target
+    arranged: Layout | None = None  # where it is not the schema's own
 
     @property
     def schema(self) -> RegressionSchema:
@@ -102,7 +104,7 @@ class Oracle:
     @property
     def layout(self) -> Layout:
         """Of the coordinates."""
-        return Layout.of(self.schema)
+        return self.arranged or Layout.of(self.schema)
 
     @property
     def lost(self) -> int:
@@ -229,11 +231,14 @@ class Oracle:
         root[0, 0] = 1
         jacobian = self.factors(position, root, number)
         position = position[sum(size * first for first, size, _ in self.blocks()) :]
+        late, angles = range(int(numbers[EARLY]), self.layout.continuous.start), list[Complex]()
         for i in self.layout.continuous:
             if self.lost:
                 root[i, 0], position = position[0], position[1:]
             u, y, position = position[: i - 1], position[i - 1], position[i:]
+            angles.append(u[late.start - 1 : late.stop - 1])
             if i == m:
+                jacobian += self.late(root, late, angles, number)
                 spread = root[1:m, 1:m].copy()
                 np.fill_diagonal(spread, np.sqrt(np.diag(spread) ** 2 + weights[LEAST, 1:-1]))
                 moments, precise = spread @ spread.T, np.diag(hidden[m, 1:m] ** -2.0)
@@ -250,19 +255,47 @@ class Oracle:
             length = np.sqrt(square)
             jacobian += np.log(weights[SQUARE, i] / (1 + np.exp(-y)) / (2 * length))
             for k in range(1, i):
-                t = (seen[i, k] - root[i, :k] @ root[k, :k]) / hidden[i, k]
-                rho = root[k, k] * length / hidden[i, k]
-                s = 2 + rho**2
-                c = rho * t / s
-                q = c / np.sqrt((1 - c**2 + np.sqrt((1 - c**2) ** 2 + 4 * (1 + c**2) ** 2 / s)) / 2)
-                firm = 2 + (rho / (1 + q**2)) ** 2
-                w = np.arcsinh(q) + u[k - 1] / np.sqrt(firm)
+                if k in late:
+                    continue
+                left = seen[i, k] - root[i, :k] @ root[k, :k]
+                w, firm = self.told(left / hidden[i, k], root[k, k] * length / hidden[i, k], u[k - 1])
                 root[i, k] = length * np.tanh(w)
                 length = length / np.cosh(w)
                 jacobian += np.log(length) - np.log(firm) / 2
             root[i, i] = length
         assert len(position) == 0
         return root, jacobian
+
+    @staticmethod
+    def told(t: Any, rho: Any, u: Any) -> tuple[Any, Any]:
+        """A partial correlation from where its noisy product puts it, and how firmly that is known."""
+        s = 2 + rho**2
+        c = rho * t / s
+        q = c / np.sqrt((1 - c**2 + np.sqrt((1 - c**2) ** 2 + 4 * (1 + c**2) ** 2 / s)) / 2)
+        firm = 2 + (rho / (1 + q**2)) ** 2
+        return np.arcsinh(q) + u / np.sqrt(firm), firm
+
+    def late(self, root: Complex, late: range, angles: list[Complex], number: int) -> Any:
+        """Take each level's column out of the numbers' rows, its relation told against them; the log Jacobian."""
+        seen, hidden = self.target.matrices[number, SEEN], self.target.matrices[number, HIDDEN]
+        rows = np.array(self.layout.continuous[:-1], dtype=np.int64)
+        block, jacobian = np.ix_(rows, rows), np.complex128(0)
+        for place, column in enumerate(late):
+            before, relation, left = root[block].copy(), np.zeros(len(rows), dtype=np.complex128), np.complex128(1)
+            for k, i in enumerate(rows):
+                product = seen[i, column] - root[column, :column] @ root[i, :column]
+                product -= root[column, column] * (before[k] @ relation)
+                rho = before[k, k] * root[column, column] * np.sqrt(left) / hidden[i, column]
+                w, firm = self.told(product / hidden[i, column], rho, angles[k][place])
+                relation[k] = np.sqrt(left) * np.tanh(w)
+                jacobian += np.log(left) / 2 - 2 * np.log(np.cosh(w)) - np.log(firm) / 2
+                left = left - relation[k] ** 2
+            root[rows, column] = before @ relation
+            root[block] = before @ cholesky(np.eye(len(rows)) - np.outer(relation, relation))
+            powers = len(rows) - np.arange(len(rows))
+            jacobian += np.log(np.diag(before)).sum()
+            jacobian += powers @ (np.log(np.diag(before)) - np.log(np.diag(root[block])))
+        return jacobian
 
     def shared(self, row: Complex, x: Any, unit: float) -> Any:
         """Shrink the response's row so that it and what is left of its sum of squares share that sum."""
