@@ -6,7 +6,7 @@ JOBS ?= 2
 PARALLEL := -n $(JOBS) --dist worksteal
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: help setup demo test check bench slow lock clean
+.PHONY: help setup demo test check bench slow lock tables clean
 .DEFAULT_GOAL := help
 
 help:  ## show this help
@@ -47,6 +47,9 @@ bench: setup  ## ratios against named peers, measured in one run
 
 lock: setup  ## compile requirements.in to requirements.lock, say what changed; newer: UPGRADE="names", or UPGRADE=1 for all
 	$(BIN)/python -m tools.lock $(UPGRADE)
+
+tables: setup  ## the tables of docs/coverage.md; of real tables: DATA="folder of public files"
+	$(if $(DATA),$(BIN)/python -m tools.real_tables $(DATA),$(BIN)/python -m tools.coverage_tables)
 
 clean:  ## remove what was built here: .venv, caches, the demo and its ledger
 	rm -rf .venv demo build *.egg-info .pytest_cache .ruff_cache .hypothesis

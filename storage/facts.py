@@ -88,6 +88,7 @@ WORDS = {
     "clipped": "the share of the response beyond its bounds",
     "related": "the largest correlation of two columns",
     "response_sd": "the response’s standard deviation in half widths of its bounds",
+    "spread": "the least standard deviation of a number in half widths of its bounds",
 }
 
 

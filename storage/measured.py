@@ -1,7 +1,7 @@
 """Where the coverage of intervals was measured nearest to a study: the cells of docs/coverage.md, and how far they are.
 
 `python -m storage.measured RESULTS > storage/coverage_cells.json` makes the cells from the results.json that
-`dpbayes evaluate coverage --out FOLDER` leaves.
+`dpbayes evaluate coverage --out FOLDER` leaves. Those of the law that was the default before were measured when it was.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.expectation import SPREAD_OF
+from dpbayes_core.experiments.coverage import DEFAULT, EXACT, OTHER
 from dpbayes_core.pool import pooled
 from dpbayes_core.release import Release
 from dpbayes_core.schema import SIGMA
@@ -34,8 +35,11 @@ KEYS = (
     "coefficients",
     "levels",
     "related",
+    "spread",
     "prior",
 )
+NAMED = ("covariates", "wide", "too_wide", "clipped", "rows")
+
 TOLD = 4.0  # times the noise on a mean: the least variance of a covariate whose relations are told
 UNLIKE = 1.5  # of noise of another mechanism, in units of the other differences
 
@@ -53,6 +57,7 @@ class Place:
     explained: float | None  # share of the response's variance
     clipped: float | None  # share of a normal response beyond its bounds
     related: float | None  # the largest correlation of two columns among the covariates
+    spread: float | None  # the least standard deviation of a number, in half widths of its bounds
 
     @classmethod
     def of(cls, parts: Sequence[Release], posterior: Record) -> "Place":
@@ -74,7 +79,7 @@ class Place:
             response_sd=spread,
             explained=explained,
             clipped=None if found is None else found.clipped(schema.response.bounds),
-            related=_related(parts),
+            **_told(parts),
         )
 
     @classmethod
@@ -94,8 +99,8 @@ class Place:
         units = {"explained": 0.3, "clipped": 0.01, "related": 0.4}
         pairs = {name: (getattr(self, name), getattr(other, name), unit) for name, unit in units.items()}
         found |= {name: abs(one - two) / unit for name, (one, two, unit) in pairs.items() if None not in (one, two)}
-        if self.response_sd is not None and other.response_sd is not None:
-            found["response_sd"] = abs(math.log2(self.response_sd / other.response_sd))
+        spreads = {name: (getattr(self, name), getattr(other, name)) for name in ("response_sd", "spread")}
+        found |= {name: abs(math.log2(one / two)) for name, (one, two) in spreads.items() if None not in (one, two)}
         return found
 
     @property
@@ -104,8 +109,8 @@ class Place:
         return self.response_sd is None or self.related is None
 
 
-def _related(parts: Sequence[Release]) -> float | None:
-    """From the noisy sums; None where noise may be much of a covariate's variance."""
+def _told(parts: Sequence[Release]) -> dict[str, float | None]:
+    """What the noisy sums tell of the covariates; nothing where noise may be much of one's variance."""
     evidence = pooled(parts)
     schema, rows = evidence.schema, max(evidence.count, 1.0)
     moments = np.sum([part.matrix() for part in parts], axis=0) / rows
@@ -115,11 +120,15 @@ def _related(parts: Sequence[Release]) -> float | None:
         covariance -= np.outer(moments[0, 1:-1], moments[0, 1:-1])
     variances = np.diag(covariance)
     if np.any(variances < TOLD * math.hypot(*map(_deviation, parts)) / rows):
-        return None
+        return {"related": None, "spread": None}
     columns = np.array([variable.column for variable in schema.variables[:-1]])
+    numbers = np.array([variable.kind == "continuous" for variable in schema.variables[:-1]])
     apart = columns[:, None] != columns
     related = np.abs(covariance) / np.sqrt(np.outer(variances, variances))
-    return min(float(np.max(related, where=apart, initial=0.0)), 1.0)
+    return {
+        "related": min(float(np.max(related, where=apart, initial=0.0)), 1.0),
+        "spread": math.sqrt(variances[numbers].min()) if numbers.any() else None,
+    }
 
 
 def _deviation(part: Release) -> float:
@@ -138,20 +147,35 @@ def nearest(place: Place, prior: Record, known: Sequence[Record]) -> tuple[Recor
 
 @cache
 def cells() -> tuple[Record, ...]:
-    """What was measured."""
-    return tuple(json.loads(resources("storage").joinpath("coverage_cells.json").read_text(encoding="utf-8")))
+    """What was measured: under the default prior, and under the one that was the default before."""
+    files = (resources("storage").joinpath(name) for name in ("coverage_cells.json", "coverage_cells_conjugate.json"))
+    return tuple(cell for file in files for cell in json.loads(file.read_text(encoding="utf-8")))
 
 
 def cells_of(rows: Sequence[Record]) -> list[dict[str, Any]]:
-    """Cells from the rows of the experiment, what the default sampler's intervals held of slopes and of sigma."""
+    """Cells from the rows of the experiment, what the default's intervals held, and beside it the other law's."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in (row for row in rows if row["method"] == "collapsed"):
-        about = found.setdefault(
-            (row["rows"], row["covariates"], row["clipped"]),
-            {**{name: row[name] for name in ("rows", "covariates", "clipped", *KEYS)}, "tables": row["data_sets"]},
-        )
-        about[row["parameter"]] = {"coverage": row["coverage"], "error": row["standard_error"]}
+    for row in rows:
+        place = tuple(row[name] for name in (*NAMED, "explained", "epsilon", "mechanism"))
+        if row["method"] == DEFAULT:
+            about = {name: row[name] for name in (*NAMED, *KEYS)}
+            about |= {"tables": row["data_sets"], "not_converged": row["not_converged"]}
+            cell = found.setdefault(place, about)
+            cell[row["parameter"]] = _rounded(
+                coverage=row["coverage"],
+                error=row["standard_error"],
+                worst=row["worst"],
+                score=row["relative_score"],
+                width=row["relative_width"],
+            )
+        elif row["method"] in (OTHER, EXACT):
+            one = found[place].setdefault(row["method"], {})
+            one[row["parameter"]] = _rounded(coverage=row["coverage"], error=row["standard_error"])
     return list(found.values())
+
+
+def _rounded(**numbers: float) -> dict[str, float]:
+    return {name: round(number, 4) for name, number in numbers.items()}
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from dpbayes_core.experiments.cirrhosis import EXPERIMENT as CIRRHOSIS
+from dpbayes_core.experiments.coverage import EXPERIMENT as COVERAGE
 from dpbayes_core.experiments.distributed import EXPERIMENT as DISTRIBUTED
 from dpbayes_core.experiments.interface import Experiment
-from dpbayes_core.experiments.misspecified import EXPERIMENT as COVERAGE
 from dpbayes_core.experiments.networks import EXPERIMENT as NETWORKS
 from dpbayes_core.experiments.subsample import EXPERIMENT as SUBSAMPLE
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_core.experiments.misspecified import about, cells, run
+from dpbayes_core.experiments.coverage import about, cells, run
+from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers.registry import SAMPLERS
@@ -18,7 +19,8 @@ from tasks.archive_posterior import _caveat
 from tests.support.regressions import REGION, encoded, mechanism, moments_of, released, schema_of
 
 FIVE = schema_of(*"abcde")
-MADE: Any = measured.cells()[0]["prior"]  # under which the cells were measured
+MADE: Any = Prior().to_record()  # a prior under which cells were measured
+OLD = [cell for cell in measured.cells() if cell["prior"] == MADE]
 
 
 def of(rows: int, noise: float, *, sd: float = 0.2, seed: int = 1) -> Release:
@@ -57,7 +59,7 @@ def test_a_study_like_a_measured_cell_is_told_what_intervals_held_there() -> Non
         (
             of(5_000_000, 6e-6),
             0.167,
-            "rows (5,000,000 here, 100,000 there) and noise on a mean (6 × 10⁻⁶ here, 0.00027",
+            "rows (5,000,000 here, 100,000 there) and noise on a mean (6 × 10⁻⁶ here, 0.00031",
         ),
         (
             of(100_000, 3.1e-5, sd=0.02),
@@ -93,7 +95,7 @@ def test_where_the_prior_decides_or_columns_go_together_no_cell_is_promised() ->
 
 
 def test_levels_and_the_mechanism_decide_which_cell_is_nearest() -> None:
-    place = Place.of_cell(measured.cells()[0])
+    place = Place.of_cell(OLD[0])
     found = nearest(replace(place, levels=1.0), MADE, measured.cells())
     assert found is not None
     assert found[0]["name"] == "two levels, 50% to 1%"
@@ -142,12 +144,26 @@ def test_an_empty_table_and_one_without_numbers_have_facts_too() -> None:
     assert Place.of([release], record()).levels == 1.0
 
 
+def test_under_the_default_prior_its_own_cells_count() -> None:
+    (said,) = facts([of(100_000, 3.1e-4)], record(prior=IndependentPrior().to_record()))
+    assert said.startswith("In the measured cell nearest to this study (docs/coverage.md, 100,000 rows, covariates ")
+    assert "of 120 made-up tables." in said
+
+
+def test_how_wide_the_bounds_of_the_covariates_are_decides_too() -> None:
+    place, prior = Place.of_cell(measured.cells()[0]), IndependentPrior().to_record()
+    for wide in (1.0, 3.0, 10.0):
+        found = nearest(replace(place, spread=1 / (3.5 * wide)), prior, measured.cells())
+        assert found is not None
+        assert found[0]["wide"] == wide
+
+
 def test_cells_are_made_from_the_results_of_the_command() -> None:
-    cell = {**cells(True)[0], "data_sets": 2}
+    cell = {**cells(False)[0], "data_sets": 2, "quick": True}
     (found,) = cells_of(json.loads(json.dumps(run(cell, 5))))
-    (stored,) = (each for each in measured.cells() if (each["rows"], each["name"]) == (1000, "normal"))
+    names = {name: found[name] for name in about(cell)}
+    (stored,) = (each for each in measured.cells() if {name: each[name] for name in names} == names)
     assert found.keys() == stored.keys()
-    assert {name: found[name] for name in about(cell)} == {name: stored[name] for name in about(cell)}
     assert found["tables"] == 2
 
 

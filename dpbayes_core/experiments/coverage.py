@@ -1,0 +1,241 @@
+"""How often 95% intervals hold one truth: strong relations, wide bounds, collinear and skewed covariates, clipping."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.experiments.coverage_cells import cells, name_of
+from dpbayes_core.experiments.coverage_tables import Table, table_of
+from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
+from dpbayes_core.independent_prior import IndependentPrior
+from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.noise import SeededNoise
+from dpbayes_core.priors import Prior
+from dpbayes_core.regression import RegressionDesign
+from dpbayes_core.release import Release
+from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.second_moments import SecondMoments
+from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.statistics import grid_for, on_grid
+
+Floats = NDArray[np.float64]
+
+DELTA = 1e-6
+COMPARED = 20  # tables of a cell that are analysed under the other law too
+CHAINS, DRAWS, QUICK_DRAWS = 4, 1000, 250
+TAIL = 0.025
+DEFAULT, OTHER, EXACT, NAIVE = "default", "conjugate", "non-private", "naive"
+METHODS = (DEFAULT, OTHER, EXACT, NAIVE)
+LAW_OF: Mapping[str, Prior] = {DEFAULT: IndependentPrior(), OTHER: Prior()}
+FLAT = Prior(intercept_sd=1e3, coefficient_sd=1e3, noise_shape=1e-3, noise_scale=1e-9)  # as if there were none
+
+
+def about(cell: Cell) -> dict[str, Any]:
+    """What a study is compared with a cell by: see storage/measured.py."""
+    table, rows = table_of(cell), int(cell["rows"])
+    mechanism, variables = _mechanism(table.schema, cell), table.schema.variables[:-1]
+    return {
+        "name": name_of(cell),
+        "noise": float(mechanism.scales.max()) / rows,
+        "mechanism": mechanism.name,
+        "epsilon": cell["epsilon"],
+        "response_sd": table.response_sd / (table.schema.response.bounds.width / 2),
+        "explained": cell["explained"],
+        "coefficients": len(variables),
+        "levels": sum(variable.kind != "continuous" for variable in variables) / len(variables),
+        "related": table.related,
+        "spread": table.spread,
+        "prior": LAW_OF[DEFAULT].to_record(),
+    }
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """95% intervals of every parameter of one table, in the table's units."""
+
+    low: Floats
+    high: Floats
+    converged: bool = True
+
+
+def run(cell: Cell, seed: int) -> list[Row]:
+    """All methods on the same tables."""
+    table, generator = table_of(cell), np.random.Generator(np.random.Philox(seed))
+    found: dict[str, list[_Fit]] = {method: [] for method in METHODS}
+    for number in range(cell["data_sets"]):
+        release, exact = _release(table, cell, generator)
+        seeds = int(generator.integers(2**53))
+        found[EXACT].append(_least_squares(table.schema, exact, exact[0, 0]))
+        found[NAIVE].append(_naive(release))
+        for method, prior in LAW_OF.items():
+            if method == DEFAULT or number < COMPARED:
+                found[method].append(_posterior(release, prior, QUICK_DRAWS if cell["quick"] else DRAWS, seeds))
+    others = found[DEFAULT][: len(found[OTHER])], found[OTHER]
+    relative = _relative(*others, table.truths)
+    return [row for method in METHODS for row in _rows(cell, table, method, found[method], relative)]
+
+
+def _release(table: Table, cell: Cell, generator: np.random.Generator) -> tuple[Release, Floats]:
+    """A release of new rows, and their exact moments."""
+    mechanism, count = _mechanism(table.schema, cell), int(cell["rows"])
+    design = RegressionDesign(schema=table.schema, mechanism=mechanism)
+    statistic = SecondMoments(table.schema)
+    sums = statistic.sum(statistic.encode(table.rows(generator, count)))
+    noise = SeededNoise(int(generator.integers(2**31)), i_know_this_is_not_private=True)
+    exact = Release(
+        schema=table.schema,
+        neighbours=design.neighbours,
+        rows=count,
+        mechanism=mechanism,
+        values=tuple(on_grid(sums, mechanism.grid).tolist()),
+    )
+    return design.release(noise, sums), exact.matrix()
+
+
+def _mechanism(schema: RegressionSchema, cell: Cell) -> Mechanism:
+    sensitivity, grid = regression_sensitivity(schema), grid_for(int(cell["rows"]))
+    if cell["mechanism"] == "laplace":
+        return laplace_for(sensitivity, epsilon=cell["epsilon"], grid=grid, entries=len(sensitivity.weights))
+    return gaussian_for(sensitivity, grid=grid, epsilon=cell["epsilon"], delta=DELTA)
+
+
+def _naive(release: Release) -> _Fit:
+    from dpbayes_core.samplers.naive import repaired
+
+    return _least_squares(release.schema, repaired(release.matrix()), release.count)
+
+
+def _least_squares(schema: RegressionSchema, moments: Floats, rows: float) -> _Fit:
+    """Intervals of the plain fit of these moments."""
+    from scipy.special import gammaincinv, stdtrit
+
+    whole = FLAT.response_matrix(schema) + moments
+    precision, shape = whole[:-1, :-1], FLAT.noise_shape + rows / 2
+    theta = np.asarray(np.linalg.solve(precision, whole[:-1, -1]), dtype=np.float64)
+    scale = (whole[-1, -1] - whole[-1, :-1] @ theta) / 2
+    sigmas = np.sqrt(np.asarray(scale / gammaincinv(shape, [1 - TAIL, TAIL]), dtype=np.float64))
+    change = _to_user_units(schema)
+    middle, _ = schema.to_user_units(theta, sigmas)
+    spread = np.sqrt(scale / shape * np.diag(change @ np.linalg.inv(precision) @ change.T))
+    reach = stdtrit(2 * shape, 1 - TAIL) * spread
+    _, (low, high) = schema.to_user_units(theta, sigmas)
+    return _Fit(np.append(middle - reach, low), np.append(middle + reach, high))
+
+
+def _to_user_units(schema: RegressionSchema) -> Floats:
+    """The matrix that standardised coefficients are multiplied by, before a constant is added."""
+    units = np.vstack([np.zeros(len(schema.coefficients)), np.eye(len(schema.coefficients))])
+    told, _ = schema.to_user_units(units, np.zeros(len(units)))
+    return (told[1:] - told[0]).T
+
+
+def _posterior(release: Release, prior: Prior, draws: int, seed: int) -> _Fit:
+    """Intervals as `analyse` gives them, converged or not."""
+    from dpbayes_core.samplers.driver import sample
+
+    posterior = sample(release, prior, sampler="collapsed", chains=CHAINS, draws=draws, seed=seed)
+    values = np.stack([np.ravel(drawn) for drawn in posterior.draws.values()])
+    low, high = np.quantile(values, (TAIL, 1 - TAIL), axis=1)
+    return _Fit(low, high, posterior.converged)
+
+
+def _score(fits: Sequence[_Fit], truths: Floats) -> tuple[Floats, Floats]:
+    """Mean interval score and mean width of each parameter: the width, and what a missed truth is away, weighed."""
+    low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
+    missed = np.maximum(low - truths, 0.0) + np.maximum(truths - high, 0.0)
+    return (high - low + missed / TAIL).mean(axis=0), (high - low).mean(axis=0)
+
+
+def _relative(ours: Sequence[_Fit], others: Sequence[_Fit], truths: Floats) -> tuple[Floats, Floats]:
+    """Interval score and width of each parameter over those under the other law, on the same tables."""
+    (score, width), (other_score, other_width) = _score(ours, truths), _score(others, truths)
+    return score / other_score, width / other_width
+
+
+def _rows(cell: Cell, table: Table, method: str, fits: Sequence[_Fit], relative: tuple[Floats, Floats]) -> list[Row]:
+    low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
+    held, widths = (low <= table.truths) & (table.truths <= high), np.median(high - low, axis=0)
+    count, rows = len(fits), list[Row]()
+    parts = {"intercept": slice(0, 1), "slopes": slice(1, -1), "sigma": slice(-1, None)}
+    for name, part in parts.items():
+        each = held[:, part].mean(axis=1)  # parameters of one table go together
+        floor = 0.5 / count  # so that no error is told as 0
+        rows.append(
+            {
+                "experiment": "coverage",
+                **{key: cell[key] for key in ("covariates", "wide", "too_wide", "clipped", "rows")},
+                "data_sets": count,
+                "method": method,
+                "parameter": name,
+                "coverage": float(each.mean()),
+                "standard_error": max(float(each.std(ddof=1)) / math.sqrt(count), floor),
+                "worst": float(held[:, part].mean(axis=0).min()),
+                "width": float(np.mean(widths[part])),
+                "relative_score": float(np.exp(np.log(relative[0][part]).mean())) if method == DEFAULT else None,
+                "relative_width": float(np.exp(np.log(relative[1][part]).mean())) if method == DEFAULT else None,
+                "not_converged": float(np.mean([not fit.converged for fit in fits])),
+                **about(cell),
+            }
+        )
+    return rows
+
+
+def figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
+    """Coverage of the slopes, then of sigma."""
+    return tuple(_figure(parameter, rows) for parameter in ("slopes", "sigma"))
+
+
+def _figure(parameter: str, rows: Sequence[Row]) -> Figure:
+    chosen = [row for row in rows if row["parameter"] == parameter]
+    panels: list[Panel] = []
+    for method in METHODS:
+        boxes = tuple(Box(_place(row), _band(row), 0.95) for row in chosen if row["method"] == method)
+        panels.append(Panel(method, boxes))
+    return Figure(
+        name=f"coverage-{parameter}",
+        title=f"Coverage of 95% intervals of {parameter} at fixed truths",
+        words="Share of tables whose interval holds the truth, with its Monte Carlo error; a dot marks 0.95.",
+        axis="coverage",
+        limits=(0.0, 1.0),
+        panels=tuple(panels),
+    )
+
+
+def _place(row: Row) -> str:
+    clipped = f" {100 * row['clipped']:g}%" if row["clipped"] else ""
+    wide = f" {row['wide']:g}x" if row["wide"] > 1 else ""
+    return f"{row['covariates']} {row['explained']:g}{wide}{clipped} {row['rows']:g}/{row['epsilon']:g}"
+
+
+def _band(row: Row) -> tuple[float, float, float, float, float]:
+    share, error = row["coverage"], row["standard_error"]
+    low, lower, upper, high = (min(max(share + z * error, 0.0), 1.0) for z in (-1.645, -0.674, 0.674, 1.645))
+    return low, lower, share, upper, high
+
+
+EXPERIMENT = Experiment(
+    name="coverage",
+    title="Coverage of 95% intervals at fixed truths, of the default prior and of the law that was the default before",
+    columns=(
+        *("experiment", "covariates", "explained", "wide", "too_wide", "clipped", "mechanism", "rows", "epsilon"),
+        *("data_sets", "method", "parameter", "coverage", "standard_error", "worst", "width"),
+        *("relative_score", "relative_width", "not_converged"),
+    ),
+    cells=cells,
+    run=run,
+    figures=figures,
+    notes=(
+        "explained is the share of the response's variance; wide, how many times too wide the bounds of the named "
+        "columns are, beyond 3.5 sds on either side; delta 1e-6. The truth is that of the response before clipping.",
+        "default is what a study that states no prior gets: 4 chains of 1,000 draws, doubled as in any analysis, "
+        f"counted whether or not they converged. conjugate is `law: conjugate`, on the first {COMPARED} tables. "
+        "non-private is least squares on the exact sums of the same clipped rows, naive that on the noisy sums.",
+        "Standard errors take the parameters of one table together; worst is the parameter that was held least. "
+        "relative_score and relative_width are mean interval score and width over those of conjugate on the same "
+        "tables.",
+    ),
+)

@@ -1,0 +1,103 @@
+"""The tables of docs/coverage.md, made of what was measured: `python -m tools.coverage_tables` prints them."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dpbayes_core.experiments import coverage_cells
+from dpbayes_core.experiments.coverage import DEFAULT, LAW_OF, OTHER
+from storage.measured import cells
+
+Cell = dict[str, Any]
+
+LEAST = 0.93
+"""What intervals of 95% are to hold at every truth, less two Monte Carlo errors."""
+
+
+def measured(method: str) -> list[Cell]:
+    """The cells of one law."""
+    return [dict(cell) for cell in cells() if cell["prior"] == LAW_OF[method].to_record()]
+
+
+def fails(cell: Cell, parameter: str) -> bool:
+    """Whether the parameter that was held least was held too seldom to be chance."""
+    share = cell[parameter]["worst"]
+    error = max(math.sqrt(share * (1 - share) / cell["tables"]), 0.5 / cell["tables"])
+    return share < LEAST - 2 * error
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def tables() -> str:
+    """Every cell of the default law."""
+    head = (
+        *("covariates", "explained", "rows", "epsilon", "tables", "slopes", "worst", "sigma"),
+        *("conjugate: slopes", "sigma", "width", "score", "missed"),
+    )
+    return table(head, (row(cell) for cell in measured(DEFAULT)))
+
+
+def row(cell: Cell) -> list[str]:
+    """One cell: what was held, and the same of the other law."""
+    name = cell["name"] if cell["mechanism"] == "gaussian" else f"{cell['name']}, {cell['mechanism']} noise"
+    slopes, sigma, other = cell["slopes"], cell["sigma"], cell[OTHER]
+    return [
+        *(name, f"{cell['explained']:g}", f"{cell['rows']:,}", f"{cell['epsilon']:g}", str(cell["tables"])),
+        *(share(slopes), f"{slopes['worst']:.2f}{'*' * fails(cell, 'slopes')}"),
+        share(sigma) + "*" * fails(cell, "sigma"),
+        *(f"{other[parameter]['coverage']:.2f}" for parameter in ("slopes", "sigma")),
+        *(f"{slopes[what]:.2f}" for what in ("width", "score")),
+        f"{cell['not_converged']:.3f}",
+    ]
+
+
+def share(found: Cell) -> str:
+    """A share with its Monte Carlo error."""
+    return f"{found['coverage']:.3f} ± {found['error']:.3f}"
+
+
+def summary() -> str:
+    """In how many cells slopes and sigma were held, by what was too wide."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in measured(DEFAULT):
+        if not cell["clipped"]:
+            groups.setdefault(_group(cell), []).append(cell)
+    head = ("cells", "of them", "every slope held", "sigma held", "slopes", "conjugate", "width", "score")
+    return table(head, (_summed(name, group) for name, group in groups.items()))
+
+
+def missing() -> str:
+    """How many cells of the command are not measured."""
+    count = len(coverage_cells.cells(False))
+    return f"{len(measured(DEFAULT))} of the command's {count} cells are measured."
+
+
+def failing() -> set[str]:
+    """The groups of cells in which some slope was held too seldom."""
+    return {_group(cell) for cell in measured(DEFAULT) if not cell["clipped"] and fails(cell, "slopes")}
+
+
+def _group(cell: Cell) -> str:
+    if cell["covariates"] != "related" or cell["mechanism"] != "gaussian":
+        return "other covariates, Laplace noise"
+    return "bounds fit" if cell["wide"] == 1 else f"{cell['too_wide']} {cell['wide']:g} times too wide"
+
+
+def _summed(name: str, group: Sequence[Cell]) -> list[str]:
+    count = len(group)
+    held = [sum(not fails(cell, parameter) for cell in group) for parameter in ("slopes", "sigma")]
+    means = [
+        sum(cell["slopes"]["coverage"] for cell in group),
+        sum(cell[OTHER]["slopes"]["coverage"] for cell in group),
+    ]
+    widths = [math.exp(sum(math.log(cell["slopes"][what]) for cell in group) / count) for what in ("width", "score")]
+    numbers = [*(f"{mean / count:.3f}" for mean in means), *(f"{width:.2f}" for width in widths)]
+    return [name, str(count), *map(str, held), *numbers]
+
+
+if __name__ == "__main__":
+    print(f"{missing()}\n\n{summary()}\n\n{tables()}")
