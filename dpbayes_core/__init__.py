@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dpbayes_core.conflict import prior_conflict
     from dpbayes_core.draws.design import network_draws as posterior_draw
     from dpbayes_core.draws.design import network_map as map_draw
+    from dpbayes_core.independent_prior import IndependentPrior
     from dpbayes_core.mechanisms import MECHANISMS, GaussianMechanism, LaplaceMechanism
     from dpbayes_core.networks import design as bayes_net
     from dpbayes_core.networks.schema import NetworkSchema
@@ -31,6 +32,7 @@ __all__ = [
     "Continuous",
     "Factor",
     "GaussianMechanism",
+    "IndependentPrior",
     "LaplaceMechanism",
     "NetworkSchema",
     "NoiseSource",
@@ -61,6 +63,7 @@ _HOMES = {
     "Continuous": "schema",
     "Factor": "schema",
     "GaussianMechanism": "mechanisms",
+    "IndependentPrior": "independent_prior",
     "LaplaceMechanism": "mechanisms",
     "NetworkSchema": "networks.schema",
     "NoiseSource": "noise",

@@ -16,7 +16,7 @@ noise:
 
 ```python
 import numpy as np
-from dpbayes_core import Bounds, Continuous, Factor, Prior, RegressionSchema, Release, SeededNoise
+from dpbayes_core import Bounds, Continuous, Factor, IndependentPrior, RegressionSchema, Release, SeededNoise
 from dpbayes_core import regression_statistics, sample
 from dpbayes_core.mechanisms import gaussian_for
 from dpbayes_core.sensitivity import regression_sensitivity
@@ -37,7 +37,7 @@ release = Release(
     schema=schema, neighbours="replace-one", rows=exact.rows, mechanism=mechanism, values=tuple(noisy.tolist())
 )
 
-posterior = sample(release, Prior(), chains=4, draws=1000, seed=3)
+posterior = sample(release, IndependentPrior(), chains=4, draws=1000, seed=3)
 assert posterior.converged
 for line in posterior.summary():
     print(line.name, round(line.mean, 3), "+-", round(line.sd, 3))
