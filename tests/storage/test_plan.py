@@ -344,10 +344,10 @@ def test_what_predictions_assume_is_said_beside_them(tmp_path: Path) -> None:
     ]
     explained = "the covariates explain 25% of the response's variance"
     assert told == [
-        f"{explained}; the prior is the default",
+        f"{explained}; the prior is the default (law: independent)",
         f"{explained}, columns of numbers are correlated by 0.25 (state it: expect: {{correlations}}) and "
-        "levels are equally common; the prior is the default",
-        f"{explained}; the prior is that of monthly",
+        "levels are equally common; the prior is the default (law: independent)",
+        f"{explained}; the prior is that of monthly (law: independent)",
     ]
 
 
