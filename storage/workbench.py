@@ -25,8 +25,8 @@ Order = Mapping[str, Any]
 
 
 CHANGED = (
-    "the study states no prior, and the default is law: independent now (docs/priors.md); an earlier version analysed "
-    "it under law: conjugate, and that posterior stays as it is. State prior: {law: conjugate} to have it again"
+    "the study states no prior, and the default is law: independent now (docs/priors.md). The posterior under the "
+    "default before, law: conjugate, stays as it is: state prior: {law: conjugate} to have it again"
 )
 
 

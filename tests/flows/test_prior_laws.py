@@ -52,7 +52,7 @@ def test_a_study_of_either_law_is_planned_run_analysed_and_replayed(desk: Desk) 
     assert "the default is law: independent now" in unstated["changed"]
     assert unstated["earlier"] == stated["crate"]
     shown = desk.run("analyse", desk.study, "--period", PERIOD).output
-    assert "State prior: {law: conjugate} to have it again" in " ".join(shown.split())
+    assert "state prior: {law: conjugate} to have it again" in " ".join(shown.split())
     desk.edit_study("chains: 2", "prior: {law: conjugate}\n    chains: 2")
     (again,) = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"]
     assert again["already_analysed"]
