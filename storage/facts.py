@@ -20,6 +20,12 @@ RANDOM = (
 )
 
 
+EQUAL = (
+    "Residuals are taken to be spread equally whatever the covariates are. Where their spread grows with a covariate, "
+    "intervals of its coefficient hold less often than they say, however many rows there are, and no diagnostic tells."
+)
+
+
 def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -> tuple[str, ...]:
     """Of releases, as they are and as they were charged, and the record of their posterior.
 
@@ -29,7 +35,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
     common = (*several, *_rows_a_person(released))
     if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
         return common
-    return (*_measured(Place.of(parts, posterior), posterior), *_sigma(posterior), *common)
+    return (*_measured(Place.of(parts, posterior), posterior), *_sigma(posterior), EQUAL, *common)
 
 
 def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:

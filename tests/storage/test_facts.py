@@ -41,7 +41,10 @@ def record(sigma: float = 0.167, *, left: float = 0.01, prior: Any = None, calib
 
 
 def facts(parts: list[Release], posterior: dict[str, Any], rows: int = 1) -> tuple[str, ...]:
-    return told.facts(parts, posterior, [{"unit": "person", "max_rows_per_unit": rows}] * len(parts))
+    """All but the sentence that every calibrated posterior of a regression has."""
+    found = told.facts(parts, posterior, [{"unit": "person", "max_rows_per_unit": rows}] * len(parts))
+    assert (told.EQUAL in found) is posterior["sampler"]["calibrated"]
+    return tuple(said for said in found if said != told.EQUAL)
 
 
 def test_a_study_like_a_measured_cell_is_told_what_intervals_held_there() -> None:
@@ -116,6 +119,11 @@ def test_sigma_is_said_to_follow_its_prior_where_noise_hides_the_residuals() -> 
         assert said.startswith(
             f"Noise hides the residuals: the release leaves {share} of the prior’s variance of sigma"
         )
+
+
+def test_every_interval_is_said_to_take_residuals_to_be_spread_equally() -> None:
+    found = told.facts([of(100_000, 3.1e-4)], record(), [{"unit": "person", "max_rows_per_unit": 1}])
+    assert found[-1].startswith("Residuals are taken to be spread equally whatever the covariates are.")
 
 
 def test_parts_are_said_to_be_read_as_a_random_split() -> None:
