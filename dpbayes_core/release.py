@@ -12,6 +12,8 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.higher_moments import HigherMoments
 from dpbayes_core.mechanisms import Mechanism, mechanism_from_record
 from dpbayes_core.mechanisms.beside import beside_of
+from dpbayes_core.public_fit import PublicFit, public_fit
+from dpbayes_core.residual_moments import ResidualMoments
 from dpbayes_core.schema import RegressionSchema
 from dpbayes_core.sensitivity import (
     NEIGHBOURS,
@@ -29,7 +31,8 @@ Floats = NDArray[np.float64]
 class Release:
     """Noisy second moments in standardised units; everything a sampler may know about the data.
 
-    Where the mechanism has noise beside it, the covariates' third and fourth moments are part of it.
+    Where the mechanism has noise beside it, the covariates' third and fourth moments are part of it, or their second
+    moments weighed by squared residuals.
     """
 
     kind: ClassVar[str] = "regression"
@@ -41,6 +44,7 @@ class Release:
     values: tuple[float, ...]  # one per entry
     max_rows_per_unit: int = 1
     higher: tuple[float, ...] = ()  # the values of `fourth`
+    residuals: ResidualMoments | None = None  # of a second step, with the noise beside
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
@@ -56,7 +60,7 @@ class Release:
     def fourth(self) -> HigherMoments | None:
         """Noisy third and fourth moments of the covariates, where they were released."""
         beside = beside_of(self.mechanism)
-        if beside is None or not self.higher:
+        if beside is None or not self.higher or self.residuals is not None:
             return None
         return HigherMoments(schema=self.schema, mechanism=beside, values=self.higher)
 
@@ -83,6 +87,10 @@ class Release:
         return public and len(self.values) == len(self.entries) and self.mechanism.protects(due) and self._rest_is()
 
     def _rest_is(self) -> bool:
+        if self.residuals is not None:
+            by_it = self.residuals.mechanism == beside_of(self.mechanism) and not self.higher
+            by_fit = self.residuals.fit.agrees(self.fit())  # else residuals might be taken by what nobody paid for
+            return by_it and by_fit and self.residuals.protected(self.neighbours, self.max_rows_per_unit)
         if beside_of(self.mechanism) is None and not self.higher:
             return True
         return self.fourth is not None and self.fourth.protected(self.neighbours, self.max_rows_per_unit)
@@ -95,12 +103,17 @@ class Release:
     def payload(self) -> dict[str, Any]:
         """The noisy numbers and the places they belong to."""
         rest = {} if self.fourth is None else {"fourth": self.fourth.payload()}
+        rest |= {} if self.residuals is None else {"residuals": self.residuals.payload()}
         return {"entries": [list(e) for e in self.entries], "rows": self.rows, "values": list(self.values), **rest}
 
     def matrix(self) -> Floats:
         """The noisy matrix of second moments, as `RegressionSchema.complete` makes it."""
         moments = self.values[1:] if self.rows is None else self.values
         return self.schema.complete(np.array(moments), self.count)
+
+    def fit(self) -> PublicFit:
+        """The fit of its own noisy moments that a second step takes residuals by."""
+        return public_fit(self.schema, self.mechanism, self.matrix(), self.count)
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
@@ -117,12 +130,25 @@ class Release:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Release":
         """The inverse of `to_record`."""
+        schema, mechanism = RegressionSchema.from_record(record["schema"]), mechanism_from_record(record["mechanism"])
         return cls(
-            schema=RegressionSchema.from_record(record["schema"]),
+            schema=schema,
             neighbours=record["neighbours"],
             rows=record["noisy"]["rows"],
-            mechanism=mechanism_from_record(record["mechanism"]),
+            mechanism=mechanism,
             values=tuple(record["noisy"]["values"]),
             max_rows_per_unit=record.get("max_rows_per_unit", 1),
             higher=tuple(record["noisy"].get("fourth", {"values": ()})["values"]),
+            residuals=_residuals(schema, beside_of(mechanism), record["noisy"].get("residuals")),
         )
+
+
+def _residuals(
+    schema: RegressionSchema, mechanism: Mechanism | None, record: Mapping[str, Any] | None
+) -> ResidualMoments | None:
+    if record is None:
+        return None
+    if mechanism is None:
+        raise ValueError("cannot read a release: what its residuals weigh has no noise of its own. Fetch it again.")
+    fit, values = PublicFit.from_record(record["fit"]), tuple(record["values"])
+    return ResidualMoments(schema=schema, mechanism=mechanism, fit=fit, values=values)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
 
@@ -62,6 +62,25 @@ def understated_sensitivity(
     box = moved_without_intercept(lowest_of(schema), weighted=neighbours == REPLACE_ONE)
     moved = moved_in_ball(schema.ball, intercept=False, box=box)
     return _sensitivity(schema, moved, neighbours, max_rows_per_unit)
+
+
+def weighed_sensitivity(
+    schema: RegressionSchema, places: tuple[tuple[int, int], ...], neighbours: str, max_rows_per_unit: int
+) -> Sensitivity:
+    """Of second moments of the covariates at these places, where every row has a weight of its own, from 0 to 1."""
+    _check_relation(neighbours, max_rows_per_unit)
+    shape = _Shape.of(schema)
+    moved = _moved_in_box(replace(shape, continuous=shape.continuous - 1), weighted=neighbours == REPLACE_ONE)
+    largest, square = moved.added, moved.added_square
+    if neighbours == REPLACE_ONE:
+        largest, square = max(largest, moved.replaced), max(square, moved.replaced_square)
+    return Sensitivity(
+        l1=float_up(max_rows_per_unit * largest),
+        l2=float_up(root_up(max_rows_per_unit**2 * square)),
+        weights=tuple(float(2**moved.weight_bits) if i == j and i > 0 else 1.0 for i, j in places),
+        neighbours=neighbours,
+        max_rows_per_unit=max_rows_per_unit,
+    )
 
 
 def _check_relation(neighbours: str, max_rows_per_unit: int) -> None:
