@@ -10,6 +10,8 @@ from dpbayes_core.expectation import SPREAD_OF, Expectation
 from dpbayes_core.fourth_moments import FourthMoments
 from dpbayes_core.fourth_sensitivity import WEIGHT_UNIT, fourth_weights
 from dpbayes_core.mechanisms import Mechanism
+from dpbayes_core.public_fit import REACH
+from dpbayes_core.residual_sensitivity import residual_entries
 
 Floats = NDArray[np.float64]
 
@@ -36,10 +38,13 @@ class _Entry:
     measures: float
 
 
-def noise_blocks(expectation: Expectation, beside: Mechanism | None = None, holders: int = 1) -> tuple[NoiseBlock, ...]:
-    """Every kind in the order of release; `beside` is the noise on third and fourth moments, where there are any."""
+def noise_blocks(
+    expectation: Expectation, beside: Mechanism | None = None, holders: int = 1, besides: str = "fourth"
+) -> tuple[NoiseBlock, ...]:
+    """Every kind in the order of release; `beside` is the noise on what is released besides, where anything is."""
     found: dict[str, list[_Entry]] = {}
-    for entry in (*_second(expectation), *_higher(expectation, beside, holders)):
+    rest = _higher(expectation, beside, holders) if besides == "fourth" else _weighed(expectation, beside)
+    for entry in (*_second(expectation), *rest):
         found.setdefault(entry.block, []).append(entry)
     return tuple(_block(name, entries) for name, entries in found.items())
 
@@ -81,3 +86,13 @@ def _higher(known: Expectation, beside: Mechanism | None, holders: int) -> Itera
     for places, own in zip(FourthMoments(known.schema).entries, noise.tolist(), strict=True):
         name = "third moments of covariates" if places[0] == 0 else "fourth moments of covariates"
         yield _Entry(name, own, float(np.prod(sizes[list(places)])))
+
+
+def _weighed(known: Expectation, beside: Mechanism | None) -> Iterator[_Entry]:
+    """Products of covariates weighed by squared residuals, in units of the square that has weight 1."""
+    if beside is None:
+        return
+    sizes = np.array([1.0, *np.sqrt(np.diag(known.covariance))])
+    noise = SPREAD_OF.get(beside.name, 1.0) * beside.scales / known.rows
+    for (i, j), own in zip(residual_entries(known.schema), noise.tolist(), strict=True):
+        yield _Entry("products weighed by squared residuals", own, float(sizes[i] * sizes[j]) / REACH**2)

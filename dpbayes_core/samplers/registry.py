@@ -10,9 +10,10 @@ from dpbayes_core.samplers.distributed.members import DISTRIBUTED_SAMPLERS
 from dpbayes_core.samplers.gibbs.samplers import GIBBS_SAMPLERS
 from dpbayes_core.samplers.interface import Sampler
 from dpbayes_core.samplers.naive import Naive
+from dpbayes_core.samplers.robust import Robust
 from dpbayes_core.subsample.samplers import AGGREGATE_SAMPLERS
 
-_REGRESSION = (Collapsed(), Naive(), *GIBBS_SAMPLERS, *DISTRIBUTED_SAMPLERS)
+_REGRESSION = (Robust(), Collapsed(), Naive(), *GIBBS_SAMPLERS, *DISTRIBUTED_SAMPLERS)
 _NETWORK = (CollapsedTables(), FamilyTables(), NaiveTables())
 _ALL: tuple[Sampler, ...] = (*_REGRESSION, *_NETWORK, *AGGREGATE_SAMPLERS.values(), AdaSSP())
 

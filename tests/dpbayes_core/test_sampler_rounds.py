@@ -78,8 +78,9 @@ def test_auto_never_falls_back_on_an_uncalibrated_sampler() -> None:
     with pytest.raises(SamplerUnsuitable) as refused:
         choose(few)
     assert str(refused.value) == (
-        "cannot analyse with a calibrated sampler: collapsed and gibbs-ss-exact: it needs more than 3 rows, the number "
-        "of encoded variables. Ask for naive by name to get an uncalibrated posterior."
+        "cannot analyse with a calibrated sampler: robust: it needs one release that was made with robust: true; "
+        "collapsed and gibbs-ss-exact: it needs more than 3 rows, the number of encoded variables. "
+        "Ask for naive by name to get an uncalibrated posterior."
     )
     assert refused.value.exit_code == 2
     assert choose(few, "naive").sampler is SAMPLERS["naive"]
@@ -88,7 +89,9 @@ def test_auto_never_falls_back_on_an_uncalibrated_sampler() -> None:
 
 def test_what_a_sampler_cannot_take_is_refused_in_one_sentence() -> None:
     release = example(schema_of("x"), 50)
-    with pytest.raises(SamplerUnsuitable, match=r"sampler gibbs: it does not exist\. Choose one of auto, collapsed"):
+    with pytest.raises(
+        SamplerUnsuitable, match=r"sampler gibbs: it does not exist\. Choose one of auto, robust, collapsed"
+    ):
         choose(release, "gibbs")
     with pytest.raises(SamplerUnsuitable, match="it needs at least 1 row"):
         choose(replace(release, rows=0), "naive")

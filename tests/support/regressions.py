@@ -13,6 +13,7 @@ from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
+from dpbayes_core.residual_moments import ResidualMoments, residual_entries
 from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
 
 Floats = NDArray[np.float64]
@@ -101,6 +102,35 @@ def example_with_fourth(schema: RegressionSchema, rows: int, *, name: str = "gau
     noisy = sums + beside.scales * generator.normal(size=len(sums))
     both: Mechanism = replace(release.mechanism, beside=beside)
     return replace(release, mechanism=both, higher=tuple(float(v) for v in noisy))
+
+
+def example_with_residuals(
+    schema: RegressionSchema,
+    rows: int,
+    *,
+    name: str = "gaussian",
+    scale: float = 5.0,
+    spread: float = 0.0,
+    seed: int = 1,
+) -> Release:
+    """The same in two steps, noise of one scale on both; residuals grow with x where `spread` is 1."""
+    generator = np.random.default_rng(seed)
+    covariates = encoded(schema, rows, generator)
+    grows = 0.25 * (1 - spread + spread * np.exp(2 * covariates[:, 1]))
+    theta = 0.2 * generator.standard_normal(covariates.shape[1])
+    response = covariates @ theta + grows * generator.standard_normal(rows)
+    whole = np.column_stack([covariates, response])
+    beside = mechanism(name, scale, len(residual_entries(schema)))
+    told: Mechanism = replace(mechanism(name, scale, len(schema.entries)), beside=beside)
+    release = released(schema, whole.T @ whole, told, generator)
+    fit = release.fit()
+    weight = np.minimum(((response - covariates @ np.array(fit.coefficients)) / fit.limit) ** 2, 1)
+    exact = (covariates * weight[:, None]).T @ covariates
+    first, second = np.array(residual_entries(schema)).T
+    draw = generator.laplace if name == "laplace" else generator.normal
+    noisy = exact[first, second] + beside.scales * draw(size=len(first))
+    residuals = ResidualMoments(schema=schema, mechanism=beside, fit=fit, values=tuple(noisy.tolist()))
+    return replace(release, residuals=residuals)
 
 
 def regression_draws(

@@ -17,7 +17,7 @@ from dpbayes_core.schema import Factor
 from dpbayes_core.subsample.probability import ProbabilityQuery, ProbabilityTerms, probability_design
 from dpbayes_core.subsample.quantile import QuantileTerms, quantile_design
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded
-from tests.support.regressions import JOB, REGION, SEX, example, example_with_fourth, schema_of
+from tests.support.regressions import JOB, REGION, SEX, example, example_with_fourth, example_with_residuals, schema_of
 
 OPEN = OpenSchema("y", (Unbounded("x"),))
 ROWS, SUBSETS = 2000, 40
@@ -33,6 +33,10 @@ def fourth_moments() -> tuple[Any, Any]:
 
 def two_level_regression() -> tuple[Any, Any]:
     return example(schema_of("x", SEX), 300, name="laplace", scale=5.0), Prior()
+
+
+def with_residuals() -> tuple[Any, Any]:
+    return example_with_residuals(schema_of("x", SEX, JOB), 300), Prior()
 
 
 def ridge() -> tuple[Any, Any]:
@@ -91,6 +95,7 @@ EXAMPLES: Mapping[str, Callable[[], tuple[Any, Any]]] = {
 PARTICULAR: Mapping[str, Callable[[], tuple[Any, Any]]] = {
     **{sampler.name: continuous for sampler in DISTRIBUTED_SAMPLERS},
     "gibbs-ss-noisy": fourth_moments,
+    "robust": with_residuals,
     "gibbs-ss-update": two_level_regression,
     "gibbs-ss-exact": continuous,
 }
