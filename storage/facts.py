@@ -24,6 +24,11 @@ EQUAL = (
     "Residuals are taken to be spread equally whatever the covariates are. Where their spread grows with a covariate, "
     "intervals of its coefficient hold less often than they say, however many rows there are, and no diagnostic tells."
 )
+ASKED_FOR = " A release with robust: true allows for it."
+ROBUST = (
+    "Intervals of the coefficients allow for residuals that are spread differently at different values of the "
+    "covariates; sigma’s does not. That takes many rows: where it was measured is in docs/coverage.md."
+)
 
 
 def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -> tuple[str, ...]:
@@ -35,7 +40,9 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
     common = (*several, *_rows_a_person(released))
     if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
         return common
-    return (*_measured(Place.of(parts, posterior), posterior), *_sigma(posterior), EQUAL, *common)
+    if posterior["sampler"]["name"] == "robust":
+        return (ROBUST, *_sigma(posterior), *common)
+    return (*_measured(Place.of(parts, posterior), posterior), *_sigma(posterior), EQUAL + ASKED_FOR, *common)
 
 
 def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:

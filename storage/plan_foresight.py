@@ -129,7 +129,7 @@ class _Ahead:
             exact,
             alone,
             effects_of(known, predicted, worse, alone),
-            noise_blocks(known, beside, len(self.study.holders)),
+            noise_blocks(known, beside, len(self.study.holders), self.design.besides),
         )
 
 
@@ -148,7 +148,7 @@ def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> For
         *_assumptions(ahead, known, whose),
         *((("Rough", rough),) if (rough := _rough(found.predicted, impossible(known, prior))) else ()),
         *(() if isinstance(prior, IndependentPrior) else warnings_of(known)),  # they are of the conjugate law
-        *_fourth(design),
+        *_besides(design),
         *_clipping(design.schema, expected),
         *effects_words(found.effects),
     )
@@ -220,12 +220,21 @@ def _assumptions(ahead: _Ahead, known: Expectation, whose: str) -> list[tuple[st
     return [*said, ("Predictions assume", f"{listed(parts)}; the prior is {whose}")]
 
 
-def _fourth(design: RegressionDesign) -> list[tuple[str, str]]:
-    """What third and fourth moments are paid for, and who reads them."""
+def _besides(design: RegressionDesign) -> list[tuple[str, str]]:
+    """What is released beside second moments: its share of the loss, and who reads it."""
     beside = beside_of(design.mechanism)
     if beside is None:
         return []
     share = float(Fraction(beside.cost().rho, design.mechanism.cost().rho))
+    if design.besides == "residuals":
+        return [
+            (
+                "Robust",
+                f"the second step, of covariates weighed by squared residuals, takes {share:.0%} of the rho that this "
+                "release costs. What is predicted here takes residuals to be spread equally; where they are not, "
+                "intervals are as much wider as their spread asks",
+            )
+        ]
     return [
         (
             "Fourth moments",

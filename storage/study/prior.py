@@ -23,7 +23,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 """What a prior has where a release of the kind is analysed; nothing for a kind that is not here."""
 
 AUTO = "auto"
-INDEPENDENT_SAMPLERS = (AUTO, "collapsed")
+INDEPENDENT_SAMPLERS = (AUTO, "collapsed", "robust")
 """What draws under the independent law; every other sampler's steps need the conjugate one."""
 
 

@@ -16,7 +16,7 @@ from storage.study.kinds.subsample import ProbabilitySpec, QuantileSpec
 from storage.study.prior import PriorSpec
 
 # the registry in dpbayes_core.samplers needs numba: kept apart
-Regression = Literal["collapsed", "naive"]
+Regression = Literal["collapsed", "robust", "naive"]
 Gibbs = Literal["gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact"]
 Distributed = Literal["normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed"]
 Ridge = Literal["ada-ssp"]

@@ -193,6 +193,11 @@ def _mapped(schema: RegressionSchema) -> str:
 
 
 def _besides(release: Release) -> str:
+    if release.residuals is not None:
+        return (
+            f" Besides, {len(release.residuals.values)} sums of products of covariates were released of the same rows, "
+            "each row weighed by its squared residual, with noise of their own."
+        )
     if release.fourth is None:
         return ""
     count = len(release.fourth.values)
@@ -200,11 +205,21 @@ def _besides(release: Release) -> str:
 
 
 def _beside(release: Release) -> tuple[tuple[str, str], ...]:
+    if (found := release.residuals) is not None:
+        weighed = (
+            f"scale {short(found.mechanism.scale)}, paid for by a share of the privacy loss; a row weighs 1 from a "
+        )
+        return (("Sums weighed by residuals", f"{weighed}residual of {short(_own(release, found.fit.limit))} on"),)
     if release.fourth is None:
         return ()
     low, high = float(release.fourth.scales.min()), float(release.fourth.scales.max())
     scales = short(high) if low == high else f"{short(low)} to {short(high)}"
     return (("Third and fourth moments", f"scale {scales}, paid for by a share of the privacy loss"),)
+
+
+def _own(release: Release, length: float) -> float:
+    """A length of the standardised response in its own units."""
+    return length * release.schema.standardised(release.schema.response).width / 2
 
 
 def _deviation(release: Release) -> float:

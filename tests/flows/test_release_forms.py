@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes_core.accounting import limit_units
 from dpbayes_core.release import Release
 from dpbayes_core.releases import release_from_record
 from tests.support.desk import PERIOD, Desk, people
@@ -17,6 +18,8 @@ FORMS = {
     "through-zero-laplace": "intercept: false, mechanism: laplace",
     "fourth": "moments: fourth, split: {second: 0.7, fourth: 0.3}, mechanism: gaussian",
     "fourth-laplace": "moments: fourth, mechanism: laplace",
+    "robust": "robust: true, mechanism: gaussian",
+    "robust-laplace": "robust: true, mechanism: laplace",
     "ball": "norm: {covariates: 0.9, response: 0.7}, mechanism: gaussian",
     "ball-through-zero": "intercept: false, norm: {covariates: 1.1, response: 1}, mechanism: gaussian",
 }
@@ -94,6 +97,33 @@ def test_third_and_fourth_moments_are_released_beside_the_second_with_their_shar
     )
 
 
+@pytest.mark.parametrize("name", ["robust", "robust-laplace"])
+def test_sums_weighed_by_residuals_are_released_of_the_same_rows_with_their_share(
+    crates: dict[str, Path], name: str
+) -> None:
+    release = release_in(crates[name])
+    assert release.residuals is not None
+    fit, noise = release.residuals.fit, release.residuals.mechanism
+    columns = [(np.clip(TABLE[name], *box) - sum(box) / 2) * 2 / (box[1] - box[0]) for name, box in BOXES.items()]
+    rows, response = np.column_stack([np.ones(2000), *columns[:2]]), columns[2]
+    weights = np.minimum(np.abs(response - rows @ np.array(fit.coefficients)) / fit.limit, 1) ** 2
+    exact = (rows * weights[:, None]).T @ rows
+    reach = 9 if noise.name == "gaussian" else 30
+    values = [exact[entry] for entry in release.residuals.entries]
+    assert (np.abs(np.array(release.residuals.values) - values) < reach * noise.scales + 0.1).all()
+    record = json.loads((crates[name] / "release.json").read_text())
+    assert record["definition"]["robust"] == {"moments": "0.9", "residuals": "0.1"}
+    if name == "robust-laplace":
+        assert record["cost"]["readable"]["epsilon"] == "0.2"
+        assert (release.mechanism.to_record()["epsilon"], noise.to_record()["epsilon"]) == (0.18, 0.02)
+    else:
+        whole = int(record["cost"]["rho"])
+        assert whole == release.mechanism.cost().rho == limit_units(release.mechanism.rho) + limit_units(noise.rho)
+
+
+BOXES = {"age": (16, 80), "rank": (-2, 2), "pay": (0, 10)}
+
+
 def plain_moments(form: str) -> np.ndarray[Any, Any]:
     """The same in plain numpy from the raw table."""
     columns = [np.clip(TABLE[name], *box) for name, box in (("age", (16, 80)), ("rank", (-2, 2)), ("pay", (0, 10)))]
@@ -121,6 +151,8 @@ REFUSED = {
     "covariates: [age, rank], moments: fourth, intercept: false, mechanism: gaussian": "go with an intercept",
     "covariates: [female], moments: fourth, mechanism: gaussian": "tell all that there is",
     "covariates: [age, city], moments: fourth, mechanism: gaussian": "more than 30 covariates",
+    "covariates: [age, rank], moments: fourth, robust: true, mechanism: gaussian": "shared with one of them",
+    "covariates: [age, rank], intercept: false, robust: true, mechanism: gaussian": "goes with an intercept",
     "covariates: [age, rank], split: {second: 0.5, fourth: 0.5}, mechanism: gaussian": "nothing to share",
     "covariates: [age, rank], moments: fourth, split: {second: 0.5, fourth: 0.4}, mechanism: gaussian": "add up to 1",
 }

@@ -31,20 +31,22 @@ def of(rows: int, noise: float, *, sd: float = 0.2, seed: int = 1) -> Release:
     return released(FIVE, moments, mechanism("gaussian", noise * rows, len(FIVE.entries)), generator)
 
 
-def record(sigma: float = 0.167, *, left: float = 0.01, prior: Any = None, calibrated: bool = True) -> dict[str, Any]:
+def record(
+    sigma: float = 0.167, *, left: float = 0.01, prior: Any = None, calibrated: bool = True, name: str = "collapsed"
+) -> dict[str, Any]:
     return {
         "coefficients": [{"name": "sigma", "mean": sigma}],
         "prior_check": {"parameters": [{"name": "sigma", "left": left}]},
         "request": {"prior": prior or MADE},
-        "sampler": {"calibrated": calibrated},
+        "sampler": {"calibrated": calibrated, "name": name},
     }
 
 
 def facts(parts: list[Release], posterior: dict[str, Any], rows: int = 1) -> tuple[str, ...]:
     """All but the sentence that every calibrated posterior of a regression has."""
     found = told.facts(parts, posterior, [{"unit": "person", "max_rows_per_unit": rows}] * len(parts))
-    assert (told.EQUAL in found) is posterior["sampler"]["calibrated"]
-    return tuple(said for said in found if said != told.EQUAL)
+    assert (told.EQUAL + told.ASKED_FOR in found) is posterior["sampler"]["calibrated"]
+    return tuple(said for said in found if said != told.EQUAL + told.ASKED_FOR)
 
 
 def test_a_study_like_a_measured_cell_is_told_what_intervals_held_there() -> None:
@@ -124,6 +126,8 @@ def test_sigma_is_said_to_follow_its_prior_where_noise_hides_the_residuals() -> 
 def test_every_interval_is_said_to_take_residuals_to_be_spread_equally() -> None:
     found = told.facts([of(100_000, 3.1e-4)], record(), [{"unit": "person", "max_rows_per_unit": 1}])
     assert found[-1].startswith("Residuals are taken to be spread equally whatever the covariates are.")
+    asked = told.facts([of(100_000, 3.1e-4)], record(name="robust"), [{"unit": "person", "max_rows_per_unit": 1}])
+    assert asked == (told.ROBUST,), "nothing was measured of it in those cells"
 
 
 def test_parts_are_said_to_be_read_as_a_random_split() -> None:

@@ -18,6 +18,7 @@ FORMS = {
     "through zero": "intercept: false",
     "ball": "norm: {covariates: 1, response: 0.5}",
     "fourth": "moments: fourth",
+    "robust": "robust: true",
 }
 RELATIONS = {
     "one row replaced": "",
@@ -59,14 +60,16 @@ def test_the_ledger_takes_a_form_under_every_relation(tmp_path: Path, form: str,
     release = committed(bureau_of(tmp_path, FORMS[form], relation, mechanism))
     assert (release.rows is None) == (relation != "one row replaced")
     assert (release.fourth is not None) == (form == "fourth")
+    assert (release.residuals is not None) == (form == "robust")
     assert release.max_rows_per_unit == (3 if "several" in relation else 1)
 
 
+@pytest.mark.parametrize("form", ["fourth", "robust"])
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_what_a_refusal_offers_for_a_split_loss_is_admitted_and_nearly_fills_the_cap(
-    tmp_path: Path, mechanism: str
+    tmp_path: Path, mechanism: str, form: str
 ) -> None:
-    asking = bureau_of(tmp_path, FORMS["fourth"], "one row replaced", mechanism, 0.9)
+    asking = bureau_of(tmp_path, FORMS[form], "one row replaced", mechanism, 0.9)
     with pytest.raises(BudgetExceeded) as refused:
         committed(asking)
     offered = re.search(r"Ask for epsilon ([0-9.e-]+) or less", str(refused.value))
@@ -86,4 +89,4 @@ def test_shares_are_part_of_what_is_asked_and_their_default_is_said(tmp_path: Pa
     other = bureau.edited("moments: fourth", "moments: fourth, split: {second: 0.5, fourth: 0.5}")
     assert other.study.request("r1", "2026-01").hash != plain.hash
     usual = bureau.edited(", moments: fourth", "").study.request("r1", "2026-01")
-    assert not {"norm", "moments", "split"} & set(usual.definition)
+    assert not {"norm", "moments", "split", "robust"} & set(usual.definition)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dpbayes_core.schema import RegressionSchema
 from storage.ledger.request import priced_under
+from storage.study.kinds.regression_noise import ROBUST
 
 if TYPE_CHECKING:
     from storage.study.kinds.regression import RegressionSpec
@@ -50,7 +51,10 @@ def chosen_mechanism(spec: "RegressionSpec", file: "StudyFile") -> Chosen:
         neighbours = priced_under(neighbours, holder.membership, holder.names[0])
     rows = file.source.max_rows_per_unit
     ratio = _ratio(spec.regression(file), neighbours, rows, spec.epsilon, file.privacy.delta)
-    if spec.moments is not None:  # a share of epsilon is worth less than the same share of rho
+    # a share of epsilon is worth less than the same share of rho
+    if spec.robust:
+        ratio /= math.sqrt(ROBUST[0])
+    elif spec.moments is not None:
         ratio /= math.sqrt(spec.split.second)
     told = f"where noise decides, laplace would make intervals {ratio:.2g} times as wide at the same epsilon"
     return Chosen("laplace" if ratio <= CLEARLY else "gaussian", told)

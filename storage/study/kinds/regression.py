@@ -14,8 +14,8 @@ from storage.study.flaw import Flaw, Place, shown
 from storage.study.kinds.automatic import chosen_mechanism
 from storage.study.kinds.base import ReleaseSection, said, undeclared
 from storage.study.kinds.moments import NormSpec, SplitSpec
-from storage.study.kinds.regression_noise import MOST_FOR_FOURTH, has_higher_moments, noise_for
-from storage.study.kinds.regression_samplers import DISTRIBUTED, sampler_flaws
+from storage.study.kinds.regression_noise import MOST_FOR_FOURTH, has_higher_moments, noise_for, robust_shares
+from storage.study.kinds.regression_samplers import DISTRIBUTED, ROBUST, robust_flaws, sampler_flaws
 
 if TYPE_CHECKING:
     from dpbayes_core.regression import RegressionDesign
@@ -59,6 +59,12 @@ class RegressionSpec(ReleaseSection):
         default=SplitSpec(second=Decimal("0.8"), fourth=Decimal("0.2")),
         description="With moments: shares of the privacy loss.",
         examples=["{second: 0.8, fourth: 0.2}"],
+    )
+    robust: bool = Field(
+        default=False,
+        description="Whether residuals may be spread differently at different values of the covariates: a tenth of the "
+        "loss goes to a second step over the rows, which the sampler robust needs for intervals that hold then, too.",
+        examples=["true"],
     )
     intercept: bool = Field(
         default=True,
@@ -107,7 +113,8 @@ class RegressionSpec(ReleaseSection):
     def samplers(self) -> tuple[str, ...]:
         """Those of regressions; the distributed paper's know gaussian noise only."""
         noisy = () if self.moments is None else ("gibbs-ss-noisy",)
-        plain = ("collapsed", "naive", *noisy, *GIBBS)
+        robust = (ROBUST,) if self.robust else ()
+        plain = ("collapsed", *robust, "naive", *noisy, *GIBBS)
         return (*plain, *DISTRIBUTED) if self.mechanism == "gaussian" else plain
 
     def uncalibrated(self, file: "StudyFile") -> str | None:
@@ -121,6 +128,7 @@ class RegressionSpec(ReleaseSection):
         if not found:
             yield from self._schema(file, place)
             yield from sampler_flaws(self, file, place)
+            yield from robust_flaws(self, file, place)
 
     def definition(self, file: "StudyFile") -> dict[str, Any]:
         """The regression and its noise."""
@@ -136,6 +144,7 @@ class RegressionSpec(ReleaseSection):
             "response": self.response,
             **({} if self.norm is None else {"norm": self.norm.to_record()}),
             **({} if self.moments is None else {"moments": self.moments, "split": self.split.to_record()}),
+            **({"robust": robust_shares()} if self.robust else {}),
         }
 
     def resolved(self, file: "StudyFile") -> "RegressionSpec":
@@ -167,6 +176,7 @@ class RegressionSpec(ReleaseSection):
             mechanism=noise_for(self.resolved(file), file, schema),
             neighbours=file.privacy.neighbours,
             max_rows_per_unit=file.source.max_rows_per_unit,
+            besides="residuals" if self.robust else "fourth",
         )
 
     def _response(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:

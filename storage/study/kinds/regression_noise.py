@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from storage.study.kinds.regression import RegressionSpec
     from storage.study.models import StudyFile
 
+ROBUST = (Decimal("0.9"), Decimal("0.1"))  # shares of the loss: second moments, and those that residuals weigh
 MOST_FOR_FOURTH = 30  # variables have 45,880 third and fourth moments; their number grows with the fourth power
 
 
@@ -23,11 +24,22 @@ def noise_for(spec: "RegressionSpec", file: "StudyFile", schema: "RegressionSche
     people = (file.privacy.neighbours, file.source.max_rows_per_unit)
     grid, moved = grid_for(file.source.rows), regression_sensitivity(schema, *people)
     make = _laplace if spec.mechanism == "laplace" else _gaussian
+    if spec.robust:
+        from dpbayes_core.residual_sensitivity import residual_sensitivity
+
+        return _split(
+            make(spec, file, moved, grid), make(spec, file, residual_sensitivity(schema, *people), grid), *ROBUST
+        )
     if spec.moments is None:
         return make(spec, file, moved, grid)
     first = make(spec, file, moved, grid)
     rest = make(spec, file, fourth_sensitivity(schema, *people), grid)
     return _split(first, rest, spec.split.second, spec.split.fourth)
+
+
+def robust_shares() -> dict[str, str]:
+    """How a loss is shared between the two steps of a robust release, as the ledger hashes it."""
+    return {name: str(share) for name, share in zip(("moments", "residuals"), ROBUST, strict=True)}
 
 
 def has_higher_moments(schema: "RegressionSchema") -> bool:

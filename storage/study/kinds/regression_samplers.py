@@ -13,6 +13,26 @@ DISTRIBUTED = ("normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-dist
 CONTINUOUS_ONLY = ("normal-x", "normal-x-solve", "bs-distributed")
 
 
+ROBUST = "robust"
+
+
+def robust_flaws(spec: "RegressionSpec", file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    """What does not go with a second step over the rows; `place` is the release's."""
+    if not spec.robust:
+        return
+    where = (*place, "robust")
+    if spec.moments is not None:
+        yield Flaw(where, "it does not go with moments: the loss is shared with one of them", "Delete one of them")
+    if not spec.intercept or spec.norm is not None:
+        yield Flaw(where, "it goes with an intercept and without a norm", "Delete robust")
+    if file.source.holder is not None:
+        yield Flaw(where, "it takes a table without holders", "Delete robust")
+    for name, analysis in file.analyses.items():
+        if place[-1:] == (analysis.release,) and analysis.sampler == ROBUST and analysis.periods == "all":
+            what = f"{ROBUST} takes one period at a time"
+            yield Flaw(("analyses", name, "sampler"), what, "Write periods: this, or sampler: collapsed")
+
+
 def sampler_flaws(spec: "RegressionSpec", file: "StudyFile", place: Place) -> Iterator[Flaw]:
     """Analyses by the distributed paper's samplers of what they do not take; `place` is the release's."""
     levels = [name for name in spec.covariates if name in file.columns and file.columns[name].levels is not None]
