@@ -27,7 +27,8 @@ EQUAL = (
 ASKED_FOR = " A release with robust: true allows for it."
 ROBUST = (
     "Intervals of the coefficients allow for residuals that are spread differently at different values of the "
-    "covariates; sigma’s does not. That takes many rows: where it was measured is in docs/coverage.md."
+    "covariates; sigma’s does not, nor do predictions of single rows. That takes many rows: docs/coverage.md has what "
+    "was measured."
 )
 
 

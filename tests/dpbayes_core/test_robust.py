@@ -8,16 +8,20 @@ import pytest
 from numpy.typing import NDArray
 
 from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import GaussianMechanism
+from dpbayes_core.mechanisms import GaussianMechanism, gaussian_for
+from dpbayes_core.noise import SeededNoise
 from dpbayes_core.pool import Pool
 from dpbayes_core.priors import Prior
+from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
+from dpbayes_core.residual_sensitivity import residual_sensitivity
 from dpbayes_core.samplers.driver import choose, sample
 from dpbayes_core.samplers.interface import Block, SamplerUnsuitable
 from dpbayes_core.samplers.labels import unit_matrix
 from dpbayes_core.samplers.robust import redrawn
 from dpbayes_core.samplers.sandwich import Sandwich, sandwich_of
 from dpbayes_core.samplers.sandwich_draws import diagonalise
+from dpbayes_core.sensitivity import regression_sensitivity
 from tests.support.regressions import JOB, SEX, example, example_with_residuals, schema_of
 
 Floats = NDArray[np.float64]
@@ -143,3 +147,31 @@ def test_a_release_made_in_two_steps_is_analysed_by_it_unless_told_otherwise_and
     for other in (both, example(SCHEMA, 3000)):
         with pytest.raises(SamplerUnsuitable, match="it needs one release that was made with robust: true"):
             choose(other, "robust")
+
+
+@pytest.mark.parametrize(("neighbours", "rows"), [("add-remove", 1), ("replace-one", 3)])
+def test_where_the_count_is_noisy_it_is_latent_in_the_sandwich_too(neighbours: str, rows: int) -> None:
+    generator, count = np.random.default_rng(5), 4000
+    people = (neighbours, rows)
+    own, other = regression_sensitivity(SCHEMA, *people), residual_sensitivity(SCHEMA, *people)
+    both = replace(gaussian_for(own, grid=30, rho=4.0), beside=gaussian_for(other, grid=30, rho=1.0))
+    design = RegressionDesign(
+        schema=SCHEMA, mechanism=both, neighbours=neighbours, max_rows_per_unit=rows, besides="residuals"
+    )
+    table = {name: generator.normal(0.1, 0.3, count) for name in ("x", "w")}
+    table |= {"sex": generator.integers(0, 2, count), "job": generator.integers(0, 3, count)}
+    table["y"] = 0.2 * table["x"] + 0.1 * np.exp(2 * table["x"]) * generator.normal(size=count)
+    exact = design.statistic().sum(design.statistic().encode(table))
+    release = design.release(SeededNoise(1, i_know_this_is_not_private=True), exact)
+    assert release.rows is None
+    assert release.protected
+    law = sandwich(release, Prior())
+    assert law.rows == 0.0
+    latent = np.array([[*release.values, 0.0]])
+    moments = latent[0][law.moments]
+    assert moments == pytest.approx(release.matrix()[:-1])
+    posterior = sample(release, IndependentPrior(), draws=500, seed=3)
+    assert posterior.sampler == "robust"
+    assert posterior.converged
+    plain = sample(release, IndependentPrior(), sampler="collapsed", draws=500, seed=3)
+    assert 1.1 < widths(posterior)[1] / widths(plain)[1] < 3
