@@ -47,7 +47,7 @@ def _quantise(values: Floats | Codes, standard: Standardisation, out: Floats | N
 
 
 def encode(schema: RegressionSchema, columns: Columns) -> EncodedRows:
-    """Raw numbers of continuous columns and integer level codes of factors, as the schema's variables."""
+    """Raw numbers of continuous columns and integer level codes of factors, as variables of the rows that count."""
     needed = {name: columns[name] for name in (*(c.name for c in schema.covariates), schema.response.name)}
     if len({len(column) for column in needed.values()}) > 1:
         raise ValueError("cannot encode rows: the columns differ in length. Give one value of each column per row.")
@@ -67,4 +67,17 @@ def encode(schema: RegressionSchema, columns: Columns) -> EncodedRows:
                 place += 1
     if schema.ball is not None:
         schema.ball.clip(matrix, UNIT)
-    return EncodedRows(schema, matrix)
+    counts = rows_that_count(schema, columns)
+    return EncodedRows(schema, matrix if counts is None else np.asfortranarray(matrix[counts]))
+
+
+def rows_that_count(schema: RegressionSchema, columns: Columns) -> NDArray[np.bool_] | None:
+    """Of complete cases the rows without a missing value: NaN of a number, a code of no level; None where all count."""
+    if schema.cases == "all":
+        return None
+    present = [
+        ~np.isnan(values) if isinstance(column, Continuous) else (values >= 0) & (values < len(column.levels))
+        for column in (*schema.covariates, schema.response)
+        for values in (np.asarray(columns[column.name]),)
+    ]
+    return np.logical_and.reduce(present)

@@ -44,14 +44,17 @@ class FourthMoments:
         return tuple(fourth_entries(self.schema))
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """Per covariate a number in [-FOURTH_UNIT, FOURTH_UNIT], or the code of a level."""
+        """Per covariate a number in [-FOURTH_UNIT, FOURTH_UNIT], or the code of a level; which rows count is not here.
+
+        That hangs on the response too, which only the second moments see.
+        """
         return EncodedTable(encoded_integers(self.schema, self.columns, columns, FOURTH_BITS))
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> ExactStatistics:
-        """Exact sums over these rows."""
-        total = self.empty()
-        for start in range(0, len(encoded.integers), MOST_ROWS):
-            total += self._exact(encoded.integers[start : start + MOST_ROWS])
+        """Exact sums over the rows that count."""
+        total, integers = self.empty(), encoded.counted
+        for start in range(0, len(integers), MOST_ROWS):
+            total += self._exact(integers[start : start + MOST_ROWS])
         return total
 
     def empty(self) -> ExactStatistics:

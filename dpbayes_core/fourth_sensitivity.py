@@ -12,7 +12,7 @@ from math import comb, factorial, isqrt
 from dpbayes_core.fourth_moments import Places, fourth_entries
 from dpbayes_core.rounding import float_up, root_up
 from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.sensitivity import NEIGHBOURS, REPLACE_ONE, Sensitivity
+from dpbayes_core.sensitivity import NEIGHBOURS, REPLACE_ONE, Sensitivity, count_is_public
 
 WEIGHT_BITS = 10  # weights are multiples of 2**-10, so that weighted sums are whole numbers too
 WEIGHT_UNIT = 2**WEIGHT_BITS
@@ -35,8 +35,9 @@ def fourth_sensitivity(
     added, added_square = Fraction(len(alike)), Fraction(sum(_weight(entry) ** 2 for entry in alike), WEIGHT_UNIT**2)
     if neighbours == REPLACE_ONE:
         replaced, square = _replaced(schema, alike)
-        added = max(replaced, added) if max_rows_per_unit > 1 else replaced
-        added_square = max(square, added_square) if max_rows_per_unit > 1 else square
+        same = count_is_public(neighbours, max_rows_per_unit, schema.cases)
+        added = replaced if same else max(replaced, added)
+        added_square = square if same else max(square, added_square)
     return Sensitivity(
         l1=float_up(max_rows_per_unit * added),
         l2=float_up(root_up(max_rows_per_unit**2 * added_square)),

@@ -61,13 +61,14 @@ class SecondAndFourthMoments:
 
     def encode(self, columns: Columns) -> EncodedTable:
         """The integers of both."""
-        both = [self._second.encode(columns).integers, self._fourth.encode(columns).integers]
-        return EncodedTable(np.asfortranarray(np.concatenate(both, axis=1)))
+        second, fourth = self._second.encode(columns), self._fourth.encode(columns)
+        both = np.concatenate([second.integers, fourth.integers], axis=1)
+        return EncodedTable(np.asfortranarray(both), second.counts)
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> MomentSums:
-        """Exact sums over these rows."""
-        width = len(self.columns)
-        second, fourth = encoded.integers[:, :width], encoded.integers[:, width:]
+        """Exact sums over the rows that count."""
+        width, integers = len(self.columns), encoded.counted
+        second, fourth = integers[:, :width], integers[:, width:]
         return MomentSums(self._second.sum(EncodedTable(second)), self._fourth.sum(EncodedTable(fourth)))
 
     def empty(self) -> MomentSums:

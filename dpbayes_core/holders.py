@@ -59,13 +59,15 @@ class HolderSums:
         """The statistic's integers, then the holder's code."""
         codes = np.asarray(columns[self.column])
         known = np.where((codes >= 0) & (codes < len(self.holders)), codes, NOBODY).astype(np.int32)
-        return EncodedTable(np.asfortranarray(np.column_stack([self.each.encode(columns).integers, known])))
+        each = self.each.encode(columns)
+        return EncodedTable(np.asfortranarray(np.column_stack([each.integers, known])), each.counts)
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> HolderStatistics:
         """Exact sums over the rows of each holder."""
         rows, codes = encoded.integers[:, :-1], encoded.integers[:, -1]
         chosen = [codes == code for code in range(len(self.holders))]
-        tables = [EncodedTable(np.asfortranarray(rows[own])) for own in chosen]
+        counts = encoded.counts
+        tables = [EncodedTable(np.asfortranarray(rows[own]), None if counts is None else counts[own]) for own in chosen]
         owners = [None if people is None else people[own] for own in chosen]
         return HolderStatistics(tuple(self.each.sum(*one) for one in zip(tables, owners, strict=True)))
 

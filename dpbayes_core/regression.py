@@ -42,7 +42,7 @@ class RegressionDesign:
         return self._release(noise, exact.second if isinstance(exact, MomentSums) else exact, exact)
 
     def _release(self, noise: NoiseSource, second: ExactStatistics, exact: ExactStatistics | MomentSums) -> Release:
-        public = count_is_public(self.neighbours, self.max_rows_per_unit)
+        public = count_is_public(self.neighbours, self.max_rows_per_unit, self.schema.cases)
         noisy = self.mechanism.release(noise, on_grid(second if public else second.with_count(), self.mechanism.grid))
         return Release(
             schema=self.schema,

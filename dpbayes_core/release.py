@@ -39,7 +39,7 @@ class Release:
 
     schema: RegressionSchema
     neighbours: str
-    rows: int | None  # public where one row is replaced by one row, else None: the count is then the first value
+    rows: int | None  # public where a row that counts is replaced by one, else None: the count is then the first value
     mechanism: Mechanism
     values: tuple[float, ...]  # one per entry
     max_rows_per_unit: int = 1
@@ -83,8 +83,9 @@ class Release:
         return due.l1 / earlier.l1 if self.mechanism.norm == "L1" else due.l2 / earlier.l2
 
     def _protected_from(self, due: Sensitivity) -> bool:
-        public = count_is_public(self.neighbours, self.max_rows_per_unit) == (self.rows is not None)
-        return public and len(self.values) == len(self.entries) and self.mechanism.protects(due) and self._rest_is()
+        public = count_is_public(self.neighbours, self.max_rows_per_unit, self.schema.cases)
+        told = public == (self.rows is not None) and len(self.values) == len(self.entries)
+        return told and self.mechanism.protects(due) and self._rest_is()
 
     def _rest_is(self) -> bool:
         if self.residuals is not None:

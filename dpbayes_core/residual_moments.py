@@ -70,8 +70,9 @@ class SecondMomentsWithRows:
         return self._second.encode(columns)
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> SumsAndRows:
-        """Exact sums over these rows, and the rows."""
-        return SumsAndRows(self._second.sum(encoded), (encoded.integers,) if len(encoded.integers) else ())
+        """Exact sums over the rows that count, and those rows."""
+        rows = encoded.counted
+        return SumsAndRows(self._second.sum(encoded), (rows,) if len(rows) else ())
 
     def empty(self) -> SumsAndRows:
         """The sums over no rows."""

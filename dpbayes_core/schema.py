@@ -14,6 +14,8 @@ from dpbayes_core.standardisation import Standardisation
 
 Floats = NDArray[np.float64]
 Kind = Literal["continuous", "two-level", "indicator"]
+Cases = Literal["all", "complete"]
+"""Which rows count: all of them, or those without a missing value in any column."""
 
 INTERCEPT = "(intercept)"
 SIGMA = "sigma"
@@ -77,16 +79,20 @@ class RegressionSchema:
     """A linear regression in public terms; in entries 0 is the constant, then come the variables from 1 on.
 
     Without an intercept columns are only scaled, so that no intercept in the user's units is none here either; there
-    are no sums of single variables, and matrices have no row for the constant.
+    are no sums of single variables, and matrices have no row for the constant. Of complete cases the number of rows
+    depends on values, so it is never public.
     """
 
     response: Continuous
     covariates: tuple[Covariate, ...]
     intercept: bool = True
     ball: Ball | None = None
+    cases: Cases = "all"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "covariates", tuple(self.covariates))
+        if self.cases not in ("all", "complete"):
+            raise ValueError("cannot build regression: its rows are neither all nor the complete ones. Choose one.")
         self._refuse_names()
         if not self.intercept:
             self._refuse_without_intercept()
@@ -217,6 +223,8 @@ class RegressionSchema:
             record["intercept"] = False
         if self.ball is not None:
             record["ball"] = self.ball.to_record()
+        if self.cases != "all":
+            record["cases"] = self.cases
         return record
 
     @classmethod
@@ -227,7 +235,7 @@ class RegressionSchema:
             raise ValueError("cannot read schema: the response must be continuous. Check where the record came from.")
         ball = Ball.from_record(record["ball"]) if "ball" in record else None
         columns = tuple(_column_from_record(column) for column in record["covariates"])
-        return cls(response, columns, record.get("intercept", True), ball)
+        return cls(response, columns, record.get("intercept", True), ball, record.get("cases", "all"))
 
 
 def _column_from_record(record: Mapping[str, Any]) -> Covariate:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.fixed_point import BITS, UNIT
+from dpbayes_core.fixed_point import BITS, UNIT, rows_that_count
 from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.statistic import Columns, EncodedTable, Words
 from dpbayes_core.statistics import BLOCK_ROWS, ExactStatistics
@@ -37,13 +37,13 @@ class SecondMoments:
         integers = encoded_integers(self.schema, self.columns, columns, BITS)
         if self.schema.ball is not None:
             self.schema.ball.clip(integers, UNIT)
-        return EncodedTable(integers)
+        return EncodedTable(integers, rows_that_count(self.schema, columns))
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> ExactStatistics:
-        """Exact sums over these rows, block by block."""
-        total = self.empty()
-        for start in range(0, len(encoded.integers), BLOCK_ROWS):
-            total += self._block(encoded.integers[start : start + BLOCK_ROWS])
+        """Exact sums over the rows that count, block by block."""
+        total, integers = self.empty(), encoded.counted
+        for start in range(0, len(integers), BLOCK_ROWS):
+            total += self._block(integers[start : start + BLOCK_ROWS])
         return total
 
     def empty(self) -> ExactStatistics:

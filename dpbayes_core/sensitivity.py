@@ -10,7 +10,7 @@ from dpbayes_core.ball_sensitivity import moved_in_ball
 from dpbayes_core.moved import Moved
 from dpbayes_core.origin_sensitivity import lowest_of, lowest_once_shrunk, moved_without_intercept
 from dpbayes_core.rounding import float_up, root_up
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.schema import Cases, RegressionSchema
 
 Point = tuple[Fraction, Fraction]
 
@@ -31,23 +31,27 @@ class Sensitivity:
     max_rows_per_unit: int = 1
 
 
-def count_is_public(neighbours: str, max_rows_per_unit: int = 1) -> bool:
-    """Whether neighbours always have the same number of rows: only where one row is replaced by one row."""
-    return neighbours == REPLACE_ONE and max_rows_per_unit == 1
+def count_is_public(neighbours: str, max_rows_per_unit: int = 1, cases: Cases = "all") -> bool:
+    """Whether neighbours always have the same number of rows: only where one row that counts is replaced by another."""
+    return neighbours == REPLACE_ONE and max_rows_per_unit == 1 and cases == "all"
 
 
 def released_entries(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> tuple[tuple[int, int], ...]:
     """Places of what is released with noise: the count (0, 0) first where it is not public."""
-    return schema.entries if count_is_public(neighbours, max_rows_per_unit) else schema.entries_with_count
+    public = count_is_public(neighbours, max_rows_per_unit, schema.cases)
+    return schema.entries if public else schema.entries_with_count
 
 
 @lru_cache(maxsize=64)  # asked for with every charge and every release that is read
 def regression_sensitivity(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> Sensitivity:
-    """L1, and L2 with the free weights on squares of continuous columns, for persons of so many rows at most."""
+    """L1, and L2 with the free weights on squares of continuous columns, for persons of so many rows at most.
+
+    Of complete cases a row counts or not, and the bound holds for every weight of a row in [0, 1].
+    """
     _check_relation(neighbours, max_rows_per_unit)
     return _sensitivity(schema, _moved(schema, weighted=neighbours == REPLACE_ONE), neighbours, max_rows_per_unit)
 
@@ -93,8 +97,9 @@ def _check_relation(neighbours: str, max_rows_per_unit: int) -> None:
 def _sensitivity(schema: RegressionSchema, moved: Moved, neighbours: str, rows: int) -> Sensitivity:
     largest, square = moved.added, moved.added_square
     if neighbours == REPLACE_ONE:
-        largest = moved.replaced if rows == 1 else max(largest, moved.replaced)
-        square = moved.replaced_square if rows == 1 else max(square, moved.replaced_square)
+        same = count_is_public(neighbours, rows, schema.cases)
+        largest = moved.replaced if same else max(largest, moved.replaced)
+        square = moved.replaced_square if same else max(square, moved.replaced_square)
     return Sensitivity(
         l1=float_up(rows * largest),
         l2=float_up(root_up(rows**2 * square)) if square.denominator > 1 else root_above(rows**2 * int(square)),

@@ -15,9 +15,15 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class EncodedTable(Confidential):
-    """Rows as integers, (rows, width): all that the statistic ever sees of them."""
+    """Rows as integers, (rows, width): all that the statistic ever sees of them, and which of them count."""
 
     integers: NDArray[np.int32]
+    counts: NDArray[np.bool_] | None = None  # of each row; None where all do
+
+    @property
+    def counted(self) -> NDArray[np.int32]:
+        """The rows that count."""
+        return self.integers if self.counts is None else np.asfortranarray(self.integers[self.counts])
 
 
 class Exact(Protocol):
@@ -49,11 +55,11 @@ class Statistic(Protocol):
         ...
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """The integers of each row; total on values, no rows included."""
+        """The integers of each row, and whether it counts; total on values, no rows included."""
         ...
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> Any:
-        """The exact sums over these rows; `people` is (rows, 2), a hash of whose each row is, where it is needed."""
+        """The exact sums over those that count; `people` is (rows, 2), a hash of whose each row is, where needed."""
         ...
 
     def empty(self) -> Any:

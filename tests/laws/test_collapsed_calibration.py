@@ -16,8 +16,8 @@ from dpbayes_core.pool import Evidence, pooled
 from dpbayes_core.priors import Prior
 from dpbayes_core.release import Release
 from dpbayes_core.samplers import SAMPLERS
-from dpbayes_core.schema import Covariate, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.schema import Cases, Covariate, RegressionSchema
+from dpbayes_core.sensitivity import count_is_public, regression_sensitivity
 from tests.support.regressions import (
     JOB,
     SEX,
@@ -41,6 +41,7 @@ SEARCHED = 100  # truths for each that has a rare level
 CHEAP = 1500  # trials where they take a minute or two
 FAMILY = 0.01  # the chance that any quantity of any cell below is rejected although all are right
 COUNTED = (100, 3000)  # numbers of rows where they are noisy, uniform in the logarithm
+WHOLE = 0.8  # of the rows without a missing value, where only these count
 NUMBERS = tuple("abcdefghij")
 
 
@@ -56,13 +57,14 @@ class Cell:
     wrong: float = 1.0  # true noise over the told one
     told_rows: float = 1.0  # told rows over the true ones
     neighbours: str = "replace-one"
+    cases: Cases = "all"  # complete: every row weighs 0 or 1, whatever its values are
     prior: Prior = field(default_factory=Prior)
     told: Prior | None = None  # the prior that the sampler is told, where it is not the true one
     rarest: float = 1.0  # only studies are looked at that release a smaller share of one level of their factor
 
     @property
     def schema(self) -> RegressionSchema:
-        return schema_of(*self.covariates)
+        return replace(schema_of(*self.covariates), cases=self.cases)
 
     def mechanism(self) -> Mechanism:
         sensitivity = regression_sensitivity(self.schema, self.neighbours)
@@ -73,7 +75,7 @@ class Cell:
     def studies(self, generator: np.random.Generator) -> Iterator[tuple[Floats, Evidence]]:
         """Truths (theta, sigma) and what is released of them."""
         prior, schema, told = self.prior, self.schema, self.mechanism()
-        if self.neighbours == "add-remove":
+        if not count_is_public(self.neighbours, 1, self.cases):
             yield from self._counted(told, generator)
         elif len(self.rows) == 1:
             count = self.trials if self.rarest == 1.0 else SEARCHED * self.trials
@@ -95,6 +97,8 @@ class Cell:
     def _counted(self, told: Mechanism, generator: np.random.Generator) -> Iterator[tuple[Floats, Evidence]]:
         prior, schema = self.prior, self.schema
         rows = np.exp(generator.uniform(*np.log(COUNTED), self.trials)).round()
+        if self.cases == "complete":
+            rows = generator.binomial(rows.astype(int), WHOLE).astype(float)
         known = covariate_moments(prior, flat_factors(schema, self.trials, generator), schema, generator)
         theta, sigma = regression_draws(prior, schema, self.trials, generator)
         moments = regressed(rows[:, None, None] * known, theta, sigma, rows, generator)
@@ -104,6 +108,7 @@ class Cell:
             noisy = exact + self.wrong * told.scales * draw(size=exact.size)
             values = tuple(float(value) for value in noisy)
             release = Release(schema=schema, neighbours=self.neighbours, rows=None, mechanism=told, values=values)
+            assert release.protected
             yield np.concatenate([theta[trial], [sigma[trial]], exact]), release
 
     def ranks(self) -> Floats:
@@ -167,6 +172,8 @@ CELLS = [
     case(
         "noisy count, d=5, Laplace, epsilon 5", Cell((), "laplace", NUMBERS[:5], epsilon=5.0, neighbours="add-remove")
     ),
+    case("complete cases, d=1, Gaussian", Cell((), "gaussian", cases="complete")),
+    case("complete cases, a factor and x, Laplace", Cell((), "laplace", (JOB, "x"), epsilon=5.0, cases="complete")),
     case("two levels, n=100, Laplace", Cell((100,), "laplace", (SEX,))),
     case("a factor and x, n=1000, Gaussian", Cell((1000,), "gaussian", (JOB, "x"))),
     case("two factors, n=300, Laplace", Cell((300,), "laplace", (SEX, JOB))),
@@ -179,6 +186,7 @@ TWINS = [
     case("d=5, n=100000, Laplace, noise x 1.5", Cell((100_000,), "laplace", NUMBERS[:5], wrong=1.5)),
     case("five parts, d=1, noise x 1.5", Cell((40, 30, 20, 8, 2), "gaussian", wrong=1.5)),
     case("noisy count, d=1, noise x 1.5", Cell((), "gaussian", neighbours="add-remove", wrong=1.5)),
+    case("complete cases, d=1, noise x 1.5", Cell((), "gaussian", cases="complete", wrong=1.5)),
     case("d=1, n=1000, Gaussian, n told 1.3 times", Cell((1000,), "gaussian", told_rows=1.3)),
     case("d=5, n=1000, Gaussian, n told 1.3 times", Cell((1000,), "gaussian", NUMBERS[:5], told_rows=1.3)),
 ]
@@ -200,6 +208,7 @@ INDEPENDENT = [
     ),
     case("noisy count, d=1, Gaussian", Cell((), "gaussian", neighbours="add-remove", prior=DEFAULT)),
     case("noisy count, d=3, Laplace", Cell((), "laplace", NUMBERS[:3], neighbours="add-remove", prior=DEFAULT)),
+    case("complete cases, d=5, Gaussian", Cell((), "gaussian", NUMBERS[:5], cases="complete", prior=DEFAULT)),
     case("two parts, d=1, Laplace", Cell((70, 30), "laplace", prior=DEFAULT)),
     case("three parts, a factor and x, Gaussian", Cell((300, 200, 100), "gaussian", (JOB, "x"), prior=DEFAULT)),
     case("five parts, d=3, Gaussian", Cell((4000, 3000, 2000, 900, 100), "gaussian", NUMBERS[:3], prior=DEFAULT)),
