@@ -10,6 +10,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 UNKNOWN_CODE: Final = -1
 NULL_CODE: Final = -2
+MISSING: Final = -1  # the code of a level that stays missing
 _njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
 
 
@@ -76,12 +77,12 @@ def look_up(places: Any, of_places: Any, out: Any) -> None:
 
 
 @_njit
-def settle_codes(codes: Integers, instead: int) -> tuple[int, int]:
-    """Put `instead` where a level is null or unknown, and say how often each was."""
+def settle_codes(codes: Integers, of_null: int, of_unknown: int) -> tuple[int, int]:
+    """Put these codes where a level is null or unknown, and say how often each was."""
     nulls, unknown = 0, 0
     for i in range(len(codes)):
         code = codes[i]
         nulls += code == NULL_CODE
         unknown += code == UNKNOWN_CODE
-        codes[i] = instead if code < 0 else code
+        codes[i] = of_null if code == NULL_CODE else (of_unknown if code < 0 else code)
     return nulls, unknown

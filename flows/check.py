@@ -7,6 +7,7 @@ from typing import Any
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from flows.documents import ledger_document
 from storage.home import Home
+from storage.missing import missing_words, unstated_words
 from storage.reading import KeyNeeded, look
 from storage.study.kinds.automatic import told_choice
 from storage.study.load import load_study
@@ -41,6 +42,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         "source": source,
         "schedule": None if study.schedule is None else study.schedule.model_dump(),
         "public_count": query_words(study),
+        "missing": unstated_words(study),
     }
 
 
@@ -90,6 +92,7 @@ def _release(study: Study, name: str) -> dict[str, Any]:
         "entries": len(mechanism.scales),
         "kind": spec.kind,
         "chosen": told_choice(study, name),
+        "missing": missing_words(study, name),
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.tables import line, published
+from flows.tables import line, published, silent
 
 Document = Mapping[str, Any]
 
@@ -33,6 +33,7 @@ def check(document: Document) -> None:
         )
         if release["chosen"] is not None:
             line(f"    {release['chosen']}")
+        line(f"    missing values: {release['missing']}")
     for analysis in document["analyses"]:
         line(
             f"  analysis {analysis['analysis']} of {analysis['release']}: "
@@ -42,5 +43,6 @@ def check(document: Document) -> None:
         when = f"cron {document['schedule']['cron']}, {document['schedule']['timezone']}"
         line(f"  schedule: {when}. `plan` counts with it; the cron in prefect.yaml is what starts runs")
     published(document)
+    silent(document)
     if document["source"] is not None:
         line(f"  table {document['source']} of {document['period']}: its shape is as declared")

@@ -5,6 +5,7 @@ from typing import Any
 from prefect import flow
 
 from flows.states import stated
+from storage.missing import unstated_words
 from storage.study.load import load_study
 from storage.study.public_count import query_words
 from tasks.inspect_table import inspect_table
@@ -22,4 +23,5 @@ def inspect_study(study: str, period: str, *, holder: str | None = None, actor: 
         "period": period,
         **found,
         "public_count": query_words(declared),
+        "missing": unstated_words(declared),
     }

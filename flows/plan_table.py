@@ -6,7 +6,7 @@ from typing import Any
 
 from dpbayes_core.relations import HIGH_CORRELATION
 from flows.check_table import accounts
-from flows.tables import cost, counted, grid, line, measured, number, of_whom, published, remaining, shortened
+from flows.tables import cost, counted, grid, line, measured, number, of_whom, published, remaining, shortened, silent
 from storage.plan_document import noisy_numbers, run_ends, run_verdict, runs, shown_epsilons
 from storage.report.numbers import percent
 
@@ -25,6 +25,7 @@ def plan(document: Document) -> None:
         line(f"{accounts(document['known_accounts'])} Open it with `dpbayes ledger create STUDY`: releases need it.")
         line(f"Looked in: {document['home']}.")
     published(document)
+    silent(document)
     for release in document["releases"]:
         _release(release)
     _year(document["year"])

@@ -147,11 +147,18 @@ def published(document: Document) -> None:
         line(f"  without noise: {document['public_count']}", "yellow")
 
 
+def silent(document: Document) -> None:
+    """Columns of whose missing values the study says nothing."""
+    if document["missing"] is not None:
+        line(f"  missing values: {document['missing']}", "yellow")
+
+
 def inspected(document: Document) -> None:
     """Where the pages of a look are, and that it is on record."""
     line(f"Inspected the table for {document['period']} {of_whom(document)}. Nothing was charged.", "bold")
     line(f"  on record: entry {document['entry']['seq']} of the ledger notes that the table was looked at")
     published(document)
+    silent(document)
     for one in document["inspected"]:
         at = "" if one["holder"] is None else f" at {one['holder']}"
         line(f"  validation of {one['release']}{at}, confidential: {shortened(one['page'])}")

@@ -11,7 +11,15 @@ import pyarrow.types as types
 from numpy.typing import NDArray
 
 from dpbayes_core.holders import NOBODY
-from dpbayes_core.kernels import NULL_CODE, UNKNOWN_CODE, clip_and_count, clip_and_count_known, look_up, settle_codes
+from dpbayes_core.kernels import (
+    MISSING,
+    NULL_CODE,
+    UNKNOWN_CODE,
+    clip_and_count,
+    clip_and_count_known,
+    look_up,
+    settle_codes,
+)
 from storage.profile import ColumnCounts
 from storage.source import ColumnRule
 
@@ -21,6 +29,7 @@ Codes = NDArray[np.int32]
 Column = Any  # pyarrow.ChunkedArray; pyarrow carries no type information
 Chunk = Any  # pyarrow.Array
 
+_if_else: Any = pc.if_else  # pyright: ignore[reportAttributeAccessIssue]
 _index_in: Any = pc.index_in  # pyright: ignore[reportAttributeAccessIssue]  # made when pyarrow loads
 
 
@@ -57,6 +66,7 @@ def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
     """Clipped numbers of one block, read where Arrow keeps them."""
     low, high, middle = _limits(rule)
     instead = min(max(middle if rule.null_value is None else rule.null_value, low), high)
+    instead = np.nan if rule.stays_missing else instead
     numbers = np.empty(len(column))
     if not len(column):
         return numbers
@@ -67,6 +77,8 @@ def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
         valid, content = chunk.buffers()
         values = np.frombuffer(content, np.float64)[chunk.offset : chunk.offset + len(chunk)]
         out = numbers[done : done + len(chunk)]
+        if rule.missing:
+            chunk, values, valid = _uncoded(chunk, values, rule.codes)
         if chunk.null_count:
             known = np.frombuffer(valid, np.uint8)
             odd = clip_and_count_known(values, known, chunk.offset, low, high, instead, out)
@@ -75,6 +87,16 @@ def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
         counts.update(nulls=chunk.null_count, not_a_number=int(odd[0]), out_of_bounds=int(odd[1]))
         done += len(chunk)
     return numbers
+
+
+def _uncoded(chunk: Chunk, values: Floats, codes: tuple[float, ...]) -> tuple[Chunk, Floats, Any]:
+    """The chunk with null where a code stands, its values and its validity."""
+    coded = np.isin(values, codes)
+    if not coded.any():
+        return chunk, values, chunk.buffers()[0]
+    plain = _if_else(pa.array(coded), pa.scalar(None, pa.float64()), chunk)
+    valid, content = plain.buffers()
+    return plain, np.frombuffer(content, np.float64)[plain.offset : plain.offset + len(plain)], valid
 
 
 def _limits(rule: ColumnRule) -> tuple[float, float, float]:
@@ -86,18 +108,24 @@ def _limits(rule: ColumnRule) -> tuple[float, float, float]:
 
 def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Counter[str]) -> Codes:
     """Level codes of a whole batch, so that each dictionary is looked through once."""
-    wanted = pa.array(levels, pa.large_string())
+    wanted = pa.array((*levels, *rule.words), pa.large_string())
     parts = [_chunk_codes(chunk, wanted) for chunk in column.chunks]
     codes = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int32), *parts])
-    nulls, unknown = settle_codes(codes, _code_instead(rule, levels))
+    if rule.words:
+        codes[codes >= len(levels)] = NULL_CODE
+    nulls, unknown = settle_codes(codes, *_codes_instead(rule, levels))
     counts.update(nulls=int(nulls), unknown_levels=int(unknown))
     return codes
 
 
-def _code_instead(rule: ColumnRule, levels: tuple[str, ...]) -> int:
+def _codes_instead(rule: ColumnRule, levels: tuple[str, ...]) -> tuple[int, int]:
+    """What stands for null, and what for a level that nobody declared."""
     if rule.names_holders:
-        return NOBODY
-    return 0 if rule.unknown is None else levels.index(rule.unknown)
+        return NOBODY, NOBODY
+    unknown = None if rule.unknown is None else levels.index(rule.unknown)
+    if rule.stays_missing:
+        return MISSING, MISSING if unknown is None else unknown
+    return unknown or 0, unknown or 0
 
 
 def _chunk_codes(chunk: Chunk, wanted: Chunk) -> Codes:

@@ -12,6 +12,7 @@ from storage.budget import cap_document
 from storage.ledger.accounts import CapState
 from storage.ledger.refusal import Quote
 from storage.ledger.request import CapSpec, decimal_text
+from storage.missing import missing_words, unstated_words
 from storage.plan import ComingPeriod, Plan, PlannedRelease
 from storage.plan_foresight import foreseen
 from storage.position import Position
@@ -48,6 +49,7 @@ def plan_document(study: Study, position: Position, plan: Plan) -> dict[str, Any
         "year": _year(plan),
         "verdict": verdict(plan),
         "public_count": query_words(study),
+        "missing": unstated_words(study),
     }
 
 
@@ -109,7 +111,8 @@ def run_verdict(run: Sequence[Document]) -> str:
 
 def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any]:
     mechanism, kind = release.mechanism, study.release(release.name).kind
-    told = TELLINGS[kind].foresight(study.design(release.name), study.source.rows)
+    missing = ("Missing values", missing_words(study, release.name))
+    told = (missing, *TELLINGS[kind].foresight(study.design(release.name), study.source.rows))
     ahead = foreseen(study, release.name)
     stated, cost = mechanism.to_record(), mechanism.cost()
     closed = plan.year[0].status == "closed" and not release.stored

@@ -50,6 +50,7 @@ class PlanPage:
     lede: str
     alarm: str  # empty where the period fits
     public_count: str  # empty where no query's answer is counted in public
+    missing: str  # empty where the study says of every column what becomes of missing values
     facts: tuple[Fact, ...]
     kinds: frozenset[str]  # of the coming periods
     panels: tuple[Panel, ...]
@@ -97,6 +98,7 @@ def page(document: Document) -> PlanPage:
         "in turn. Nothing was read of the table and nothing was spent.",
         alarm="" if document["fits"] else _alarm(document),
         public_count=capital(document["public_count"] or ""),
+        missing=capital(document["missing"] or ""),
         facts=_facts(document),
         kinds=frozenset(one["status"] for one in year),
         panels=tuple(_panel(year, number) for number in range(len(year[0]["caps"]))),

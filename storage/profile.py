@@ -29,6 +29,7 @@ class GroupProfile(Confidential):
     rows: int
     columns: dict[str, ColumnCounts]
     null_units: int | None = None  # None where one row is one person
+    incomplete_rows: int = 0  # left out for a missing value, where only complete rows count
 
     def to_arrays(self) -> "dict[str, NDArray[Any]]":
         """Plain arrays for the encrypted store of an interrupted pass."""
@@ -37,7 +38,7 @@ class GroupProfile(Confidential):
         units = -1 if self.null_units is None else self.null_units
         return {
             "names": np.array([self.file, *self.columns], np.str_),
-            "numbers": np.array([self.row_group, self.rows, units], np.int64),
+            "numbers": np.array([self.row_group, self.rows, units, self.incomplete_rows], np.int64),
             "counts": np.array([[*_counts_record(one).values()] for one in self.columns.values()], np.int64),
         }
 
@@ -45,10 +46,13 @@ class GroupProfile(Confidential):
     def from_arrays(cls, arrays: "Mapping[str, NDArray[Any]]") -> "GroupProfile":
         """The inverse of `to_arrays`."""
         file, *names = arrays["names"].tolist()
-        row_group, rows, units = arrays["numbers"].tolist()
+        row_group, rows, units, left_out = arrays["numbers"].tolist()
         counts = [ColumnCounts(**dict(zip(COUNTS, one, strict=True))) for one in arrays["counts"].tolist()]
         columns = dict(zip(names, counts, strict=True))
-        return cls(file=file, row_group=row_group, rows=rows, columns=columns, null_units=None if units < 0 else units)
+        nobody = None if units < 0 else units
+        return cls(
+            file=file, row_group=row_group, rows=rows, columns=columns, null_units=nobody, incomplete_rows=left_out
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,11 +69,17 @@ class Profile(Confidential):
         """Rows of all row groups, before the contribution bound."""
         return sum(group.rows for group in self.groups)
 
+    @property
+    def incomplete_rows(self) -> int:
+        """Rows that a missing value left out."""
+        return sum(group.incomplete_rows for group in self.groups)
+
     def to_record(self) -> dict[str, Any]:
         """Plain data for the vault's JSON."""
         return {
             "columns": {name: {"type": kind, **self._total(name)} for name, kind in self.types.items()},
             "duplicate_rows": self.duplicate_rows,
+            "incomplete_rows": self.incomplete_rows,
             "row_groups": [_group_record(group) for group in self.groups],
             "rows": self.rows,
             "several_holders": self.several_holders,
@@ -91,6 +101,7 @@ def _group_record(group: GroupProfile) -> dict[str, Any]:
     return {
         "columns": {name: _counts_record(counts) for name, counts in group.columns.items()},
         "file": group.file,
+        "incomplete_rows": group.incomplete_rows,
         "null_units": group.null_units,
         "row_group": group.row_group,
         "rows": group.rows,

@@ -33,6 +33,9 @@ WITH_HOLDERS: Mapping[str, str] = {
     "up. Whom somebody is with is not protected.",
 }
 
+FILLED = "unknown levels and nulls become declared values"
+COMPLETE = "rows with a missing value are left out"
+
 HEADER = """\
 # In the form of the Differential Privacy Deployments Registry. Facts of the release are filled in;
 # what only the publishing agency can say (curators, contact, intended use, region, authors) is left empty.
@@ -143,7 +146,7 @@ def _rows(record: Mapping[str, Any]) -> str:
 def _implementation(record: Mapping[str, Any], told: Telling) -> dict[str, Any]:
     return {
         "pre_processing_eda_hyperparameter_tuning": "Columns are clipped to public bounds and mapped to [-1, 1]; "
-        "unknown levels and nulls become declared values. Nothing was tuned on the data.",
+        f"{COMPLETE if record['definition'].get('cases') == 'complete' else FILLED}. Nothing was tuned on the data.",
         "mechanisms": told.applied(record),
         "source_of_randomness": record["noise"],
         "justification": "",

@@ -70,18 +70,36 @@ def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Key
     """Read, profile, clip and encode one batch, block by block; `keys` bounds contributions."""
     reading = Reading(source.columns)
     if keys is None or source.unit is None:
-        total = statistic.empty()
+        total, left_out = statistic.empty(), 0
         for table in _pieces(group, source.names):
             for block in reading.blocks(table):
-                total += statistic.sum(statistic.encode(block), None)
-        return Part(_profile(group, reading), total)
+                encoded = statistic.encode(block)
+                total += statistic.sum(encoded, None)
+                left_out += _left_out(encoded)
+        return Part(_profile(group, reading, left_out), total)
     table = group.read(source.names)
     people = hash_units(table.column(source.unit), keys)
-    rows = np.concatenate([statistic.encode(block).integers for block in reading.blocks(table)])
-    profile = _profile(group, reading, null_units(people, keys))
+    nobody = null_units(people, keys)
+    blocks = [statistic.encode(block) for block in reading.blocks(table)]
+    rows, counts = np.concatenate([block.integers for block in blocks]), _counts(blocks)
+    if counts is not None and source.holders is not None:
+        counts |= rows[:, -1] < 0  # nobody's, whatever is missing
+    left_out = 0 if counts is None else int(np.count_nonzero(~counts))
+    if left_out:  # before the choice, so that a person's complete rows are the ones that count
+        people, rows = people[counts], rows[counts]
     if source.holders is not None:
         people, rows = of_holders(people, rows, apart=source.holders.apart)
+    profile = _profile(group, reading, left_out, nobody)
     return Part(profile, statistic.empty(), candidates(people, rows, keys, source.max_rows_per_unit))
+
+
+def _counts(blocks: Sequence[EncodedTable]) -> NDArray[np.bool_] | None:
+    known = [block.counts for block in blocks if block.counts is not None]
+    return np.concatenate(known) if known else None
+
+
+def _left_out(encoded: EncodedTable) -> int:
+    return 0 if encoded.counts is None else int(np.count_nonzero(~encoded.counts))
 
 
 def _pieces(group: Batch, names: tuple[str, ...]) -> Iterator[Any]:
@@ -90,9 +108,15 @@ def _pieces(group: Batch, names: tuple[str, ...]) -> Iterator[Any]:
     return iter((group.read(names),)) if pieces is None else pieces(names, PIECE_ROWS)
 
 
-def _profile(group: Batch, reading: Reading, nobody: int | None = None) -> GroupProfile:
-    counts = reading.counts()
-    return GroupProfile(file=group.file, row_group=group.index, rows=reading.rows, columns=counts, null_units=nobody)
+def _profile(group: Batch, reading: Reading, left_out: int, nobody: int | None = None) -> GroupProfile:
+    return GroupProfile(
+        file=group.file,
+        row_group=group.index,
+        rows=reading.rows,
+        columns=reading.counts(),
+        null_units=nobody,
+        incomplete_rows=left_out,
+    )
 
 
 def set_aside(part: Part, waiting: Waiting) -> Part:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from struct import pack, unpack
 from typing import Literal
 
 from dpbayes_core.bounds import Bounds
@@ -19,8 +20,29 @@ class ColumnRule:
     levels: tuple[str, ...] | None = None
     null_value: float | None = None  # what null, NaN and unparsable become; continuous columns only
     unknown: str | None = None  # the level that nulls and unknown levels map to; factors only
+    missing: tuple[float, ...] | tuple[str, ...] = ()  # codes that stand for null: numbers, or texts that are no level
+    stays_missing: bool = False  # a missing number stays NaN, a missing level MISSING, for the statistic to leave out
     measure: Literal["number", "date"] = "number"  # a date counts as days since 1970-01-01, its bounds too
     names_holders: bool = False  # null and unknown levels become nobody's, not a level
+
+    @property
+    def codes(self) -> tuple[float, ...]:
+        """The codes of a column of numbers, as doubles and as floats of single precision have them."""
+        numbers = [float(code) for code in self.missing if not isinstance(code, str)]
+        return tuple(dict.fromkeys(each for code in numbers for each in (code, _single(code))))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The codes of a column of levels."""
+        return tuple(code for code in self.missing if isinstance(code, str))
+
+
+def _single(number: float) -> float:
+    """What a column of single precision holds of it."""
+    try:
+        return unpack("<f", pack("<f", number))[0]
+    except OverflowError:
+        return number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,9 +82,9 @@ def _with_people(profile: "Profile", done: "Counted", source: TableSource) -> "P
     """The profile with what can be said of people once all rows are read."""
     holders = source.holders
     if holders is None:
-        return replace(profile, duplicate_rows=profile.rows - done.rows)
+        return replace(profile, duplicate_rows=profile.rows - profile.incomplete_rows - done.rows)
     several = done.several if holders.apart and holders.all_here else None
-    extra = profile.rows - profile.broken(holders.column) - done.rows
+    extra = profile.rows - profile.broken(holders.column) - profile.incomplete_rows - done.rows
     return replace(profile, duplicate_rows=extra, several_holders=several)
 
 

@@ -197,8 +197,11 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     yield "rows", number(profile.rows)
     yield "batches", number(len(profile.groups))
     yield "files", number(len({group.file for group in profile.groups}))
+    if profile.incomplete_rows:
+        yield TABLE_WORDS["incomplete_rows"], number(profile.incomplete_rows)
     if profile.duplicate_rows is not None:
-        yield "rows that count of all people", number(profile.rows - profile.duplicate_rows)
+        counted = profile.rows - profile.incomplete_rows - profile.duplicate_rows
+        yield "rows that count of all people", number(counted)
         yield TABLE_WORDS["duplicate_rows"], number(profile.duplicate_rows)
         yield TABLE_WORDS["null_units"], number(sum(group.null_units or 0 for group in profile.groups))
     if profile.several_holders is not None:

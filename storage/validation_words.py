@@ -14,6 +14,7 @@ HEADINGS = {
 }
 TABLE_WORDS = {
     "rows": "rows in a batch",
+    "incomplete_rows": "rows left out for a missing value",
     "null_units": "rows without a person",
     "duplicate_rows": "rows beyond those that count of a person",
     "several_holders": "people with several holders",

@@ -15,6 +15,7 @@ from storage.report.spending import cap_lines, cap_note, noise_pairs, price_fact
 from storage.report.words import rows
 from storage.tellings.base import Declared, Telling
 from storage.tellings.counted import Counted
+from storage.tellings.missing import with_missing
 from storage.tellings.registry import telling_of
 
 Record = Mapping[str, Any]
@@ -80,7 +81,7 @@ def _page(record: Record, made: AnyRelease, told: Telling, fingerprint: str) -> 
             Pair("Model", told.model(made)),
             Pair("Release", f"{first}: {record['reason']}" if record["supersedes"] else first),
         ),
-        columns=told.declared(made),
+        columns=with_missing(told.declared(made), [record["definition"]]),
         spent=price_words(record, analysed=False),
         caps=cap_lines(record),
         cap_note=cap_note(record["caps"]),

@@ -27,6 +27,7 @@ from storage.report.spending import (
 )
 from storage.tellings.base import Telling
 from storage.tellings.counted import Counted
+from storage.tellings.missing import with_missing
 from storage.tellings.registry import telling_of
 from storage.visible import visible_page
 
@@ -101,7 +102,7 @@ def page(
         parameters=told.parameters,
         units=told.units,
         asked=words.asked(releases, posterior, told, made),
-        columns=told.declared(made),
+        columns=with_missing(told.declared(made), [release["definition"] for release in releases]),
         **(_paid(releases[0], posterior, told, made) if len(releases) == 1 else pooled(releases, parts, posterior)),
         diagnosis=words.diagnosis(told, posterior),
         gate=words.gate(posterior),

@@ -23,6 +23,12 @@ NEIGHBOURS: Mapping[str, str] = {
     "add-remove": "Two tables are neighbours when one {unit} was added or taken away.",
 }
 
+OF_COMPLETE = (
+    "Two tables are neighbours when one {unit} was replaced by another, with any values that the declared columns "
+    "allow, or with some missing: then it does not count, so that how many count is one of the noisy numbers."
+)
+"""Where only rows without a missing value count and one is replaced by another."""
+
 
 ANALYSED = "The analysis on this page cost nothing: it read the noisy statistics and never the table."
 
@@ -146,5 +152,7 @@ def noise_pairs(record: Record, said: Sequence[tuple[str, str]]) -> tuple[Pair, 
     """The mechanism first, then the neighbour relation, then what the kind says of its noise, then its source."""
     unit = "row" if record["unit"] == "row" else f"person’s data ({record['unit']})"
     first, *rest = (Pair(term, value) for term, value in said)
-    neighbours = Pair("Neighbour relation", NEIGHBOURS[record["neighbours"]].format(unit=unit))
+    complete = record["definition"].get("cases") == "complete" and record["neighbours"] == "replace-one"
+    relation = OF_COMPLETE if complete else NEIGHBOURS[record["neighbours"]]
+    neighbours = Pair("Neighbour relation", relation.format(unit=unit))
     return (first, neighbours, *rest, Pair("Source of randomness", record["noise"]))

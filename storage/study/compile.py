@@ -1,6 +1,7 @@
 """From the study file to what the other rooms take: schema, table source, account and the public definition."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,12 @@ MADE_UP = "[holder]"  # no column of a study has brackets
 
 def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:
     """What a pass must know of the columns that a release uses, defaults filled in."""
-    return tuple(_rule(name, file.columns[name], clips=release.clips) for name in dict.fromkeys(release.uses))
+    return tuple(_rule(name, file.columns[name], release) for name in dict.fromkeys(release.uses))
 
 
 def stated_rules(file: StudyFile, release: ReleaseSpec) -> tuple[str, ...]:
-    """The columns of a release of which the study says itself what null and unknown values become."""
-    columns = {name: file.columns[name] for name in release.uses}
-    return tuple(name for name, column in columns.items() if column.nulls is not None or column.unknown is not None)
+    """The columns of a release of which the study says itself what becomes of null and unknown values."""
+    return tuple(dict.fromkeys(name for name in release.uses if release.complete or file.columns[name].fills))
 
 
 def holders(file: StudyFile) -> tuple[str | None, ...]:
@@ -138,23 +138,24 @@ def _beside(url: str, folder: Path) -> str:
     return f"sqlite:///{folder / path}" if scheme == "sqlite" else url
 
 
-def _rule(name: str, column: ColumnSpec, *, clips: bool) -> ColumnRule:
-    if column.bounds is not None:
-        nulls = column.bounds.middle if column.nulls is None else column.nulls
-        measure = "date" if isinstance(column.bounds, DateBounds) else "number"
-        bounds = column.bounds if clips else WIDEST
-        return ColumnRule(name=name, bounds=bounds, null_value=nulls, measure=measure)
-    if column.unbounded:
-        return ColumnRule(name=name, bounds=WIDEST, null_value=0.0 if column.nulls is None else column.nulls)
-    assert column.levels is not None
-    return ColumnRule(name=name, levels=column.levels, unknown=column.unknown or column.levels[0])
+def _rule(name: str, column: ColumnSpec, release: ReleaseSpec) -> ColumnRule:
+    made = ColumnRule(name=name, missing=column.missing or (), stays_missing=release.complete)
+    if column.levels is not None:
+        unknown = column.unknown or (None if release.complete else column.levels[0])
+        return replace(made, levels=column.levels, unknown=unknown)
+    middle = 0.0 if column.bounds is None else column.bounds.middle
+    nulls = None if release.complete else middle if column.nulls is None else column.nulls
+    bounds = column.bounds if release.clips and column.bounds is not None else WIDEST
+    measure = "date" if isinstance(column.bounds, DateBounds) else "number"
+    return replace(made, bounds=bounds, null_value=nulls, measure=measure)
 
 
 def _rule_record(rule: ColumnRule) -> dict[str, Any]:
+    more: dict[str, Any] = {} if rule.measure == "number" else {"measure": rule.measure}
+    if rule.missing:
+        more["missing"] = list(rule.missing)
     if rule.bounds is WIDEST:
-        measure = {} if rule.measure == "number" else {"measure": rule.measure}
-        return {"nulls": rule.null_value, "unbounded": True, **measure}
+        return {"nulls": rule.null_value, "unbounded": True, **more}
     if rule.bounds is not None:
-        measure = {} if rule.measure == "number" else {"measure": rule.measure}
-        return {"bounds": [rule.bounds.low, rule.bounds.high], "nulls": rule.null_value, **measure}
-    return {"levels": list(rule.levels or ()), "unknown": rule.unknown}
+        return {"bounds": [rule.bounds.low, rule.bounds.high], "nulls": rule.null_value, **more}
+    return {"levels": list(rule.levels or ()), "unknown": rule.unknown, **more}

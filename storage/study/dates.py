@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, cast
 
-from pydantic import ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import PlainValidator, ValidatorFunctionWrapHandler, WrapValidator
 
 from dpbayes_core.bounds import Bounds
-from storage.study.fields import Pair, Real, Says, refusal
+from storage.study.fields import Pair, Real, Says, printable, real, refusal
 from storage.study.flaw import shown
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -52,5 +52,25 @@ def _number(value: Any, real: ValidatorFunctionWrapHandler) -> float:
     return Day(real(_day(value))) if _is_date(value) else real(value)
 
 
+def _codes(value: Any) -> tuple[float, ...] | tuple[str, ...]:
+    given = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
+    if not given:
+        raise refusal("the codes of missing values are a list", "Write [-200], or [-8, -9]")
+    codes = tuple(_code(code) for code in given)
+    for code in codes:
+        if codes.count(code) > 1:
+            raise refusal(f"code {shown(str(code))} is given twice", "Write each code once")
+    return cast("tuple[float, ...] | tuple[str, ...]", codes)
+
+
+def _code(value: Any) -> float | str:
+    if _is_date(value):
+        return Day(_day(value))
+    return printable(value) if isinstance(value, str) else real(value)
+
+
 BoundsOrDates = Annotated[Pair, WrapValidator(_bounds), Says("two numbers, or two dates")]
 RealOrDate = Annotated[Real, WrapValidator(_number), Says("number, or date")]
+MissingCodes = Annotated[
+    tuple[float, ...] | tuple[str, ...], PlainValidator(_codes), Says("list of numbers, dates or text")
+]

@@ -56,7 +56,8 @@ class Section(BaseModel):
         return data
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Text of one line, without spaces around it."""
     if not text.strip() or text != text.strip():
         raise refusal("text is empty or has spaces around it", "Take them away")
     if not text.isprintable():
@@ -95,7 +96,8 @@ def _delta(number: Decimal) -> Decimal:
     return number
 
 
-def _real(value: Any) -> float:
+def real(value: Any) -> float:
+    """A finite number as it is written."""
     return float(_number(value)) + 0.0  # -0.0 becomes 0.0: one spelling, one hash
 
 
@@ -109,7 +111,7 @@ def _bounds(value: Any) -> CoreBounds:
     pair = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
     if len(pair) != 2:
         raise refusal("bounds are two numbers", "Write [low, high]")
-    low, high = (_real(end) for end in pair)
+    low, high = (real(end) for end in pair)
     if low >= high:
         what = "low and high are equal" if low == high else "low is above high"
         raise refusal(what, "Write [low, high] with low below high; they come from public knowledge, not the data")
@@ -142,7 +144,7 @@ def _shares(value: Any) -> "ByRule | dict[str, float]":
         return value
     if not isinstance(value, dict) or not value:
         raise refusal("these are no shares", "Write by-cells, equal, or {node: share}")
-    return {str(key): _spread(_real(share)) for key, share in cast("Mapping[Any, Any]", value).items()}
+    return {str(key): _spread(real(share)) for key, share in cast("Mapping[Any, Any]", value).items()}
 
 
 def exactly_one(values: Mapping[str, object], what: str) -> None:
@@ -155,10 +157,10 @@ def exactly_one(values: Mapping[str, object], what: str) -> None:
 
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64), Says("name")]
-Text = Annotated[str, Field(max_length=500), AfterValidator(_printable), Says("text")]
+Text = Annotated[str, Field(max_length=500), AfterValidator(printable), Says("text")]
 ColumnName = Annotated[Text, AfterValidator(_column_name), Says("column")]
-Real = Annotated[float, BeforeValidator(_real), Says("number")]
-Spread = Annotated[float, BeforeValidator(_real), AfterValidator(_spread), Says("number above 0")]
+Real = Annotated[float, BeforeValidator(real), Says("number")]
+Spread = Annotated[float, BeforeValidator(real), AfterValidator(_spread), Says("number above 0")]
 Loss = Annotated[Decimal, BeforeValidator(_number), AfterValidator(_loss), Says("number above 0, exact")]
 Delta = Annotated[Decimal, BeforeValidator(_number), AfterValidator(_delta), Says("number between 0 and 1, exact")]
 Pair = Annotated[CoreBounds, PlainValidator(_bounds), Says("two numbers")]

@@ -11,7 +11,7 @@ def query_words(study: Study) -> str | None:
     from dpbayes_core.sensitivity import count_is_public
 
     most = study.source.max_rows_per_unit
-    counted = [name for name, spec in study.releases.items() if spec.kind not in WITHOUT_COUNT]
+    counted = [name for name, spec in study.releases.items() if spec.kind not in WITHOUT_COUNT and not spec.complete]
     if study.source.query is None or not any(count_is_public(study.design(name).neighbours, most) for name in counted):
         return None
     what = "rows" if study.source.unit is None else "people"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from storage.ledger.request import Grain, Membership
-from storage.study.dates import BoundsOrDates, DateBounds, Day, RealOrDate
+from storage.study.dates import BoundsOrDates, DateBounds, Day, MissingCodes, RealOrDate
 from storage.study.fields import (
     ColumnName,
     Levels,
@@ -165,19 +165,47 @@ class ColumnSpec(Section):
     nulls: RealOrDate | None = Field(
         default=None,
         description="What null, NaN and unparsable become, within the bounds; if not given the middle of the bounds, "
-        "or 0 where there are none.",
+        "or 0 where there are none. Not in releases with rows: complete.",
         examples=["38"],
     )
     unknown: Text | None = Field(
         default=None,
-        description="Level that nulls and values outside the levels become; the first level if not given.",
+        description="Level that nulls and values outside the levels become; the first level if not given. In releases "
+        "with rows: complete nulls are left out, and values outside the levels too where this is not given.",
         examples=["north"],
+    )
+    missing: MissingCodes | None = Field(
+        default=None,
+        description="Codes that the table writes for a missing value: numbers, dates where the bounds are dates, or "
+        "texts in a column of levels. They count as null.",
+        examples=["[-200]"],
     )
     expect: ExpectSpec | None = Field(
         default=None,
         description="Public guesses about a column, for planning.",
         examples=["{mean: 2.5, sd: 0.6}"],
     )
+
+    @property
+    def fills(self) -> bool:
+        """Whether it is stated what a missing value becomes."""
+        return self.nulls is not None or self.unknown is not None
+
+    @model_validator(mode="after")
+    def _codes_of_its_kind(self) -> Self:
+        for code in self.missing or ():
+            if self.levels is not None and not isinstance(code, str):
+                raise refusal("a column of levels has codes of text", "Put quotes around it", "missing")
+            if self.levels is None and isinstance(code, str):
+                what = f"{shown(code)} is text, which counts as missing in a column of numbers anyway"
+                raise refusal(what, "Take it out", "missing")
+            if isinstance(code, str) and code in (self.levels or ()):
+                raise refusal(f"{shown(code)} is one of the levels", "Take it out of one of them", "missing")
+            if isinstance(code, Day) != isinstance(self.bounds, DateBounds) and not isinstance(code, str):
+                what = "the bounds are dates and this is none"
+                what = what if isinstance(self.bounds, DateBounds) else "the bounds are numbers and this is a date"
+                raise refusal(what, "Write both as dates, or both as numbers", "missing")
+        return self
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -20,6 +20,16 @@ SPREAD: Mapping[str, float] = {"gaussian": 1.0, "laplace": math.sqrt(2)}
 """Standard deviation of the noise in units of its scale."""
 
 
+OF_COMPLETE = (
+    "Rows with a missing value in a column were left out. The coefficients are those of everybody where, of people who "
+    "are alike in the covariates, a value is missing whatever the response is; else they describe the complete rows."
+)
+OF_FILLED = (
+    "A missing value entered as the constant or level that the columns’ table names. How many there were is not "
+    "published; where there were many, coefficients are wrong, mostly too small, and intervals do not know."
+)
+
+
 class RegressionTelling(Telling):
     """Noisy second moments, and the posterior of a linear regression."""
 
@@ -145,12 +155,13 @@ class RegressionTelling(Telling):
         )
 
     def caveats(self, release: Release) -> tuple[str, ...]:
-        """Clipping, rows that were shrunk, and where the intercept stands."""
+        """Clipping, missing values, rows that were shrunk, and where the intercept stands."""
         intercept = f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds."
         without = f"There is no intercept: {release.schema.response.name} is taken to be 0 where every column is 0."
         shrunk = "Rows longer than the declared norm were shrunk to it, and the coefficients describe the shrunk rows."
         return (
             clipping_caveat(release),
+            OF_COMPLETE if release.schema.cases == "complete" else OF_FILLED,
             intercept if release.schema.intercept else without,
             *(() if release.schema.ball is None else (shrunk,)),
         )

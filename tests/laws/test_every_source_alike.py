@@ -2,9 +2,11 @@
 
 import csv
 import gzip
+import math
 import sqlite3
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes_core.second_moments import SecondMoments
 from storage.source import Query, TableSource
 from storage.tables import check_shape, read_statistics
 from tests.storage.small_tables import (
+    FEMALE,
     KEY,
     RULES,
+    SCHEMA,
     STATISTIC,
     TYPES,
     Row,
@@ -181,6 +186,64 @@ def test_the_comparison_can_fail(tmp_path: Path) -> None:
     assert exact(without_unit(as_csv(tmp_path, changed))) != (len(ROWS), sums_of(ROWS))
 
 
+CODES = {"wage": (-200.0, 1e300), "age": (99.9,), "female": ("refused",), "region": ("-9", "unheard")}
+CODED = tuple(
+    replace(rule, missing=CODES[rule.name], stays_missing=True, null_value=None, unknown="east" if place == 3 else None)
+    for place, rule in enumerate(RULES)
+)
+COMPLETE = SecondMoments(replace(SCHEMA, cases="complete"))
+
+
+def coded_rows() -> list[Row]:
+    """Rows with nulls, NaN, infinities, codes and unheard-of levels; no empty text, which some writers make null."""
+    rows = ordinary_rows(600, people=250, seed=20261120)
+    for place, row in enumerate(rows):
+        row["region"] = row["region"] or (None if place % 2 else "Łódź")
+        for name, codes in CODES.items():
+            if (place * 7 + len(name)) % 9 == 0:
+                row[name] = codes[place % len(codes)]
+    return rows
+
+
+def is_complete(row: Row) -> bool:
+    """By the rules above: what is no level is missing where nothing else is stated, and becomes east where it is."""
+    numbers = (row[name] is not None and not math.isnan(row[name]) for name in ("wage", "age"))
+    coded = any(row[name] in codes for name, codes in CODES.items())
+    return all(numbers) and not coded and row["female"] in FEMALE and row["region"] is not None
+
+
+def complete_cases(source: TableSource) -> tuple[int, tuple[int, ...], int]:
+    done = read_statistics(replace(source, columns=CODED), COMPLETE, key=KEY)
+    return done.statistics.rows, done.statistics.sums, done.profile.incomplete_rows
+
+
+def assert_complete_cases(source: TableSource, rows: list[Row]) -> None:
+    kept = [row for row in rows if is_complete(row)]
+    counted = one_row_each(kept)
+    assert complete_cases(source) == (len(counted), sums_of(counted), len(rows) - len(kept))
+    assert complete_cases(without_unit(source)) == (len(kept), sums_of(kept), len(rows) - len(kept))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_every_way_of_keeping_a_table_leaves_out_the_same_incomplete_rows(
+    tmp_path: Path, way: Callable[[Path, list[Row]], TableSource]
+) -> None:
+    rows = coded_rows()
+    assert 100 < sum(map(is_complete, rows)) < 500
+    assert_complete_cases(way(tmp_path, rows), rows)
+
+
+def test_codes_of_numbers_are_known_in_single_precision_and_as_decimals(tmp_path: Path) -> None:
+    rows = [row | {"wage": 2.0, "female": "no", "region": "north"} for row in FEW[:3]]
+    for place, age in enumerate((99.9, 50.0, 99.9)):
+        rows[place] |= {"age": age, "person": str(place)}
+    for kind in (pa.float32(), pa.float64(), pa.decimal128(5, 2)):
+        values = pa.array([row["age"] for row in rows]).cast(kind)
+        plain = table(rows).drop(["age"]).append_column("age", values)
+        pq.write_table(plain, tmp_path / "t.parquet")
+        assert complete_cases(files(tmp_path / "t.parquet"))[0] == 1
+
+
 @pytest.fixture
 def in_postgresql(postgresql: Server) -> Callable[[list[Row]], TableSource]:
     address = postgresql.new_database()
@@ -208,6 +271,7 @@ def test_postgresql_gives_the_same_sums(
         source = in_postgresql(rows)
         assert exact(source) == (len(counted), sums_of(counted))
         assert exact(without_unit(source)) == (len(rows), sums_of(rows))
+    assert_complete_cases(in_postgresql(coded_rows()), coded_rows())
 
 
 def on_object_store(bucket: str, rows: list[Row]) -> list[TableSource]:

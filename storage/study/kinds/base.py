@@ -44,6 +44,11 @@ class ReleaseSection(Section, ABC):
         return True
 
     @property
+    def complete(self) -> bool:
+        """Whether rows with a missing value in one of its columns are left out."""
+        return False
+
+    @property
     def samplers(self) -> tuple[str, ...]:
         """The samplers that take it."""
         return ()

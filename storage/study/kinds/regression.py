@@ -15,13 +15,11 @@ from storage.study.kinds.automatic import chosen_mechanism
 from storage.study.kinds.base import ReleaseSection, said, undeclared
 from storage.study.kinds.moments import NormSpec, SplitSpec
 from storage.study.kinds.regression_noise import MOST_FOR_FOURTH, has_higher_moments, noise_for, robust_shares
-from storage.study.kinds.regression_samplers import DISTRIBUTED, ROBUST, robust_flaws, sampler_flaws
+from storage.study.kinds.regression_samplers import DISTRIBUTED, GIBBS, ROBUST, robust_flaws, sampler_flaws
 
 if TYPE_CHECKING:
     from dpbayes_core.regression import RegressionDesign
     from storage.study.models import StudyFile
-
-GIBBS = ("gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact")
 
 
 class RegressionSpec(ReleaseSection):
@@ -72,6 +70,14 @@ class RegressionSpec(ReleaseSection):
         examples=["true"],
     )
 
+    rows: Literal["all", "complete"] = Field(
+        default="all",
+        description="Which rows count. all: a missing value becomes the constant or level of its column. complete: "
+        "rows with a missing value in a column of this release are left out, and how many are left is one of the noisy "
+        "numbers.",
+        examples=["complete"],
+    )
+
     @model_validator(mode="after")
     def _one_loss(self) -> Self:
         exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
@@ -93,6 +99,11 @@ class RegressionSpec(ReleaseSection):
         """The regression on one line."""
         terms = self.covariates if self.intercept else ("0", *self.covariates)
         return f"{self.response} ~ {' + '.join(terms)}"
+
+    @property
+    def complete(self) -> bool:
+        """Where the study says so."""
+        return self.rows == "complete"
 
     @property
     def by_holder(self) -> bool:
@@ -145,6 +156,7 @@ class RegressionSpec(ReleaseSection):
             **({} if self.norm is None else {"norm": self.norm.to_record()}),
             **({} if self.moments is None else {"moments": self.moments, "split": self.split.to_record()}),
             **({"robust": robust_shares()} if self.robust else {}),
+            **({} if self.rows == "all" else {"cases": self.rows}),
         }
 
     def resolved(self, file: "StudyFile") -> "RegressionSpec":
@@ -161,10 +173,8 @@ class RegressionSpec(ReleaseSection):
     def regression(self, file: "StudyFile") -> RegressionSchema:
         """The regression in the terms of its statistics."""
         plain = regression_of(file, self.response, self.covariates)
-        if self.intercept and self.norm is None:
-            return plain
         ball = None if self.norm is None else self.norm.ball()
-        return replace(plain, intercept=self.intercept, ball=ball)
+        return replace(plain, intercept=self.intercept, ball=ball, cases=self.rows)
 
     def design(self, file: "StudyFile") -> "RegressionDesign":
         """The moments with this noise."""
@@ -210,7 +220,10 @@ class RegressionSpec(ReleaseSection):
             yield from self._fourth(file, (*place, "moments"))
 
     def _fourth(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
-        if not self.intercept or self.norm is not None:
+        if self.complete:
+            what = "only gibbs-ss-noisy reads third and fourth moments, and it needs a public number of rows"
+            yield Flaw(place, what, "Delete moments, or rows: complete")
+        elif not self.intercept or self.norm is not None:
             what = "third and fourth moments go with an intercept and without a norm"
             yield Flaw(place, what, "Delete moments")
         elif self.regression(file).d > MOST_FOR_FOURTH:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from storage.study.kinds.regression import RegressionSpec
     from storage.study.models import StudyFile
 
+GIBBS = ("gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact")
 DISTRIBUTED = ("normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed")
 CONTINUOUS_ONLY = ("normal-x", "normal-x-solve", "bs-distributed")
 
@@ -34,13 +35,18 @@ def robust_flaws(spec: "RegressionSpec", file: "StudyFile", place: Place) -> Ite
 
 
 def sampler_flaws(spec: "RegressionSpec", file: "StudyFile", place: Place) -> Iterator[Flaw]:
-    """Analyses by the distributed paper's samplers of what they do not take; `place` is the release's."""
+    """Analyses by the papers' samplers of what they do not take; `place` is the release's."""
     levels = [name for name in spec.covariates if name in file.columns and file.columns[name].levels is not None]
     for name, analysis in file.analyses.items():
         where = ("analyses", name, "sampler")
-        if place[-1:] != (analysis.release,) or analysis.sampler not in DISTRIBUTED:
+        if place[-1:] != (analysis.release,) or analysis.sampler not in (*GIBBS, *DISTRIBUTED):
             continue
-        if not spec.intercept:
+        if spec.complete:
+            what = f"{analysis.sampler} needs a public number of rows, and that of complete rows is not"
+            yield Flaw(where, what, "Choose collapsed, or leave sampler out")
+        elif analysis.sampler in GIBBS:
+            continue
+        elif not spec.intercept:
             yield Flaw(where, f"{analysis.sampler} takes regressions with an intercept only", "Choose another sampler")
         elif levels and analysis.sampler in CONTINUOUS_ONLY:
             what = f"{analysis.sampler} takes columns with bounds only, and {shown(levels[0])} has levels"
