@@ -39,8 +39,10 @@ def tell(result: dict[str, Any], truth: dict[str, float]) -> None:
 def _tell_release(release: dict[str, Any], period: str) -> None:
     if release["status"] == "released":
         cost = release["cost"]
-        numbers, people = release["numbers"], release["rows"]
-        print(f"Released: {release['release']} for {period}, {numbers} noisy statistics of {people:,} people.")
+        counted = (
+            "how many people count is one of them" if release["rows"] is None else f"of {release['rows']:,} people"
+        )
+        print(f"Released: {release['release']} for {period}, {release['numbers']} noisy statistics; {counted}.")
         print(
             f"Cost: epsilon {cost['epsilon']} at delta {cost['delta']} (rho {cost['rho']:.6f}), charged once. "
             "The budget stands at:"

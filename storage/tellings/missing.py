@@ -10,7 +10,7 @@ from storage.tellings.base import Declared
 
 Record = Mapping[str, Any]
 
-LEFT_OUT = "its row is left out"
+LEFT_OUT = "the row is left out"
 FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 
 

@@ -99,7 +99,7 @@ def test_intervals_hold_what_made_the_table(analysed: tuple[Desk, dict[str, Any]
     assert (analysis["status"], analysis["sampler"]) == ("converged", "collapsed")
     found = {line["name"]: line for line in analysis["coefficients"]}
     for name, truth in TRUTH.items():
-        assert abs(found[name]["mean"] - truth) < 3 * found[name]["sd"]
+        assert abs(found[name]["mean"] - truth) < 4 * found[name]["sd"]
 
 
 def test_the_crates_pass_their_audit_and_a_changed_rule_fails_it(analysed: tuple[Desk, dict[str, Any], int]) -> None:
@@ -112,8 +112,8 @@ def test_pages_say_what_became_of_missing_values(analysed: tuple[Desk, dict[str,
     desk, document, complete = analysed
     (report,) = desk.home.glob("archive/**/report.html")
     said = words(report)
-    assert "if missing, its row is left out (-200 counts as missing)" in said.replace("−", "-")
-    assert "if missing, its row is left out; what is no level is left out too (-9 counts as missing)" in said
+    assert "if missing, the row is left out (-200 counts as missing)" in said.replace("−", "-")
+    assert "if missing, the row is left out; what is no level is left out too (-9 counts as missing)" in said
     assert "Rows with a missing value in a column were left out" in said
     assert "how many count is one of the noisy numbers" in said
     assert "The number of them is the same in both, and public" not in said
@@ -136,20 +136,18 @@ def test_the_stewards_page_counts_the_rows_that_were_left_out_without_an_alarm(
     assert unmet == [("pay", "out_of_bounds")]  # as without gaps
 
 
-def test_without_rows_complete_the_same_table_gives_another_answer(
-    analysed: tuple[Desk, dict[str, Any], int], tmp_path: Path, workers: None
-) -> None:
-    desk = Desk.set_up(tmp_path)
+def test_without_rows_complete_every_row_counts_and_the_page_names_the_constant(desk: Desk, workers: None) -> None:
     columns = people()
     gaps(columns)
     desk.write_table(columns)
     desk.edit_study("bounds: [0, 10]}", "bounds: [0, 10], missing: [-200]}")
-    (analysis,) = desk.document("run", desk.study, "--period", PERIOD)["analyses"]
-    found = {line["name"]: line for line in analysis["coefficients"]}
-    (complete,) = analysed[1]["analyses"]
-    kept = {line["name"]: line for line in complete["coefficients"]}
+    desk.document("run", desk.study, "--period", PERIOD)
     assert released(desk)["statistics"]["noisy"]["rows"] == 2000
-    assert abs(found["(intercept)"]["mean"] - kept["(intercept)"]["mean"]) > 3 * found["(intercept)"]["sd"]
+    assert "cases" not in released(desk)["statistics"]["schema"]
+    (report,) = desk.home.glob("archive/**/report.html")
+    said = words(report)
+    assert "if missing, becomes 5 (−200 counts as missing)" in said
+    assert "A missing value entered as the constant or level that the columns’ table names" in said
 
 
 SILENT = "nothing is stated of missing values of age, female, region and pay"
@@ -182,9 +180,9 @@ def test_what_is_stated_is_said_and_not_pointed_at(desk: Desk) -> None:
     assert document["missing"] is None
     (release,) = document["releases"]
     assert release["missing"] == (
-        "age: its row is left out; female: its row is left out; what is no level is left out too; "
-        "region: its row is left out; what is no level is left out too (-9 counts as missing); "
-        "pay: its row is left out (−200 counts as missing)"
+        "age: the row is left out; female: the row is left out; what is no level is left out too; "
+        "region: the row is left out; what is no level is left out too (-9 counts as missing); "
+        "pay: the row is left out (−200 counts as missing)"
     )
     assert release["entries"] == 17
     (planned,) = desk.document("plan", desk.study)["releases"]
