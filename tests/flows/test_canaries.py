@@ -48,6 +48,23 @@ def test_planted_values_appear_nowhere_outside_the_table(planted: Desk) -> None:
 
 
 @pytest.mark.slow
+def test_values_of_rows_that_are_left_out_appear_nowhere_outside_the_table(planted: Desk) -> None:
+    columns = people()
+    columns["pay"][11], columns["region"][11] = OUTLIER, None
+    columns["person"][12], columns["pay"][12] = NAME, -200.0
+    columns["region"][13] = LEVEL
+    planted.write_table(columns)
+    planted.edit_study("    mechanism: gaussian\n", "    mechanism: gaussian\n    rows: complete\n")
+    planted.edit_study("bounds: [0, 10]}", "bounds: [0, 10], missing: [-200]}")
+    done = dpbayes("run", planted.study, "--period", PERIOD, "--debug", cwd=planted.folder)
+    assert done.returncode in (0, 6), done.stderr
+    assert not told(done)
+    (profile,) = (planted.home / "vault").rglob("profile.json")
+    assert '"incomplete_rows": 3' in profile.read_text()
+    assert anywhere(planted) == []
+
+
+@pytest.mark.slow
 def test_planted_values_appear_nowhere_when_a_table_is_inspected(planted: Desk) -> None:
     done = dpbayes("inspect", planted.study, "--period", PERIOD, "--debug", cwd=planted.folder)
     assert done.returncode == 0, done.stderr
