@@ -275,3 +275,17 @@ def test_the_fit_is_finite_and_its_limit_bounded_whatever_the_noisy_numbers_are(
             fit = replace(release, rows=rows, values=values, residuals=None).fit()
             assert np.isfinite([*fit.coefficients, fit.sigma]).all()
             assert 2.0**-10 <= fit.limit <= 2.0
+
+
+def test_of_complete_cases_only_rows_that_count_are_kept_and_weighed() -> None:
+    shape: Shape = (2, 1, 1)
+    columns, schema = columns_of(shape, 500, seed=5), replace(schema_of(shape), cases="complete")
+    columns["g0"] = np.where(columns["x0"] > 0.9, -1, columns["g0"])  # of no level
+    numbers = np.isnan([columns["y"], columns["x0"], columns["x1"]]).any(axis=0)
+    present = ~numbers & (columns["g0"] >= 0)
+    assert 0 < present.sum() < 500
+    alone = {name: values[present] for name, values in columns.items()}
+    found, fit = kept(schema, columns), free(schema)
+    assert sum(map(len, found.rows)) == found.second.rows == present.sum()
+    assert summed(schema, columns, fit).sums == summed(replace(schema, cases="all"), alone, fit).sums
+    assert summed(schema, columns, fit).sums != summed(replace(schema, cases="all"), columns, fit).sums
