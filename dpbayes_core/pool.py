@@ -21,6 +21,10 @@ class Pool:
     def __post_init__(self) -> None:
         if len(self.parts) < 2:
             raise ValueError("cannot pool fewer than two releases: one is analysed by itself. Give another.")
+        if len({part.schema.cases for part in self.parts}) > 1:
+            raise ValueError(
+                "cannot pool releases of all rows with those of complete ones. Choose releases of one kind."
+            )
         if any(part.schema != self.schema for part in self.parts):
             raise ValueError("cannot pool releases of different columns or bounds. Choose releases of one regression.")
         if len({part.digest for part in self.parts}) < len(self.parts):

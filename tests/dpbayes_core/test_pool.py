@@ -1,5 +1,7 @@
 """Releases analysed together: what they must share, and what names them."""
 
+from dataclasses import replace
+
 import pytest
 
 from dpbayes_core.pool import Pool, parts_of, pooled
@@ -21,3 +23,14 @@ def test_only_different_releases_of_one_regression_are_pooled() -> None:
     for parts, why in (((first,), "fewer than two"), ((first, other), "columns or bounds"), ((first, first), "itself")):
         with pytest.raises(ValueError, match=why):
             Pool(parts)
+
+
+def test_complete_rows_are_not_pooled_with_all_rows() -> None:
+    first, second = (example(SCHEMA, 50, seed=seed) for seed in (1, 2))
+    whole = [
+        replace(each, schema=replace(SCHEMA, cases="complete"), rows=None, values=(50.0, *each.values))
+        for each in (first, second)
+    ]
+    assert Pool(tuple(whole)).count == 100
+    with pytest.raises(ValueError, match="all rows with those of complete ones"):
+        Pool((first, whole[1]))

@@ -20,7 +20,7 @@ def refusal_of(evidence: Evidence, *, levels: bool) -> str | None:
     """What none of these samplers takes; some take no columns with levels either."""
     schema, parts = evidence.schema, parts_of(evidence)
     if any(part.rows is None for part in parts):
-        return "it takes releases whose number of rows is public only: replace-one, one row of each person"
+        return "it takes releases whose number of rows is public only: replace-one, one row each, none left out"
     if any(part.mechanism.name != "gaussian" for part in parts):
         return "it knows gaussian noise only"
     if not getattr(schema, "intercept", True):

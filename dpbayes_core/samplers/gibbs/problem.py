@@ -34,7 +34,7 @@ def refusal_of(evidence: Evidence) -> str | None:
     if isinstance(evidence, Pool):
         return "it takes one release at a time"
     if evidence.rows is None:
-        return "it takes releases whose number of rows is public only: replace-one, one row of each person"
+        return "it takes releases whose number of rows is public only: replace-one, one row each, none left out"
     if evidence.mechanism.name not in NOISES:
         return f"it knows the noise of these mechanisms only: {', '.join(NOISES)}"
     if not evidence.schema.intercept:
