@@ -42,3 +42,18 @@ def test_a_value_too_few_or_other_neighbours_are_not_protected() -> None:
     good = released(WIDE, mechanisms(WIDE)[0])
     assert not replace(good, values=good.values[1:]).protected
     assert not replace(good, neighbours="add-remove").protected
+
+
+def test_complete_rows_need_their_count_hidden_and_laplace_noise_of_their_own() -> None:
+    complete = replace(NARROW, cases="complete")
+    values = (0.0,) * len(complete.entries_with_count)
+    for made in mechanisms(NARROW):  # for rows that all count
+        assert not replace(released(NARROW, made), schema=complete, rows=None, values=values).protected
+    due = regression_sensitivity(complete)
+    laplace = laplace_for(due, epsilon=1.0, grid=20, entries=len(values))
+    good = Release(schema=complete, neighbours="replace-one", rows=None, mechanism=laplace, values=values)
+    assert good.protected
+    assert Release.from_record(good.to_record()) == good
+    assert not replace(good, rows=10, values=values[1:]).protected
+    short = replace(laplace, sensitivity=laplace.sensitivity / 1.1)  # that of rows which all count is 1.125 times less
+    assert not replace(good, mechanism=short).protected

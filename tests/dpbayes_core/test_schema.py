@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -100,6 +102,15 @@ def test_records_survive_a_round_trip() -> None:
     again = RegressionSchema.from_record(wages().to_record())
     assert again == wages()
     assert canonical_json(again.to_record()) == canonical_json(wages().to_record())
+
+
+def test_which_rows_count_is_on_record_where_not_all_do() -> None:
+    complete = replace(wages(), cases="complete")
+    assert RegressionSchema.from_record(complete.to_record()) == complete
+    assert complete.to_record() == {**wages().to_record(), "cases": "complete"}
+    assert "cases" not in wages().to_record()  # as it was before there was a choice
+    with pytest.raises(ValueError, match="neither all nor the complete ones"):
+        RegressionSchema.from_record({**wages().to_record(), "cases": "some"})
 
 
 @pytest.mark.parametrize(
