@@ -101,14 +101,17 @@ def _law(release: Release, residuals: ResidualMoments) -> tuple[Floats, Floats]:
 
 def _covariates(release: Release) -> Floats:
     """R_x as the noisy release has it, its scatter no smaller than its noise."""
+    from dpbayes_core.samplers.sandwich_draws import diagonalise  # numba
+
     rows, noisy = max(release.count, 1.0), release.matrix()[:-1, :-1]
     means = np.clip(noisy[0] / rows, -1.0, 1.0)
     means[0] = 1.0
     scatter = noisy - rows * np.outer(means, means)
-    values, vectors = np.linalg.eigh(scatter[1:, 1:])
+    values, vectors = scatter[1:, 1:].copy(), np.zeros_like(scatter[1:, 1:])
+    diagonalise(values, vectors)
     floor = float(release.mechanism.scales.max()) * sqrt(len(noisy))
     found = rows * np.outer(means, means)
-    found[1:, 1:] += _times(vectors * np.maximum(values, floor), vectors.T)
+    found[1:, 1:] += _times(vectors * np.maximum(np.diag(values), floor), vectors.T)
     return found
 
 

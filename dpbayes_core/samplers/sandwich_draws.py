@@ -103,37 +103,56 @@ def whiten(matrix: Floats, root: Floats) -> None:
 
 
 @compiled
+def add_scores(spread: Floats, vectors: Floats, cross: Floats, whole: Floats, linear: Floats) -> None:
+    """Add to the prior's precision and linear term what scores of these variances, on the diagonal, tell."""
+    size = cross.size
+    for k in range(size):
+        along, weight = 0.0, 1.0 / spread[k, k]
+        for i in range(size):
+            along += vectors[i, k] * cross[i]
+        for i in range(size):
+            linear[i] += vectors[i, k] * weight * along
+            for j in range(size):
+                whole[i, j] += vectors[i, k] * weight * vectors[j, k]
+
+
+@compiled
+def describe_normal(units: Floats, root: Floats, posterior: Floats, centre: Floats, expected: Floats) -> None:
+    """Means and variances in the user's units of coefficients around `centre`."""
+    size = centre.size
+    for i in range(size):
+        combination, expected[i], expected[size + i] = units[i].copy(), 0.0, 0.0
+        for k in range(size):
+            expected[i] += combination[k] * centre[k]
+        solve_lower(root, combination, size)
+        solve_lower(posterior, combination, size)
+        for k in range(size):
+            expected[size + i] += combination[k] * combination[k]
+
+
+@compiled
 def draw_one(meat: Meat, latent: Floats, normals: Floats, drawn: Floats, expected: Floats) -> None:
     """Replace the coefficients of `drawn`, whose last is sigma, and their means and variances in the user's units."""
     size, entries = meat.precision.shape[0], meat.middle.size
-    moments, cross = np.zeros((size, size)), np.zeros(size)
+    moments, cross, root = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
     for i in range(size):
+        cross[i] = latent[meat.moments[i, size]]
         for j in range(size):
             moments[i, j] = latent[meat.moments[i, j]]
-        cross[i] = latent[meat.moments[i, size]]
-    root, variance = np.zeros((size, size)), drawn[size] * drawn[size]
     if not cholesky(moments, root, size) > 0.0:
         return
-    spread, vectors = np.zeros((size, size)), np.zeros((size, size))
+    spread, vectors, variance = np.zeros((size, size)), np.zeros((size, size)), drawn[size] * drawn[size]
     draw_meat(meat, normals[:entries], latent[0], spread)
     whiten(spread, root)
     diagonalise(spread, vectors)
     for i in range(size):
-        spread[i, i] = 1.0 / max(spread[i, i], LEAST * variance)
+        spread[i, i] = max(spread[i, i], LEAST * variance)
     scaling = 1.0 / variance if meat.conjugate else 1.0
-    whole, linear = meat.precision * scaling, meat.linear * scaling
+    whole, linear, posterior = meat.precision * scaling, meat.linear * scaling, np.zeros((size, size))
     whiten(whole, root)
     solve_lower(root, linear, size)
     solve_lower(root, cross, size)
-    for k in range(size):
-        along = 0.0
-        for i in range(size):
-            along += vectors[i, k] * cross[i]
-        for i in range(size):
-            linear[i] += vectors[i, k] * spread[k, k] * along
-            for j in range(size):
-                whole[i, j] += vectors[i, k] * spread[k, k] * vectors[j, k]
-    posterior = np.zeros((size, size))
+    add_scores(spread, vectors, cross, whole, linear)
     if not cholesky(whole, posterior, size) > 0.0:
         return
     solve_lower(posterior, linear, size)
@@ -144,14 +163,7 @@ def draw_one(meat: Meat, latent: Floats, normals: Floats, drawn: Floats, expecte
         solve_upper(posterior, vector, size)
         solve_upper(root, vector, size)
     drawn[:size] = linear
-    for i in range(size):
-        combination, expected[i], expected[size + i] = meat.units[i].copy(), 0.0, 0.0
-        for k in range(size):
-            expected[i] += combination[k] * centre[k]
-        solve_lower(root, combination, size)
-        solve_lower(posterior, combination, size)
-        for k in range(size):
-            expected[size + i] += combination[k] * combination[k]
+    describe_normal(meat.units, root, posterior, centre, expected)
 
 
 @compiled
