@@ -175,3 +175,16 @@ def test_where_the_count_is_noisy_it_is_latent_in_the_sandwich_too(neighbours: s
     assert posterior.converged
     plain = sample(release, IndependentPrior(), sampler="collapsed", draws=500, seed=3)
     assert 1.1 < widths(posterior)[1] / widths(plain)[1] < 3
+
+
+@pytest.mark.parametrize(("rows", "scale"), [(40, 1e-3), (40, 100.0), (3000, 1e4), (10_000, 1e-4)])
+def test_whatever_was_released_draws_are_finite(rows: int, scale: float) -> None:
+    release, generator = example_with_residuals(SCHEMA, rows, scale=scale), np.random.default_rng(4)
+    assert release.residuals is not None
+    noise = (scale * generator.normal(size=len(release.residuals.values))).tolist()
+    for values in (release.residuals.values, tuple(noise), (0.0,) * len(noise), (-1e6,) * len(noise)):
+        odd = replace(release, residuals=replace(release.residuals, values=values))
+        posterior = sample(odd, IndependentPrior(), chains=2, draws=20, seed=1)
+        assert posterior.sampler == "robust"
+        assert all(np.isfinite(drawn).all() for drawn in posterior.draws.values())
+        assert all(np.isfinite(mean).all() and (variance > 0).all() for mean, variance in posterior.expected.values())
