@@ -17,6 +17,7 @@ from storage.entries_until import releases_until
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.priors import AnyPrior, prior_for, refuse_law
+from storage.study.guesses import expected_of
 from storage.study.study import Study
 from storage.study.work import AnalysisSpec, TestSpec
 
@@ -57,13 +58,10 @@ class Analysis:
             posterior_path(*about, key, status=status) for key in self.keys for status in ("converged", "not-converged")
         )
 
-    @property
-    def under_earlier_default(self) -> "Analysis | None":
-        """What earlier versions drew for the same words, where the default prior has changed since."""
-        if not self.by_default or self.request.prior == Prior().to_record():
-            return None
-        request = replace(self.request, prior=Prior().to_record(), seed=0)
-        return replace(self, prior=Prior(), request=seeded(request, self.evidence, self.seed), by_default=False)
+    def under(self, prior: Prior) -> "Analysis":
+        """The same under another prior."""
+        request = replace(self.request, prior=prior.to_record(), seed=0)
+        return replace(self, prior=prior, request=seeded(request, self.evidence, self.seed), by_default=False)
 
     def is_of(self, files: Mapping[str, bytes]) -> bool:
         """Whether a crate holds this analysis of these very ledger entries, byte for byte."""
@@ -82,8 +80,10 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
     evidence = evidence_of(entries)
     sampler = chosen(evidence, spec.sampler)
     refuse_law(spec.prior, sampler)
-    prior = prior_for(evidence, spec.prior, sampler, spec.pooled(len(entries)))
-    test, by_default = _public_test(study, spec.test, evidence), evidence.kind == "regression" and spec.prior.unstated
+    regression = evidence.kind == "regression"
+    expected = expected_of(study.file, evidence.schema) if regression else {}
+    prior = prior_for(evidence, spec.prior, sampler, spec.pooled(len(entries)), expected)
+    test, by_default = _public_test(study, spec.test, evidence), regression and spec.prior.unstated
     request = AnalysisRequest(
         study=study.study,
         period=period,

@@ -103,6 +103,8 @@ WORDS = {
     "related": "the largest correlation of two columns",
     "response_sd": "the response’s standard deviation in half widths of its bounds",
     "spread": "the least standard deviation of a number in half widths of its bounds",
+    "reach": "how many of the response’s standard deviations the prior lets one of a number move it",
+    "guess": "the response’s expected standard deviation over what the release tells",
 }
 
 

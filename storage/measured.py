@@ -1,7 +1,8 @@
 """Where the coverage of intervals was measured nearest to a study: the cells of docs/coverage.md, and how far they are.
 
-`python -m storage.measured RESULTS > storage/coverage_cells.json` makes the cells from the results.json that
-`dpbayes evaluate coverage --out FOLDER` leaves. Those of the law that was the default before were measured when it was.
+`python -m storage.measured RESULTS ... > storage/coverage_cells.json` makes the cells from the results.json that
+`dpbayes evaluate coverage --out FOLDER` leaves, or from cells made before; of one cell the last. Those of the law that
+was the default before were measured when it was.
 """
 
 import json
@@ -17,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.expectation import SPREAD_OF
+from dpbayes_core.expected_prior import is_expected
+from dpbayes_core.experiments import coverage_cells
 from dpbayes_core.experiments.coverage import DEFAULT, EXACT, OTHER
 from dpbayes_core.pool import pooled
 from dpbayes_core.release import Release
@@ -39,6 +42,8 @@ KEYS = (
     "prior",
 )
 NAMED = ("covariates", "wide", "too_wide", "clipped", "rows")
+APART = (*NAMED, "explained", "epsilon", "mechanism", "guess")
+"""What tells one cell from another; `guess` stands only where something is expected."""
 
 TOLD = 4.0  # times the noise on a mean: the least variance of a covariate whose relations are told
 UNLIKE = 1.5  # of noise of another mechanism, in units of the other differences
@@ -58,6 +63,8 @@ class Place:
     clipped: float | None  # share of a normal response beyond its bounds
     related: float | None  # the largest correlation of two columns among the covariates
     spread: float | None  # the least standard deviation of a number, in half widths of its bounds
+    reach: float | None = None  # sds of the response by which the prior has one of a number move it, the least
+    guess: float | None = None  # the response's expected sd over what it is; both where the prior is in its units
 
     @classmethod
     def of(cls, parts: Sequence[Release], posterior: Record) -> "Place":
@@ -69,7 +76,8 @@ class Place:
             sigma = next(line["mean"] for line in posterior["coefficients"] if line["name"] == SIGMA)
             spread = found.sd / (schema.standardised(schema.response).width / 2)
             explained = min(max(1 - (sigma / found.sd) ** 2, 0.0), 1.0)
-        mechanisms = {part.mechanism.name for part in parts}
+        mechanisms, (told, spreads) = {part.mechanism.name for part in parts}, _told(parts)
+        labels = [variable.label for variable in variables if variable.kind == "continuous"]
         return cls(
             rows=rows,
             noise=math.hypot(*map(_deviation, parts)) / rows,
@@ -79,13 +87,16 @@ class Place:
             response_sd=spread,
             explained=explained,
             clipped=None if found is None else found.clipped(schema.response.bounds),
-            **_told(parts),
+            **told,
+            **_guessed(posterior["request"]["prior"], dict(zip(labels, spreads, strict=False)), spread),
         )
 
     @classmethod
     def of_cell(cls, cell: Record) -> "Place":
         """From a cell as it is stored."""
-        return cls(**{field.name: cell[field.name] for field in fields(cls)})
+        stated = {field.name: cell[field.name] for field in fields(cls) if field.name not in ("reach", "guess")}
+        numbers = {name: cell["spread"] for name, *_ in cell["prior"]["named"]}
+        return cls(**stated, **_guessed(cell["prior"], numbers, cell["response_sd"]))
 
     def apart(self, other: "Place") -> dict[str, float]:
         """By name how far each is from the other's: 1 is the most that is still near. Without what noise hides."""
@@ -99,8 +110,13 @@ class Place:
         units = {"explained": 0.3, "clipped": 0.01, "related": 0.4}
         pairs = {name: (getattr(self, name), getattr(other, name), unit) for name, unit in units.items()}
         found |= {name: abs(one - two) / unit for name, (one, two, unit) in pairs.items() if None not in (one, two)}
-        spreads = {name: (getattr(self, name), getattr(other, name)) for name in ("response_sd", "spread")}
-        found |= {name: abs(math.log2(one / two)) for name, (one, two) in spreads.items() if None not in (one, two)}
+        ratios = {"response_sd": 2, "spread": 2, "reach": 3, "guess": 3}
+        times = {name: (getattr(self, name), getattr(other, name), unit) for name, unit in ratios.items()}
+        found |= {
+            name: abs(math.log(one / two)) / math.log(unit)
+            for name, (one, two, unit) in times.items()
+            if None not in (one, two)
+        }
         return found
 
     @property
@@ -109,8 +125,20 @@ class Place:
         return self.response_sd is None or self.related is None
 
 
-def _told(parts: Sequence[Release]) -> dict[str, float | None]:
-    """What the noisy sums tell of the covariates; nothing where noise may be much of one's variance."""
+def _guessed(prior: Record, spreads: Mapping[str, float], response: float | None) -> dict[str, Any]:
+    """How a prior in units of what is expected stands to what there is: standardised sds of numbers and response."""
+    if response is None or not is_expected(prior):
+        return {}
+    own = {name: sd for name, _, sd in prior["named"]}
+    reaches = [own.get(name, prior["coefficient_sd"]) * spread / response for name, spread in spreads.items()]
+    return {"reach": min(reaches, default=None), "guess": prior["noise_shape"] * prior["noise_scale"] / response}
+
+
+def _told(parts: Sequence[Release]) -> tuple[dict[str, float | None], list[float]]:
+    """What the noisy sums tell of the covariates, and of each number its sd.
+
+    Nothing where noise may be much of one's variance.
+    """
     evidence = pooled(parts)
     schema, rows = evidence.schema, max(evidence.count, 1.0)
     moments = np.sum([part.matrix() for part in parts], axis=0) / rows
@@ -120,15 +148,14 @@ def _told(parts: Sequence[Release]) -> dict[str, float | None]:
         covariance -= np.outer(moments[0, 1:-1], moments[0, 1:-1])
     variances = np.diag(covariance)
     if np.any(variances < TOLD * math.hypot(*map(_deviation, parts)) / rows):
-        return {"related": None, "spread": None}
+        return {"related": None, "spread": None}, []
     columns = np.array([variable.column for variable in schema.variables[:-1]])
     numbers = np.array([variable.kind == "continuous" for variable in schema.variables[:-1]])
     apart = columns[:, None] != columns
     related = np.abs(covariance) / np.sqrt(np.outer(variances, variances))
-    return {
-        "related": min(float(np.max(related, where=apart, initial=0.0)), 1.0),
-        "spread": math.sqrt(variances[numbers].min()) if numbers.any() else None,
-    }
+    spreads: list[float] = np.sqrt(variances[numbers]).tolist()
+    largest = min(float(np.max(related, where=apart, initial=0.0)), 1.0)
+    return {"related": largest, "spread": min(spreads, default=None)}, spreads
 
 
 def _deviation(part: Release) -> float:
@@ -136,8 +163,12 @@ def _deviation(part: Release) -> float:
 
 
 def nearest(place: Place, prior: Record, known: Sequence[Record]) -> tuple[Record, bool] | None:
-    """The nearest cell that was measured under this prior, and whether it is near; of equals, where least was held."""
-    same = [cell for cell in known if cell["prior"] == prior]
+    """The nearest cell that was measured under this prior, and whether it is near; of equals, where least was held.
+
+    A prior in units of what is expected is another one in every study, and compared by how it stands to what there is.
+    """
+    guessed = is_expected(prior)
+    same = [cell for cell in known if (is_expected(cell["prior"]) if guessed else cell["prior"] == prior)]
     if not same:
         return None
     apart = [tuple(place.apart(Place.of_cell(cell)).values()) for cell in same]
@@ -156,9 +187,9 @@ def cells_of(rows: Sequence[Record]) -> list[dict[str, Any]]:
     """Cells from the rows of the experiment, what the default's intervals held, and beside it the other law's."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
-        place = tuple(row[name] for name in (*NAMED, "explained", "epsilon", "mechanism"))
+        place = place_of(row)
         if row["method"] == DEFAULT:
-            about = {name: row[name] for name in (*NAMED, *KEYS)}
+            about = {name: row[name] for name in (*NAMED, *KEYS, "guess") if name in row}
             about |= {"tables": row["data_sets"], "not_converged": row["not_converged"]}
             cell = found.setdefault(place, about)
             cell[row["parameter"]] = _rounded(
@@ -174,10 +205,22 @@ def cells_of(rows: Sequence[Record]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def place_of(cell: Record) -> tuple[Any, ...]:
+    """What tells this cell, or row of one, from others."""
+    return tuple(cell.get(name) for name in APART)
+
+
+def merged(documents: Sequence[Any]) -> list[Record]:
+    """All cells in the order of the command, from its results and from cells that were made before."""
+    made = [document if isinstance(document, list) else cells_of(document["rows"]) for document in documents]
+    found: dict[tuple[Any, ...], Record] = {place_of(cell): cell for each in made for cell in each}
+    order = [place_of(cell) for cell in coverage_cells.cells(False)]
+    return [found[place] for place in sorted(found, key=order.index)]
+
+
 def _rounded(**numbers: float) -> dict[str, float]:
     return {name: round(number, 4) for name, number in numbers.items()}
 
 
 if __name__ == "__main__":
-    document = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    print(json.dumps(cells_of(document["rows"]), indent=1))
+    print(json.dumps(merged([json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:]]), indent=1))

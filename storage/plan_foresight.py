@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.expectation import Expectation, Expected
+from dpbayes_core.expected_prior import is_expected
 from dpbayes_core.foresight import Prediction, foresee, impossible
 from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.mechanisms.beside import beside_of
@@ -22,7 +23,7 @@ from storage.ledger.refusal import USUAL_DELTA
 from storage.plan_effects import Effect, effects_of, effects_words, warnings_of
 from storage.report.numbers import listed
 from storage.study.compile import priced
-from storage.study.guesses import relations_of
+from storage.study.guesses import expected_of, relations_of
 from storage.study.kinds.automatic import told_choice
 from storage.study.prior import PriorSpec, regression_prior
 from storage.study.study import Study
@@ -138,8 +139,8 @@ def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> For
     design: Any = study.design(name)
     if not isinstance(design, RegressionDesign):
         return Foreseen()
-    whose, prior = _stated_prior(study, name, design.schema)
-    expected, relations = expected_of(study, design.schema), relations_of(study.file)
+    expected, relations = expected_of(study.file, design.schema), relations_of(study.file)
+    whose, prior = _stated_prior(study, name, design.schema, expected)
     ahead = _Ahead(study=study, design=design, prior=prior, expected=expected, relations=relations)
     known, found = ahead.expectation(design.mechanism), ahead.foreseen()
     grid = tuple((epsilon, foresee(ahead.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons)
@@ -155,32 +156,26 @@ def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> For
     return replace(found, grid=grid, said=said)
 
 
-def expected_of(study: Study, schema: RegressionSchema) -> dict[str, Expected]:
-    """The study's public guesses about a regression's columns."""
-    guesses = {column.name: study.columns[column.name].expect for column in (*schema.covariates, schema.response)}
-    return {
-        name: Expected(float(guess.mean), guess.sd)
-        for name, guess in guesses.items()
-        if guess is not None and guess.mean is not None and guess.sd is not None
-    }
-
-
 def _numbers(schema: RegressionSchema) -> list[str]:
     return [column.name for column in schema.covariates if isinstance(column, Continuous)]
 
 
-def _stated_prior(study: Study, name: str, schema: RegressionSchema) -> tuple[str, Prior]:
+def _stated_prior(
+    study: Study, name: str, schema: RegressionSchema, expected: Mapping[str, Expected]
+) -> tuple[str, Prior]:
     """That of the first analysis of the release, else the default of one; and whose it is."""
     for analysis, one in study.analyses.items():
         if one.release == name:
-            prior = regression_prior(one.prior, schema, one.sampler, one.pooled(len(study.holders)))
+            releases = one.pooled(len(study.holders))
+            prior = regression_prior(one.prior, schema, one.sampler, releases, expected)
             return f"that of {analysis} ({_law(prior)})", prior
-    prior = regression_prior(PriorSpec(), schema)
+    prior = regression_prior(PriorSpec(), schema, expected=expected)
     return f"the default ({_law(prior)})", prior
 
 
 def _law(prior: Prior) -> str:
-    return f"law: {'independent' if isinstance(prior, IndependentPrior) else 'conjugate'}"
+    units = ", in units of what is expected" if is_expected(prior.to_record()) else ""
+    return f"law: {'independent' if isinstance(prior, IndependentPrior) else 'conjugate'}{units}"
 
 
 def _at(study: Study, name: str, epsilon: Decimal) -> Any:

@@ -5,7 +5,11 @@ from typing import Any, Protocol
 
 from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import StudyInvalid
-from storage.study.prior import INDEPENDENT_SAMPLERS, PARTS, PriorSpec, regression_prior
+from dpbayes_core.expectation import Expected
+from storage.study.prior import INDEPENDENT_SAMPLERS, NOTHING, PARTS, PriorSpec, regression_prior
+
+Guesses = Mapping[str, Expected]
+"""What columns are expected to be, by name."""
 
 
 class AnyPrior(Protocol):
@@ -16,15 +20,20 @@ class AnyPrior(Protocol):
         ...
 
 
-def prior_for(release: AnyRelease, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
-    """The stated prior, or the default of that sampler for so many releases; parts of other kinds are refused."""
+def prior_for(
+    release: AnyRelease, stated: PriorSpec, sampler: str, releases: int, expected: Guesses = NOTHING
+) -> AnyPrior:
+    """The stated prior, or the default of that sampler for so many releases; parts of other kinds are refused.
+
+    A regression's default may be in units of what its columns are expected to be.
+    """
     parts, make = PARTS.get(release.kind, ()), PRIORS[release.kind]
     for name in sorted(stated.model_fields_set - set(parts)):
         raise StudyInvalid(
             f"cannot use the prior: {name} is no part of a {release.kind} release's. "
             f"Choose from {', '.join(parts) or 'none'}."
         )
-    return make(release, stated, sampler, releases)
+    return make(release, stated, sampler, releases, expected)
 
 
 def refuse_law(stated: PriorSpec, sampler: str) -> None:
@@ -36,27 +45,27 @@ def refuse_law(stated: PriorSpec, sampler: str) -> None:
         )
 
 
-def _regression(release: Any, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
-    return regression_prior(stated, release.schema, sampler, releases)
+def _regression(release: Any, stated: PriorSpec, sampler: str, releases: int, expected: Guesses) -> AnyPrior:
+    return regression_prior(stated, release.schema, sampler, releases, expected)
 
 
-def _network(release: Any, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
+def _network(release: Any, stated: PriorSpec, sampler: str, releases: int, expected: Guesses) -> AnyPrior:
     from dpbayes_core.networks.posterior.prior import NetworkPrior
 
     return NetworkPrior(concentration=stated.concentration)
 
 
-def _unused(release: Any, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
+def _unused(release: Any, stated: PriorSpec, sampler: str, releases: int, expected: Guesses) -> AnyPrior:
     from dpbayes_core.priors import Prior
 
     return Prior()
 
 
-def _of_the_release(release: Any, stated: PriorSpec, sampler: str, releases: int) -> AnyPrior:
+def _of_the_release(release: Any, stated: PriorSpec, sampler: str, releases: int, expected: Guesses) -> AnyPrior:
     return release.terms.prior
 
 
-PRIORS: Mapping[str, Callable[[Any, PriorSpec, str, int], AnyPrior]] = {
+PRIORS: Mapping[str, Callable[[Any, PriorSpec, str, int, Guesses], AnyPrior]] = {
     "regression": _regression,
     "bayes-net": _network,
     "posterior-probability": _of_the_release,

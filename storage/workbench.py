@@ -14,6 +14,7 @@ from storage.crate_audit import asked, signed
 from storage.crate_posterior import RECORD, Provenance, path_of
 from storage.crate_sources import HELD, Source
 from storage.crates import release_path
+from storage.earlier import told_of_earlier
 from storage.ledger.entries import Stamp
 from storage.publication import finish_posteriors, is_on_record, publish_posterior
 from storage.signatures import Signer
@@ -22,12 +23,6 @@ from storage.study.study import Study
 
 Order = Mapping[str, Any]
 """What a flow asks for: names and paths only, so that Prefect's database can hold nothing else."""
-
-
-CHANGED = (
-    "the study states no prior, and the default is law: independent now (docs/priors.md). The posterior under the "
-    "default before, law: conjugate, stays as it is: state prior: {law: conjugate} to have it again"
-)
 
 
 class Workbench(Protocol):
@@ -124,10 +119,8 @@ class StudyBench:
         return self.books.archive.address(f"{self._stands_at()}/{name}".rstrip("/"))
 
     def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
-        """What changed, where the same study was analysed before the default prior did."""
-        earlier = self.analysis.under_earlier_default
-        path = None if earlier is None else self._stands_at(earlier)
-        return {} if path is None else {"changed": CHANGED, "earlier": self.books.archive.address(path)}
+        """What changed, where the same study was analysed before its default prior did."""
+        return told_of_earlier(self.analysis, self.books, self._stands_at)
 
     def _stands_at(self, analysis: Analysis | None = None) -> str | None:
         """Where the archive has the crate, if it has it; under its earlier name only if it is of these very entries."""

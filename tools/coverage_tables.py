@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dpbayes_core.expected_prior import is_expected
 from dpbayes_core.experiments import coverage_cells
 from dpbayes_core.experiments.coverage import DEFAULT, LAW_OF, OTHER
+from dpbayes_core.experiments.coverage_cells import GUESSED
 from storage.measured import cells
 
 Cell = dict[str, Any]
@@ -15,8 +17,11 @@ LEAST = 0.93
 
 
 def measured(method: str) -> list[Cell]:
-    """The cells of one law."""
-    return [dict(cell) for cell in cells() if cell["prior"] == LAW_OF[method].to_record()]
+    """The cells of one law; of the default in units of what is expected, too."""
+    law = LAW_OF[method].to_record()
+    return [
+        dict(cell) for cell in cells() if cell["prior"] == law or (method == DEFAULT and is_expected(cell["prior"]))
+    ]
 
 
 def fails(cell: Cell, parameter: str) -> bool:
@@ -82,8 +87,14 @@ def failing() -> set[str]:
 
 
 def _group(cell: Cell) -> str:
+    if "guess" in cell:
+        return f"{_bounds(cell)}, expected{GUESSED[cell['guess']]}"
     if cell["covariates"] != "related" or cell["mechanism"] != "gaussian":
         return "other covariates, Laplace noise"
+    return _bounds(cell)
+
+
+def _bounds(cell: Cell) -> str:
     return "bounds fit" if cell["wide"] == 1 else f"{cell['too_wide']} {cell['wide']:g} times too wide"
 
 

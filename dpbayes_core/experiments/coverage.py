@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.expected_prior import expected_prior
 from dpbayes_core.experiments.coverage_cells import cells, name_of
 from dpbayes_core.experiments.coverage_tables import Table, table_of
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
@@ -38,6 +39,7 @@ def about(cell: Cell) -> dict[str, Any]:
     """What a study is compared with a cell by: see storage/measured.py."""
     table, rows = table_of(cell), int(cell["rows"])
     mechanism, variables = _mechanism(table.schema, cell), table.schema.variables[:-1]
+    guess = {"guess": cell["guess"]} if "guess" in cell else {}
     return {
         "name": name_of(cell),
         "noise": float(mechanism.scales.max()) / rows,
@@ -49,8 +51,17 @@ def about(cell: Cell) -> dict[str, Any]:
         "levels": sum(variable.kind != "continuous" for variable in variables) / len(variables),
         "related": table.related,
         "spread": table.spread,
-        "prior": LAW_OF[DEFAULT].to_record(),
+        "prior": laws_of(cell)[DEFAULT].to_record(),
+        **guess,
     }
+
+
+def laws_of(cell: Cell) -> dict[str, Prior]:
+    """The default prior of a study of such tables, and the one that was the default before."""
+    if "guess" not in cell:
+        return dict(LAW_OF)
+    table = table_of(cell)
+    return {**LAW_OF, DEFAULT: expected_prior(table.schema, table.expected(cell["guess"]))}
 
 
 @dataclass(frozen=True)
@@ -66,12 +77,13 @@ def run(cell: Cell, seed: int) -> list[Row]:
     """All methods on the same tables."""
     table, generator = table_of(cell), np.random.Generator(np.random.Philox(seed))
     found: dict[str, list[_Fit]] = {method: [] for method in METHODS}
+    laws = laws_of(cell)
     for number in range(cell["data_sets"]):
         release, exact = _release(table, cell, generator)
         seeds = int(generator.integers(2**53))
         found[EXACT].append(_least_squares(table.schema, exact, exact[0, 0]))
         found[NAIVE].append(_naive(release))
-        for method, prior in LAW_OF.items():
+        for method, prior in laws.items():
             if method == DEFAULT or number < COMPARED:
                 found[method].append(_posterior(release, prior, QUICK_DRAWS if cell["quick"] else DRAWS, seeds))
     others = found[DEFAULT][: len(found[OTHER])], found[OTHER]
@@ -208,6 +220,7 @@ def _figure(parameter: str, rows: Sequence[Row]) -> Figure:
 def _place(row: Row) -> str:
     clipped = f" {100 * row['clipped']:g}%" if row["clipped"] else ""
     wide = f" {row['wide']:g}x" if row["wide"] > 1 else ""
+    wide += f" expected {row['guess']:.2g}x" if "guess" in row else ""
     return f"{row['covariates']} {row['explained']:g}{wide}{clipped} {row['rows']:g}/{row['epsilon']:g}"
 
 
@@ -221,7 +234,18 @@ EXPERIMENT = Experiment(
     name="coverage",
     title="Coverage of 95% intervals at fixed truths, of the default prior and of the law that was the default before",
     columns=(
-        *("experiment", "covariates", "explained", "wide", "too_wide", "clipped", "mechanism", "rows", "epsilon"),
+        *(
+            "experiment",
+            "covariates",
+            "explained",
+            "wide",
+            "too_wide",
+            "guess",
+            "clipped",
+            "mechanism",
+            "rows",
+            "epsilon",
+        ),
         *("data_sets", "method", "parameter", "coverage", "standard_error", "worst", "width"),
         *("relative_score", "relative_width", "not_converged"),
     ),
@@ -231,6 +255,7 @@ EXPERIMENT = Experiment(
     notes=(
         "explained is the share of the response's variance; wide, how many times too wide the bounds of the named "
         "columns are, beyond 3.5 sds on either side; delta 1e-6. The truth is that of the response before clipping.",
+        "guess is the response's sd that the study expects, over what it is; where there is none, it expects nothing.",
         "default is what a study that states no prior gets: 4 chains of 1,000 draws, doubled as in any analysis, "
         f"counted whether or not they converged. conjugate is `law: conjugate`, on the first {COMPARED} tables. "
         "non-private is least squares on the exact sums of the same clipped rows, naive that on the noisy sums.",

@@ -6,6 +6,7 @@ from dpbayes_core.experiments.coverage_tables import EXPLAINED, LAWS
 from dpbayes_core.experiments.interface import Cell
 
 DATA_SETS, QUICK_DATA_SETS = 60, 2
+SLOW_DATA_SETS = 20  # of cells whose fits take twenty times as long as others
 SHAPES_DATA_SETS = 120  # of the cells of covariates that depend on no other
 FIRM_DATA_SETS = 200  # of the cells that the default prior was chosen on
 NAMES = {
@@ -24,6 +25,10 @@ FIRM = (  # strength, how much too wide all bounds are, rows, epsilon
     *((0.85, 3.0, 700, 2.0), (0.85, 3.0, 50_000, 1.0), (0.95, 10.0, 50_000, 5.0), (0.95, 1.0, 50_000, 5.0)),
     *((0.5, 1.0, 5000, 1.0), (0.0, 1.0, 700, 2.0), (0.0, 1.0, 50_000, 1.0)),
 )
+
+
+GUESSES = (1.0, 3.0, 1 / 3)
+"""What a study that states sds says of the response's, times what it is; of covariates it says what is so."""
 
 
 def cell_of(covariates: str, explained: float, rows: int, epsilon: float, **more: Any) -> Cell:
@@ -55,16 +60,45 @@ def cells(quick: bool) -> tuple[Cell, ...]:
         for rows in (1000, 100_000)
         for law, clipped in shapes
     ]
+    found += _guessed() if not quick else [cell_of("related", 0.95, *PLACES[0], **COVARIATES, guess=1.0)]
     counts = [QUICK_DATA_SETS if quick else _data_sets(cell) for cell in found]
     return tuple({**cell, "data_sets": count, "quick": quick} for cell, count in zip(found, counts, strict=True))
 
 
+COVARIATES = {"wide": 10.0, "too_wide": "covariates"}
+
+
+def _guessed() -> list[Cell]:
+    """Where the study states what it expects: bounds of the covariates too wide, then guesses that are wrong."""
+    places, strengths = PLACES[1:3], (0.1, 0.95)
+    found = [
+        cell_of("related", explained, rows, epsilon, wide=wide, too_wide="covariates", guess=GUESSES[0])
+        for wide in (3.0, 10.0)
+        for explained in (0.1, 0.5, 0.95)
+        for rows, epsilon in PLACES
+    ]
+    found += [
+        cell_of("related", explained, *PLACES[1], wide=wide, too_wide="covariates", guess=guess)
+        for wide in (3.0, 10.0)
+        for explained in strengths
+        for guess in GUESSES[1:]
+    ]
+    found += [cell_of("related", explained, *place, guess=GUESSES[0]) for explained in (0.0, 0.5) for place in places]
+    return [*found, cell_of("skewed", 0.85, 50_000, 1.0, **COVARIATES, guess=GUESSES[0])]
+
+
 def _data_sets(cell: Cell) -> int:
+    if "guess" in cell:
+        slow = cell["wide"] == 10 and cell["epsilon"] == 5
+        return SLOW_DATA_SETS if slow else DATA_SETS
     place = (cell["explained"], cell["wide"], cell["rows"], cell["epsilon"])
     related = cell["covariates"] == "related" and cell["too_wide"] == "all columns" and cell["mechanism"] == "gaussian"
     wages = cell["covariates"] == "wages" and cell["rows"] == 50_000
     one = cell["covariates"] == "one" and cell["rows"] == 700
     return FIRM_DATA_SETS if (related and place in FIRM) or wages or one else cell["data_sets"]
+
+
+GUESSED = dict(zip(GUESSES, ("", " to vary 3 times as much", " to vary a third as much"), strict=True))
 
 
 def name_of(cell: Cell) -> str:
@@ -73,4 +107,6 @@ def name_of(cell: Cell) -> str:
     name = NAMES.get(covariates, covariates)
     if cell["wide"] > 1:
         name += f", bounds of {cell['too_wide']} {cell['wide']:g} times too wide"
+    if "guess" in cell:
+        name += f", expected{GUESSED[cell['guess']]}"
     return f"{name}, {100 * cell['clipped']:g}% clipped" if cell["clipped"] else name

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.expectation import Expected
 from dpbayes_core.experiments.interface import Cell
 from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
 
@@ -25,6 +26,7 @@ CORRELATION = 0.6  # of any two related numbers
 WEIGHTS = (1.0, -0.6, 0.4, 0.8)  # of related numbers, in their sds
 GROUP = (0.5, 0.3, 0.2)  # shares of the levels of their factor
 EFFECTS = (0.5, -0.4)  # of its levels beyond the first, in the units of WEIGHTS
+STANDARD = Expected(0.0, 1.0)
 START = 0.2  # the response where every covariate is 0
 
 
@@ -39,6 +41,13 @@ class Table:
     response_sd: float
     spread: float | None  # the least sd of a number, in half widths of its bounds
     related: float = 0.0  # the largest correlation of two columns
+    number: Expected = STANDARD  # what each of its numbers is
+
+    def expected(self, guess: float) -> dict[str, Expected]:
+        """What a study expects that takes the response to vary `guess` times as much as it does, and is right else."""
+        numbers = [column.name for column in self.schema.covariates if isinstance(column, Continuous)]
+        response = Expected(self.schema.response.bounds.middle, guess * self.response_sd)
+        return {**dict.fromkeys(numbers, self.number), self.schema.response.name: response}
 
     @property
     def truths(self) -> Floats:
@@ -210,6 +219,7 @@ def _skewed(explained: float, wide: float, wide_response: float) -> Table:
         response_sd=1.0,
         spread=mean * math.sqrt(apart) / (bounds.width / 2),
         related=together / apart,
+        number=Expected(mean, mean * math.sqrt(apart)),
     )
 
 

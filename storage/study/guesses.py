@@ -1,4 +1,4 @@
-"""Public guesses about columns, for planning: what they are and what they say of pairs of columns."""
+"""Public guesses about columns, for planning and the default prior: what they are, and what they say of pairs."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,9 @@ from storage.study.fields import ColumnName, Real, Says, Section, Spread, Text, 
 from storage.study.flaw import Flaw, nearest, shown
 
 if TYPE_CHECKING:
+    from dpbayes_core.expectation import Expected
     from dpbayes_core.relations import Relations
+    from dpbayes_core.schema import RegressionSchema
     from storage.study.models import StudyFile
 
 SUM = 1e-6  # shares of all levels add up to 1 within it
@@ -34,7 +36,7 @@ Share = Annotated[Real, AfterValidator(_share), Says("number between 0 and 1")]
 
 
 class ExpectSpec(Section):
-    """Public guesses about a column: used by planning only, never in a release."""
+    """Public guesses about a column: for planning, and the units of the default prior; never in a release."""
 
     mean: RealOrDate | None = Field(
         default=None, description="Expected mean, within the bounds; with sd.", examples=["2.5"]
@@ -90,6 +92,20 @@ def shares_of(stated: Mapping[str, float], levels: tuple[str, ...]) -> tuple[flo
 def _add_up(stated: Mapping[str, float], levels: tuple[str, ...]) -> bool:
     total = math.fsum(stated.values())
     return total < 1 if len(stated) < len(levels) else abs(total - 1) <= SUM
+
+
+def expected_of(file: "StudyFile", schema: "RegressionSchema") -> "dict[str, Expected]":
+    """What a study expects of a regression's columns, by name: of those that have a mean and an sd."""
+    from dpbayes_core.expectation import Expected
+
+    columns = [file.columns.get(column.name) for column in (*schema.covariates, schema.response)]
+    names = (column.name for column in (*schema.covariates, schema.response))
+    guesses = {name: column.expect for name, column in zip(names, columns, strict=True) if column is not None}
+    return {
+        name: Expected(float(guess.mean), guess.sd)
+        for name, guess in guesses.items()
+        if guess is not None and guess.mean is not None and guess.sd is not None
+    }
 
 
 def relations_of(file: "StudyFile", **more: float) -> "Relations":

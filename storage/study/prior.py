@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.expected_prior import expected_prior
 from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.priors import LEAST, MOST, Prior
 from storage.study.fields import Real, Says, Section, Spread, Text, refusal
 from storage.study.flaw import Flaw, Place, nearest, shown
 
 if TYPE_CHECKING:
+    from dpbayes_core.expectation import Expected
     from dpbayes_core.schema import RegressionSchema
     from storage.study.models import StudyFile
     from storage.study.work import ReleaseSpec
@@ -23,6 +25,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 """What a prior has where a release of the kind is analysed; nothing for a kind that is not here."""
 
 AUTO = "auto"
+NOTHING: "Mapping[str, Expected]" = {}
 INDEPENDENT_SAMPLERS = (AUTO, "collapsed", "robust")
 """What draws under the independent law; every other sampler's steps need the conjugate one."""
 
@@ -105,7 +108,8 @@ class PriorSpec(Section):
         description="Of a regression: `independent`, coefficients normal whatever the residual sd is, and that gamma; "
         "or `conjugate`, coefficients normal in units of the residual sd, and the residual variance inverse gamma. "
         "Unless stated `independent` where the prior states nothing else, one release is analysed and its sampler "
-        "takes it; else `conjugate`.",
+        "takes it, in units of what is expected of the columns where the response's `expect` has an sd; else "
+        "`conjugate`.",
         examples=["independent"],
     )
     intercept: InterceptPrior = Field(
@@ -147,12 +151,24 @@ def law_of(stated: PriorSpec, sampler: str, releases: int) -> str:
     return "independent" if stated.unstated and releases == 1 and sampler in INDEPENDENT_SAMPLERS else "conjugate"
 
 
-def regression_prior(stated: PriorSpec, schema: "RegressionSchema", sampler: str = AUTO, releases: int = 1) -> Prior:
-    """The prior of a regression: a part that is not stated is its law's own default."""
+def regression_prior(
+    stated: PriorSpec,
+    schema: "RegressionSchema",
+    sampler: str = AUTO,
+    releases: int = 1,
+    expected: "Mapping[str, Expected]" = NOTHING,
+) -> Prior:
+    """The prior of a regression: a part that is not stated is its law's own default.
+
+    Where nothing is, and the law is independent, the default is in units of what is expected, if the response's sd is.
+    """
+    law = law_of(stated, sampler, releases)
+    if stated.unstated and law == "independent" and schema.response.name in expected:
+        return expected_prior(schema, expected)
     choices: dict[str, Any] = stated.model_dump(
         include=set(PARTS["regression"]) - {"law"}, exclude_unset=True, exclude_none=True
     )
-    return LAWS[law_of(stated, sampler, releases)].from_user(choices, schema)
+    return LAWS[law].from_user(choices, schema)
 
 
 def prior_flaws(prior: PriorSpec, release: "ReleaseSpec", file: "StudyFile", place: Place) -> Iterator[Flaw]:

@@ -182,7 +182,7 @@ class ColumnSpec(Section):
     )
     expect: ExpectSpec | None = Field(
         default=None,
-        description="Public guesses about a column, for planning.",
+        description="Public guesses about a column, for planning and the default prior; never looked up in the data.",
         examples=["{mean: 2.5, sd: 0.6}"],
     )
 

@@ -116,8 +116,9 @@ def test_the_interval_score_is_the_width_where_the_truth_is_held_and_weighs_how_
 
 def test_every_stated_cell_is_there_with_as_many_tables_as_are_said() -> None:
     keys = ("covariates", "explained", "wide", "too_wide", "rows", "epsilon", "mechanism", "clipped")
-    found = {tuple(cell[key] for key in keys): cell["data_sets"] for cell in cells(False)}
-    assert len(found) == len(cells(False))
+    told = [cell for cell in cells(False) if "guess" not in cell]
+    found = {tuple(cell[key] for key in keys): cell["data_sets"] for cell in told}
+    assert len(found) == len(told)
     for explained, (wide, which), (rows, epsilon) in itertools.product(STRENGTHS, BOUNDS, PLACES):
         least = FIRM_DATA_SETS if (explained, wide, rows, epsilon) in FIRM and which == "all columns" else DATA_SETS
         assert found["related", explained, wide, which, rows, epsilon, "gaussian", 0.0] == least

@@ -9,11 +9,16 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import storage
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.expectation import Expected
+from dpbayes_core.expected_prior import expected_prior
 from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.priors import Prior
+from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.desk import PERIOD, Desk
 
 SCHEMA = Path(storage.__file__).parent / "schemas" / "posterior-3.json"
+SCHEMA_OF_PAY = RegressionSchema(Continuous("pay", Bounds(0, 10)), (Continuous("age", Bounds(16, 80)),))
 CONJUGATE = "{law: conjugate, intercept: {sd: 10}, coefficients: {sd: 1.5}, noise: {shape: 1, scale: 0.1}}"
 
 
@@ -62,6 +67,45 @@ def test_a_study_of_either_law_is_planned_run_analysed_and_replayed(desk: Desk) 
     replays = [check for check in audit["checks"] if check["check"] == "the draws are those of a replay"]
     assert audit["ok"]
     assert [check["detail"].endswith("the same, bit for bit") for check in replays] == [True, True]
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_study_that_expects_something_is_analysed_in_its_units_and_told_what_changed(desk: Desk) -> None:
+    desk.edit_study("covariates: [age, female, region]", "covariates: [age]")
+    desk.edit_study("draws: 500", "draws: 200")
+    predicted(desk, "law: independent)")
+    assert desk.run("run", desk.study, "--period", PERIOD).exit_code == 0
+    before, _ = analysed(desk)
+    text = (Path(before["crate"]) / "posterior.json").read_bytes()
+
+    desk.edit_study("pay: {bounds: [0, 10]}", "pay: {bounds: [0, 10], expect: {mean: 3, sd: 1.2}}")
+    predicted(desk, "law: independent, in units of what is expected")
+    only, prior = analysed(desk)
+    assert prior == expected_prior(SCHEMA_OF_PAY, {"pay": Expected(3, 1.2)}).to_record()
+    assert "default is law: independent, in units of what the study expects of its columns, now" in only["changed"]
+    assert "in half widths of the bounds, stays as it is: state prior: {law: independent}" in only["changed"]
+    assert (only["earlier"], only["already_analysed"]) == (before["crate"], False)
+    assert (Path(before["crate"]) / "posterior.json").read_bytes() == text
+
+    desk.edit_study("age: {bounds: [16, 80]}", "age: {bounds: [16, 80], expect: {mean: 44, sd: 15}}")
+    both, prior = analysed(desk)
+    assert prior["named"] == [["age", 0.0, pytest.approx(2 * 1.2 / 5 * 32 / 15)]]
+    assert "what it expects of its columns, in units of which the default is, has changed" in both["changed"]
+    assert both["earlier"] == only["crate"]
+    assert "age around 0 with standard deviation 0.16" in html.unescape(Path(both["report"]).read_text())
+    assert any("measured cell" in fact or "nearest cell" in fact for fact in both["facts"])
+
+    desk.edit_study("chains: 2", "prior: {law: independent}\n    chains: 2")
+    again, _ = analysed(desk)
+    assert (again["crate"], again["already_analysed"]) == (before["crate"], True)
+    assert "changed" not in again
+    assert desk.document("audit", desk.study, "--replay")["ok"]
+
+
+def analysed(desk: Desk) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `analyse` says, and the prior's record in its crate."""
+    (found,) = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"]
+    return found, json.loads((Path(found["crate"]) / "posterior.json").read_text())["request"]["prior"]
 
 
 def predicted(desk: Desk, law: str) -> list[Any]:

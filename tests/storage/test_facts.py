@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes_core.expectation import Expected
+from dpbayes_core.expected_prior import REACH, expected_prior
 from dpbayes_core.experiments.coverage import about, cells, run
 from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.priors import Prior
@@ -160,6 +162,43 @@ def test_under_the_default_prior_its_own_cells_count() -> None:
     (said,) = facts([of(100_000, 3.1e-4)], record(prior=IndependentPrior().to_record()))
     assert said.startswith("In the measured cell nearest to this study (docs/coverage.md, 100,000 rows, covariates ")
     assert "of 120 made-up tables." in said
+
+
+def expected(response: float = 0.2, number: float = 0.35) -> dict[str, Any]:
+    """The record of a prior in units of such sds, all in half widths of bounds."""
+    guesses = {"y": Expected(0, response), **dict.fromkeys("abcde", Expected(0, number))}
+    return expected_prior(FIVE, guesses).to_record()
+
+
+def test_under_a_prior_in_units_of_what_is_expected_cells_of_such_priors_count_whatever_was_expected() -> None:
+    release = of(100_000, 3.1e-4)
+    (said,) = facts([release], record(prior=expected()))
+    assert ", expected" in said
+    place = Place.of([release], record(prior=expected()))
+    assert place.guess == pytest.approx(1, rel=0.05)
+    assert place.reach == pytest.approx(REACH, rel=0.05)
+    assert Place.of([release], record()).guess is None
+
+
+def test_a_guess_that_is_far_off_is_told_as_unlike_any_cell() -> None:
+    (said,) = facts([of(100_000, 3.1e-4)], record(prior=expected(response=0.002)))
+    assert "the response’s expected standard deviation over what the release tells (0.01 here, " in said
+
+
+def test_cells_of_the_default_are_compared_as_before_there_were_guesses() -> None:
+    for cell in measured.cells():
+        place = Place.of_cell(cell)
+        assert (place.guess is not None) == ("guess" in cell)
+        if "guess" in cell:
+            assert place.guess == pytest.approx(cell["guess"])
+            assert place.reach == pytest.approx(REACH * cell["guess"])
+
+
+def test_results_and_cells_made_before_are_merged_in_the_order_of_the_command() -> None:
+    known = [cell for cell in measured.cells() if cell["prior"] != MADE]
+    assert measured.merged([known[5:], known[:5]]) == measured.merged([known])
+    again = {**known[3], "tables": 7}
+    assert [cell["tables"] for cell in measured.merged([known, [again]])].count(7) == 1
 
 
 def test_how_wide_the_bounds_of_the_covariates_are_decides_too() -> None:

@@ -1,14 +1,18 @@
 """Which law a regression's prior has: what a study states keeps its meaning, and either law can be named."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.expectation import Expected
+from dpbayes_core.expected_prior import expected_prior
 from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
 from dpbayes_core.priors import Prior
 from dpbayes_core.schema import RegressionSchema
 from storage.prior_check import named_words
 from storage.priors import refuse_law
-from storage.study.prior import PriorSpec, regression_prior
+from storage.study.prior import NOTHING, PriorSpec, regression_prior
 from storage.study.yaml12 import parse
 from storage.tellings.regression import RegressionTelling
 from tests.support.regressions import example, schema_of
@@ -16,9 +20,11 @@ from tests.support.regressions import example, schema_of
 SCHEMA: RegressionSchema = schema_of("x")
 
 
-def prior_of(stated: str, sampler: str = "auto") -> Prior:
+def prior_of(
+    stated: str, sampler: str = "auto", releases: int = 1, expected: Mapping[str, Expected] = NOTHING
+) -> Prior:
     spec = PriorSpec.model_validate(parse(stated, if_empty="").value if stated else {})
-    return regression_prior(spec, SCHEMA, sampler)
+    return regression_prior(spec, SCHEMA, sampler, releases, expected)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +51,21 @@ def test_the_independent_law_is_named_and_has_defaults_of_its_own() -> None:
 def test_a_prior_that_states_nothing_is_independent_where_the_sampler_takes_it() -> None:
     assert prior_of("") == prior_of("", "collapsed") == IndependentPrior()
     assert type(prior_of("", "naive")) is type(prior_of("", "gibbs-ss-exact")) is Prior
+
+
+def test_the_default_is_in_units_of_what_is_expected_where_the_response_is() -> None:
+    response = {"y": Expected(0.1, 0.2)}
+    assert prior_of("", expected=response) == expected_prior(SCHEMA, response)
+    both = {**response, "x": Expected(0.0, 0.05)}
+    assert prior_of("", "collapsed", expected=both) == expected_prior(SCHEMA, both) != expected_prior(SCHEMA, response)
+    assert prior_of("", expected={"x": Expected(0.0, 0.05)}) == IndependentPrior()
+
+
+def test_what_is_expected_changes_no_prior_that_is_stated_and_none_of_the_conjugate_law() -> None:
+    expected = {"y": Expected(0.1, 0.2), "x": Expected(0.0, 0.05)}
+    for stated in ("{law: independent}", "{law: conjugate}", "{noise: {shape: 1}}", "{law: independent, named: {}}"):
+        assert prior_of(stated, expected=expected) == prior_of(stated)
+    assert prior_of("", "naive", expected=expected) == prior_of("", "auto", 2, expected) == Prior()
 
 
 def test_records_of_either_law_are_read_and_told_in_their_own_units() -> None:

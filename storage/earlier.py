@@ -1,0 +1,71 @@
+"""What the same words of a study were drawn under before: a default prior that has changed, or another guess."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import takewhile
+from typing import Any
+
+from dpbayes_core.expected_prior import is_expected
+from dpbayes_core.independent_prior import LAW, IndependentPrior, prior_from_record
+from dpbayes_core.priors import Prior
+from storage.analysis import Analysis
+from storage.archive import MANIFEST
+from storage.books import Books
+from storage.crate_posterior import RECORD
+from storage.ledger.history import MALFORMED
+from storage.ledger.publishing import publications_of
+
+Record = Mapping[str, Any]
+
+DEFAULTS = (IndependentPrior(), Prior())
+"""What was the default before, the latest first; where the response's sd was expected, the first was, too."""
+
+
+def told_of_earlier(analysis: Analysis, books: Books, stands_at: Callable[[Analysis], str | None]) -> Mapping[str, str]:
+    """What changed and where the earlier posterior lies, where the same study was analysed under another default."""
+    if not analysis.by_default:
+        return {}
+    for earlier in (*_under_other_guesses(analysis, books), *_under_earlier_defaults(analysis)):
+        if (path := stands_at(earlier)) is not None:
+            said = changed(analysis.request.prior, earlier.request.prior)
+            return {"changed": said, "earlier": books.archive.address(path)}
+    return {}
+
+
+def changed(now: Record, before: Record) -> str:
+    """Why a study that states no prior has another one than before, and how to have that again."""
+    if is_expected(before):
+        why = "what it expects of its columns, in units of which the default is, has changed (docs/priors.md)"
+        return f"the study states no prior, and {why}. The posterior under what it expected before stays as it is"
+    units = ", in units of what the study expects of its columns," if is_expected(now) else ""
+    if before.get("law") == LAW:
+        default, again = "in half widths of the bounds", "{law: independent}"
+    else:
+        default, again = "law: conjugate", "{law: conjugate}"
+    return (
+        f"the study states no prior, and the default is law: independent{units} now (docs/priors.md). The posterior "
+        f"under the default before, {default}, stays as it is: state prior: {again} to have it again"
+    )
+
+
+def _under_earlier_defaults(analysis: Analysis) -> tuple[Analysis, ...]:
+    """The same under what was the default before this one was; nothing where it is the oldest."""
+    before = takewhile(lambda prior: prior.to_record() != analysis.request.prior, reversed(DEFAULTS))
+    return tuple(analysis.under(prior) for prior in reversed(list(before)))
+
+
+def _under_other_guesses(analysis: Analysis, books: Books) -> tuple[Analysis, ...]:
+    """The same as the ledger names it under what was expected before, the latest first."""
+    if analysis.request.prior == Prior().to_record():
+        return ()
+    request, found = analysis.request, list[Analysis]()
+    named = [each.publication for entry in books.ledger.publications() for each in publications_of(entry)]
+    for one in reversed(named):
+        same = (one.study, one.period, one.analysis) == (request.study, request.period, request.analysis)
+        if same and one.key != analysis.key and books.archive.exists(f"{one.path}/{MANIFEST}"):
+            with suppress(*MALFORMED):  # the audit says what is wrong with it
+                record = json.loads(books.archive.read(f"{one.path}/{RECORD}"))["request"]["prior"]
+                other = analysis.under(prior_from_record(record)) if is_expected(record) else None
+                found += [other] if other is not None and other.key == one.key else []
+    return tuple(found)
