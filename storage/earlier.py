@@ -37,6 +37,8 @@ def changed(now: Record, before: Record) -> str:
     """Why a study that states no prior has another one than before, and how to have that again."""
     if is_expected(before):
         why = "what it expects of its columns, in units of which the default is, has changed (docs/priors.md)"
+        if not is_expected(now):
+            why = "no longer an sd of the response, in units of which the default was (docs/priors.md)"
         return f"the study states no prior, and {why}. The posterior under what it expected before stays as it is"
     units = ", in units of what the study expects of its columns," if is_expected(now) else ""
     if before.get("law") == LAW:

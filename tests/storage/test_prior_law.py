@@ -10,6 +10,7 @@ from dpbayes_core.expected_prior import expected_prior
 from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
 from dpbayes_core.priors import Prior
 from dpbayes_core.schema import RegressionSchema
+from storage.earlier import changed
 from storage.prior_check import named_words
 from storage.priors import refuse_law
 from storage.study.prior import NOTHING, PriorSpec, regression_prior
@@ -66,6 +67,33 @@ def test_what_is_expected_changes_no_prior_that_is_stated_and_none_of_the_conjug
     for stated in ("{law: independent}", "{law: conjugate}", "{noise: {shape: 1}}", "{law: independent, named: {}}"):
         assert prior_of(stated, expected=expected) == prior_of(stated)
     assert prior_of("", "naive", expected=expected) == prior_of("", "auto", 2, expected) == Prior()
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "words"),
+    [
+        (
+            "",
+            "{law: conjugate}",
+            "the default is law: independent now (docs/priors.md). The posterior under the default",
+        ),
+        ("guess", "{law: conjugate}", "in units of what the study expects of its columns, now"),
+        (
+            "guess",
+            "{law: independent}",
+            "in half widths of the bounds, stays as it is: state prior: {law: independent}",
+        ),
+        ("guess", "other", "what it expects of its columns, in units of which the default is, has changed"),
+        ("", "guess", "no longer an sd of the response, in units of which the default was"),
+    ],
+)
+def test_why_a_study_has_another_default_than_before_is_said(now: str, before: str, words: str) -> None:
+    guesses = {"guess": {"y": Expected(0.1, 0.2)}, "other": {"y": Expected(0.1, 0.3)}}
+    records = [
+        (prior_of("", expected=guesses[each]) if each in guesses else prior_of(each)).to_record()
+        for each in (now, before)
+    ]
+    assert words in changed(*records)
 
 
 def test_records_of_either_law_are_read_and_told_in_their_own_units() -> None:
