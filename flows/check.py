@@ -12,6 +12,7 @@ from storage.reading import KeyNeeded, look
 from storage.study.kinds.automatic import told_choice
 from storage.study.load import load_study
 from storage.study.periods import Period
+from storage.study.prior import law_words
 from storage.study.public_count import query_words
 from storage.study.study import Study
 
@@ -104,4 +105,5 @@ def _analysis(study: Study, name: str) -> dict[str, Any]:
         "chains": spec.chains,
         "draws": spec.draws,
         "sampler": spec.sampler,
+        "prior": law_words(spec.prior),
     }

@@ -39,6 +39,8 @@ def check(document: Document) -> None:
             f"  analysis {analysis['analysis']} of {analysis['release']}: "
             f"{analysis['chains']} chains of {analysis['draws']} draws"
         )
+        if analysis["prior"] is not None:
+            line(f"    prior: {analysis['prior']}", "yellow")
     if document["schedule"] is not None:
         when = f"cron {document['schedule']['cron']}, {document['schedule']['timezone']}"
         line(f"  schedule: {when}. `plan` counts with it; the cron in prefect.yaml is what starts runs")

@@ -151,6 +151,16 @@ def law_of(stated: PriorSpec, sampler: str, releases: int) -> str:
     return "independent" if stated.unstated and releases == 1 and sampler in INDEPENDENT_SAMPLERS else "conjugate"
 
 
+def law_words(stated: PriorSpec) -> str | None:
+    """That the conjugate law is used with its units, where a regression's prior states parts and no law; else None."""
+    if stated.law is not None or stated.unstated:
+        return None
+    return (
+        "no law is stated, so the conjugate law is used with its units: sds of coefficients that are not named are "
+        "multiples of the residual sd (docs/priors.md). State law: conjugate, or law: independent"
+    )
+
+
 def regression_prior(
     stated: PriorSpec,
     schema: "RegressionSchema",

@@ -115,6 +115,18 @@ def predicted(desk: Desk, law: str) -> list[Any]:
     return [one["prior_interval95"] for one in release["predicted"]]
 
 
+@pytest.mark.parametrize(
+    ("prior", "said"),
+    [("{coefficients: {sd: 1}}", True), ("{law: conjugate, coefficients: {sd: 1}}", False), (None, False)],
+)
+def test_check_says_under_which_law_a_prior_without_one_is_read(desk: Desk, prior: str | None, said: bool) -> None:
+    if prior is not None:
+        desk.edit_study("chains: 2", f"prior: {prior}\n    chains: 2")
+    (one,) = desk.document("check", desk.study)["analyses"]
+    shown = " ".join(desk.run("check", desk.study).stdout.split())
+    assert (one["prior"] is not None) == ("the conjugate law is used with its units" in shown) == said
+
+
 def test_samplers_that_draw_under_the_conjugate_law_only_are_refused_before_anything_is_paid_for(desk: Desk) -> None:
     desk.edit_study("chains: 2", "prior: {law: independent}\n    sampler: gibbs-ss-prior\n    chains: 2")
     error = desk.document("check", desk.study, exit_code=2)["error"]
