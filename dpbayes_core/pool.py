@@ -12,11 +12,15 @@ from dpbayes_core.schema import RegressionSchema
 
 @dataclass(frozen=True)
 class Pool:
-    """Two or more releases of the same columns, whose people are disjoint; their order is part of what it is."""
+    """Two or more releases of the same columns, whose people are disjoint; their order is part of what it is.
+
+    `alike`: people were dealt out to the parts at random, so that the parts' covariates have one law.
+    """
 
     kind: ClassVar[str] = "regression"
 
     parts: tuple[Release, ...]
+    alike: bool = False
 
     def __post_init__(self) -> None:
         if len(self.parts) < 2:
@@ -49,9 +53,9 @@ class Pool:
 Evidence = Release | Pool
 
 
-def pooled(releases: Sequence[Release]) -> Evidence:
+def pooled(releases: Sequence[Release], alike: bool = False) -> Evidence:
     """One release as it is, several as a pool."""
-    return releases[0] if len(releases) == 1 else Pool(tuple(releases))
+    return releases[0] if len(releases) == 1 else Pool(tuple(releases), alike)
 
 
 def parts_of(evidence: Evidence) -> tuple[Release, ...]:
