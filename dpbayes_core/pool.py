@@ -40,6 +40,11 @@ class Pool:
         return self.parts[0].schema
 
     @property
+    def differing(self) -> bool:
+        """Whether each part's covariates may have a law of their own; factors' always may, so that it takes numbers."""
+        return not self.alike and any(variable.kind == "continuous" for variable in self.schema.variables[:-1])
+
+    @property
     def count(self) -> float:
         """The number of rows of all, noisy where a part's is not public."""
         return sum(part.count for part in self.parts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.pool import Evidence, parts_of
+from dpbayes_core.pool import Evidence, Pool, parts_of
 from dpbayes_core.priors import Prior
 from dpbayes_core.samplers.interface import Block, ChainState, Floats
 from dpbayes_core.samplers.labels import latent_draws, regression_draws, regression_moments, unit_matrix
@@ -78,14 +78,18 @@ class Collapsed:
 
     def prepare(self, evidence: Evidence, prior: Prior) -> CollapsedProblem:
         """Find the mode and curvature that the chains are whitened with."""
+        from dpbayes_core.samplers.pools.settling import settle_pool
         from dpbayes_core.samplers.rare import layout_for
         from dpbayes_core.samplers.reference import referred, undrawn
         from dpbayes_core.samplers.target import build_target  # numba
         from dpbayes_core.samplers.whitening import whiten
 
         layout, schema, releases = layout_for(evidence, prior), evidence.schema, parts_of(evidence)
-        target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
-        whitening = whiten(target, start, undrawn(target, layout, prior, schema))
+        if isinstance(evidence, Pool) and evidence.differing:
+            target, whitening = settle_pool(evidence, prior, layout)
+        else:
+            target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
+            whitening = whiten(target, start, undrawn(target, layout, prior, schema))
         places = [
             np.column_stack([np.full(len(release.entries), part), *layout.places(release)])
             for part, release in enumerate(releases)

@@ -10,9 +10,10 @@ from dpbayes_core.samplers.adaptation import STEP, Adaptation, adapt
 from dpbayes_core.samplers.collapsed_density import pool, root_of
 from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.conjugate import describe, draw_coefficients, draw_parameters
-from dpbayes_core.samplers.flat import FREE, INTERCEPT, MOMENTS, RATE, ROOT, ROWS, SHAPE, SLOPES, UNIT_ROWS
+from dpbayes_core.samplers.flat import DIFFERING, FREE, INTERCEPT, MOMENTS, RATE, ROOT, ROWS, SHAPE, SLOPES, UNIT_ROWS
 from dpbayes_core.samplers.nuts import DIVERGED, Tree, transition
 from dpbayes_core.samplers.parts import statistic
+from dpbayes_core.samplers.pools.density import place_parts
 from dpbayes_core.samplers.space import Space, evaluate, to_coordinates
 
 Floats = NDArray[np.float64]
@@ -45,7 +46,10 @@ def record_draw(generator: np.random.Generator, space: Space, position: Floats, 
     """The statistics at a position, and one exact draw of the parameters given them."""
     target, work = space.target, space.work
     to_coordinates(space, position)
-    statistic(space.coordinates, target, work)
+    if target.numbers[DIFFERING] > 0.0:
+        place_parts(space.coordinates, target, work)
+    else:
+        statistic(space.coordinates, target, work)
     for entry in range(record.places.shape[0]):
         part, row, column = record.places[entry]
         record.statistic[draw, entry] = target.parts[part, ROWS] * work[part, MOMENTS, row, column]

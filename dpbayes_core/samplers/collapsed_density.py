@@ -17,6 +17,7 @@ from dpbayes_core.samplers.flat import (
     BAR,
     CONSTANT,
     COUNTED,
+    DIFFERING,
     FREE,
     INSIDE,
     INTERCEPT,
@@ -35,6 +36,7 @@ from dpbayes_core.samplers.flat import (
     Target,
 )
 from dpbayes_core.samplers.parts import part_slopes, statistic
+from dpbayes_core.samplers.pools.density import pool_density
 
 Floats = NDArray[np.float64]
 
@@ -190,6 +192,8 @@ def whole_terms(target: Target, work: Floats, rows: float) -> tuple[float, float
 @compiled
 def log_density(position: Floats, target: Target, work: Floats, gradient: Floats) -> float:
     """Log density of the coordinates given the releases, its gradient into `gradient`; -inf outside."""
+    if target.numbers[DIFFERING] > 0.0:
+        return pool_density(position, target, work, gradient)
     value = target.numbers[CONSTANT] + statistic(position, target, work)
     rows = pool(target, work)
     whole, in_rows = whole_terms(target, work, rows)

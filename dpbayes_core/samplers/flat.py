@@ -35,10 +35,10 @@ FIRST, SIZE, STEP, SHARE = range(4)
 # target.numbers: a constant, the rows that moments are divided by, the shape of sigma2's prior, the number of rows
 # of factors, 1 with an intercept, twice the power of the correlations' determinant, precision of the means of
 # covariates, rate of their variances, 1 where a number of rows is latent, the part whose C the others' are relative to
-# (-1: none), and where sigma is not integrated out the rate of its gamma law, whose shape is that above (0: it is)
-CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED, REFERENCE, RATE = range(
-    11
-)
+# (-1: none), and where sigma is not integrated out the rate of its gamma law, whose shape is that above (0: it is);
+# where parts' covariates differ, the first coordinate of what they share (0: parts are alike, or there is one)
+CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED, REFERENCE = range(10)
+RATE, DIFFERING = 10, 11
 # work of a part: C, H, M, M^-1 [U, I] and what is derived in them; C C'; shares and their slopes in row 0;
 # C before entries are steadied, derivatives in it, and C after that, before kinks are bent out, beside
 # its residuals (transposed); the r_j of each row
@@ -72,7 +72,7 @@ class Part(NamedTuple):
 class Target(NamedTuple):
     """Releases and one prior as arrays; `part` gives one release of them."""
 
-    numbers: Floats  # (11,)
+    numbers: Floats  # (12,)
     response: Floats  # M0 over the unit rows
     parts: Floats  # (parts, 12)
     matrices: Floats  # (parts, 4, m+1, m+1)

@@ -57,7 +57,7 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """C of one part, and the logits of its factors' shares."""
 
     root: Floats
@@ -67,7 +67,7 @@ class _Place:
 def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> tuple[Target, Floats]:
     """The target with the units of its rows set, and where to start."""
     weights, slopes = target.weights.copy(), _slopes(prior, schema)[layout.order[layout.continuous.start : -1] - 1]
-    places, noises = _places(target, layout, prior, schema), _noise(target) / target.parts[:, ROWS, None, None]
+    places, noises = places_of(target, layout, prior, schema), noise_of(target) / target.parts[:, ROWS, None, None]
     for part, noise, place in zip(weights, noises, places, strict=True):
         part[UNIT] = np.diag(place.root)
         part[FAINT, layout.continuous.start : -1] = noise[-1, layout.continuous.start : -1] / slopes
@@ -84,7 +84,7 @@ def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSch
     return target, _coordinates(target, places, layout)
 
 
-def _widen(target: Target, layout: Layout, places: list[_Place], prior: Prior, schema: RegressionSchema) -> None:
+def _widen(target: Target, layout: Layout, places: list[Place], prior: Prior, schema: RegressionSchema) -> None:
     """Set what the coordinates of wide.py and responding.py are measured by: all of it public, and none too small."""
     means, sds, _ = prior.laws(schema)
     slopes = layout.order[1:-1] - 1 + int(schema.intercept)
@@ -100,34 +100,47 @@ def _widen(target: Target, layout: Layout, places: list[_Place], prior: Prior, s
 
 def undrawn(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> Floats:
     """Another start for a target that is referred already: the noisy statistics as they are, made possible."""
-    return _coordinates(target, _places(target, layout, prior, schema, drawn=0.0), layout)
+    return _coordinates(target, places_of(target, layout, prior, schema, drawn=0.0), layout)
 
 
-def _noise(target: Target) -> Floats:
+def noise_of(target: Target) -> Floats:
     """Standard deviations of every part's entries."""
     scales, kinds = target.matrices[:, SCALES], target.parts[:, NOISE]
     unit = np.array([STANDARD_DEVIATION[int(kind)] for kind in kinds])
     return np.maximum(scales, scales.transpose(0, 2, 1)) * unit[:, None, None]
 
 
-def _places(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema, drawn: float = 1.0) -> list[_Place]:
-    """Where every part starts, its statistics drawn in as if their noise were `drawn` times what it is."""
-    rows, noise, noisy = target.parts[:, ROWS], _noise(target), target.matrices[:, NOISY]
+def places_of(
+    target: Target,
+    layout: Layout,
+    prior: Prior,
+    schema: RegressionSchema,
+    *,
+    drawn: float = 1.0,
+    apart: float | None = None,
+) -> list[Place]:
+    """Where every part starts, its statistics drawn in as if their noise were `drawn` times what it is.
+
+    Parts differ by a share of their variance: `apart`, or 1 / rows, which is what dealing people out makes of them.
+    """
+    rows, noise, noisy = target.parts[:, ROWS], noise_of(target), target.matrices[:, NOISY]
     whole = noisy.sum(axis=0) / rows.sum(), np.sqrt((noise**2).sum(axis=0)) / rows.sum()
     shared, _ = _guess(*whole, _typical(layout, prior, schema), layout, drawn=drawn)
-    likely = 1 / rows if len(rows) > 1 else np.ones(1)  # parts of one population differ by so much of its variance
-    found: list[_Place] = []
+    likely = 1 / rows if len(rows) > 1 else np.ones(1)
+    if apart is not None:
+        likely = np.full(len(rows), apart)
+    found: list[Place] = []
     for place, count in enumerate(rows):
         own = noisy[place] / count, noise[place] / count
         guess, shares = _guess(*own, shared, layout, drawn=drawn, likely=likely[place])
         root = np.eye(len(guess.mean))
         root[1:, 0] = guess.mean[1:]
         root[1:, 1:] = np.linalg.cholesky(guess.scatter[1:, 1:])
-        found.append(_Place(root, shares))
+        found.append(Place(root, shares))
     return found
 
 
-def _coordinates(target: Target, places: list[_Place], layout: Layout) -> Floats:
+def _coordinates(target: Target, places: list[Place], layout: Layout) -> Floats:
     """Coordinates of every part at these places."""
     starts: list[Floats] = []
     reference = int(target.numbers[REFERENCE])
@@ -136,7 +149,7 @@ def _coordinates(target: Target, places: list[_Place], layout: Layout) -> Floats
             starts.append(np.log([part[ROWS] - len(place.root)]))
         if part[SIGMA]:
             starts.append(np.zeros(1) if part[WIDE] else np.log(np.diag(place.root)[-1:]))
-        starts += _levels(place.root[1:, 1:], place.shares, layout, weights)
+        starts += levels_of(place.root[1:, 1:], place.shares, layout, weights)
         if part[WIDE]:
             starts += _wide_numbers(part, weights, place.root, layout)
         elif not part[RELATED]:
@@ -197,7 +210,7 @@ def _shares(mean: Floats, layout: Layout, least: float) -> tuple[Floats, list[Fl
     return mean, logits
 
 
-def _levels(root: Floats, logits: list[Floats], layout: Layout, weights: Floats) -> list[Floats]:
+def levels_of(root: Floats, logits: list[Floats], layout: Layout, weights: Floats) -> list[Floats]:
     """Coordinates of the factors: their shares and cross products."""
     parts: list[NDArray[Any]] = []
     for first, width, shares in zip(layout.first, layout.size, logits, strict=True):

@@ -112,7 +112,8 @@ def test_without_intercept_too() -> None:
 @pytest.mark.parametrize("rows", [(15, 25), (30, 2), (25, 3, 1)], ids=["two", "a part of two rows", "one of one row"])
 def test_pooled_posteriors_agree_with_importance_sampling(rows: tuple[int, ...], prior: Prior) -> None:
     schema = schema_of("x", "z")
-    parts = pooled([example(schema, n, scale=6.0, seed=5 + n, name=name) for n, name in zip(rows, NAMES, strict=False)])
+    each = [example(schema, n, scale=6.0, seed=5 + n, name=name) for n, name in zip(rows, NAMES, strict=False)]
+    parts = pooled(each, alike=True)
     parameters, statistics = split_statistics(prior, schema, rows, 60_000, np.random.default_rng(6))
     logs = sum(noise_of(part, own) for part, own in zip(parts_of(parts), statistics, strict=True))
     agrees(sample(parts, prior, draws=1500, seed=7), *weighed(parts, parameters, np.asarray(logs)))

@@ -1,4 +1,4 @@
-"""Several parts: their coordinates relative to the best known one, and the stretch that knows what couples them."""
+"""Several parts that are alike: their coordinates relative to the best known one, and the stretch that knows what couples them."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,8 @@ NAMES = tuple("abcde")
 
 def parts(*sizes: int, scale: float, name: str = "gaussian", columns: tuple[Covariate | str, ...] = NAMES) -> Evidence:
     return pooled(
-        [example(schema_of(*columns), rows, name=name, scale=scale, seed=seed) for seed, rows in enumerate(sizes)]
+        [example(schema_of(*columns), rows, name=name, scale=scale, seed=seed) for seed, rows in enumerate(sizes)],
+        alike=True,
     )
 
 

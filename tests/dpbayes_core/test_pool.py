@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dpbayes_core.pool import Pool, parts_of, pooled
-from tests.support.regressions import example, schema_of
+from tests.support.regressions import SEX, example, schema_of
 
 SCHEMA = schema_of("x")
 
@@ -23,6 +23,14 @@ def test_only_different_releases_of_one_regression_are_pooled() -> None:
     for parts, why in (((first,), "fewer than two"), ((first, other), "columns or bounds"), ((first, first), "itself")):
         with pytest.raises(ValueError, match=why):
             Pool(parts)
+
+
+def test_parts_are_taken_to_differ_where_numbers_are_and_nothing_says_that_they_are_alike() -> None:
+    numbers, levels = ([example(schema, 50, seed=seed) for seed in (1, 2)] for schema in (SCHEMA, schema_of(SEX)))
+    assert Pool(tuple(numbers)).differing
+    assert not Pool(tuple(numbers), alike=True).differing
+    assert not Pool(tuple(levels)).differing
+    assert pooled(numbers, alike=True).digest == pooled(numbers).digest
 
 
 def test_complete_rows_are_not_pooled_with_all_rows() -> None:

@@ -92,7 +92,7 @@ class Cell:
             for trial, truth in enumerate(truths):
                 made = [released(schema, part[trial], told, generator, wrong=self.wrong) for part in parts]
                 exact = [entries_of(schema, part[trial]) for part in parts]
-                yield np.concatenate([truth, *exact]), pooled(made)
+                yield np.concatenate([truth, *exact]), pooled(made, alike=True)
 
     def _counted(self, told: Mechanism, generator: np.random.Generator) -> Iterator[tuple[Floats, Evidence]]:
         prior, schema = self.prior, self.schema

@@ -225,7 +225,7 @@ def _median_posterior(design: RegressionDesign, columns: Columns, prior: Prior, 
     found: dict[str, list[float]] = {}
     for seed in range(RELEASES):
         noises = [SeededNoise(100 * (seed + 1) + one, i_know_this_is_not_private=True) for one in range(holders)]
-        release = pooled([design.release(noise, own) for noise, own in zip(noises, exact, strict=True)])
+        release = pooled([design.release(noise, own) for noise, own in zip(noises, exact, strict=True)], alike=True)
         posterior = sample(release, prior, chains=2, draws=500, seed=seed)
         for name, draws in posterior.draws.items():
             found.setdefault(name, []).append(float(draws.std()))

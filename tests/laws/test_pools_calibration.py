@@ -1,0 +1,117 @@
+"""Pools whose parts differ: truths drawn with their common parameters rank uniformly among the sampler's draws."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import kstest
+
+from dpbayes_core.independent_prior import IndependentPrior
+from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.pool import Pool
+from dpbayes_core.priors import Prior
+from dpbayes_core.samplers.collapsed import Collapsed, CollapsedProblem
+from dpbayes_core.samplers.flat import Target
+from dpbayes_core.samplers.space import Stretch, stretched
+from dpbayes_core.schema import Covariate
+from dpbayes_core.sensitivity import regression_sensitivity
+from tests.support.pools import common_of, drawn_pool
+from tests.support.regressions import JOB, entries_of, released, schema_of
+
+Floats = NDArray[np.float64]
+
+KEPT, THIN = 60, 6
+FAMILY = 0.01  # the chance that any quantity of any cell below is rejected although all are right
+SAMPLER = Collapsed()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A simulated pool: rows of each part, noise, and what the sampler is told of it."""
+
+    rows: tuple[int, ...] = (300, 1000, 4000)
+    noise: str = "gaussian"
+    covariates: tuple[Covariate | str, ...] = ("x",)
+    epsilon: float = 1.0
+    trials: int = 200
+    prior: Prior = field(default_factory=Prior)
+    alike: bool = False
+
+    def mechanism(self) -> Mechanism:
+        sensitivity = regression_sensitivity(schema_of(*self.covariates), "replace-one")
+        if self.noise == "laplace":
+            return laplace_for(sensitivity, epsilon=self.epsilon, grid=20, entries=len(sensitivity.weights))
+        return gaussian_for(sensitivity, epsilon=self.epsilon, delta=1e-6, grid=20)
+
+    def ranks(self) -> Floats:
+        """For each trial the place of every true parameter, moment and common parameter among the draws: in (0, 1)."""
+        schema, told, found = schema_of(*self.covariates), self.mechanism(), list[Floats]()
+        for trial in range(self.trials):
+            generator = np.random.default_rng((20261120, trial))
+            drawn = drawn_pool(self.prior, schema, self.rows, generator)
+            parts = [released(schema, part, told, generator) for part in drawn.parts]
+            truth = np.concatenate([drawn.parameters, *(entries_of(schema, part) for part in drawn.parts)])
+            draws, common = sampled(Pool(tuple(parts), alike=self.alike), self.prior, trial)
+            if not self.alike:
+                truth, draws = np.append(truth, drawn.common), np.column_stack([draws, common])
+            found.append(((draws < truth).sum(axis=0) + generator.random(truth.size)) / (KEPT + 1))
+        return np.array(found)
+
+
+def sampled(pool: Pool, prior: Prior, seed: int) -> tuple[Floats, Floats]:
+    """Thinned draws of one chain: parameters and moments; and of what parts share, where they differ."""
+    problem = SAMPLER.prepare(pool, prior)
+    state, _ = SAMPLER.run_block(problem, SAMPLER.start(problem, seed, 0), SAMPLER.warmup(0))
+    draws, common = list[Floats](), list[Floats]()
+    for _ in range(KEPT):
+        state, block = SAMPLER.run_block(problem, state, THIN)
+        draws.append(np.append(block.parameters[-1], block.latent[-1]))
+        common.append(np.zeros(0) if pool.alike else common_of(*coordinates_of(problem, state.numbers)))
+    return np.array(draws), np.array(common)
+
+
+def coordinates_of(problem: CollapsedProblem, numbers: Floats) -> tuple[Target, Floats]:
+    """The target, and the coordinates of a chain's position."""
+    stretch = Stretch(
+        problem.starts,
+        problem.stretch,
+        problem.stretch.transpose(0, 2, 1).copy(),
+        problem.lean,
+        len(problem.parts),
+        problem.along,
+        problem.turn,
+    )
+    coordinates = problem.centre.copy()
+    stretched(stretch, numbers[: coordinates.size], coordinates)
+    parts = problem.parts.copy()
+    target = Target(problem.numbers, problem.response, parts, problem.matrices, problem.weights, problem.blocks)
+    return target, coordinates
+
+
+CELLS = {
+    "three parts": Cell(),
+    "two parts, two numbers": Cell(rows=(300, 1000), covariates=("x", "u")),
+    "laplace": Cell(noise="laplace", epsilon=2.0),
+    "drowned": Cell(epsilon=0.2),
+    "a factor": Cell(covariates=(JOB, "x"), rows=(400, 900, 2000)),
+    "independent of sigma": Cell(covariates=("x", "u"), prior=IndependentPrior()),
+}
+
+
+def worst(ranks: Floats) -> float:
+    """The smallest p of a test of uniform ranks, and of one of their distance from the middle, times their number."""
+    columns: list[Callable[[Floats], Floats]] = [lambda r: r, lambda r: 2 * np.abs(r - 0.5)]
+    return min(float(kstest(of(rank), "uniform").pvalue) for rank in ranks.T for of in columns) * 2 * ranks.shape[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CELLS)
+def test_truths_drawn_with_what_the_parts_share_rank_uniformly(name: str) -> None:
+    assert worst(CELLS[name].ranks()) > FAMILY / len(CELLS)
+
+
+@pytest.mark.slow
+def test_the_law_of_people_who_are_dealt_out_is_rejected_where_parts_differ() -> None:
+    assert worst(Cell(trials=60, alike=True).ranks()) < 1e-6
