@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.release import Release
@@ -66,3 +66,20 @@ def pooled(releases: Sequence[Release], alike: bool = False) -> Evidence:
 def parts_of(evidence: Evidence) -> tuple[Release, ...]:
     """The releases that a sampler is given."""
     return evidence.parts if isinstance(evidence, Pool) else (evidence,)
+
+
+PartsLaw = Literal["differ", "alike", "none"]
+"""How a sampler takes the covariates of several parts: of laws of their own, of one law, or as they were released."""
+
+HEEDING: frozenset[str] = frozenset()
+"""The samplers under which parts may differ, unless they are said to be alike."""
+
+TAKEN_AS_RELEASED = frozenset({"naive", "fixed-s", "fixed-s-fast"})
+"""The samplers that take the released moments of the covariates for exact, whatever law those have."""
+
+
+def parts_law(sampler: str, *, alike: bool) -> PartsLaw:
+    """The law of the parts' covariates under which a sampler draws from a pool that says so of its parts."""
+    if sampler in TAKEN_AS_RELEASED:
+        return "none"
+    return "differ" if sampler in HEEDING and not alike else "alike"

@@ -25,6 +25,7 @@ def analyse(document: Document) -> None:
         coefficients(one["numbers"], one["coefficients"])
         extended(one["draws"])
         of_the_prior(one["prior_check"])
+        of_the_parts(one["parts"])
         if one["clipping"]:
             line(f"  clipped: {one['clipping']}", "yellow")
         line(f"  law:    {one['target']} ({'calibrated' if one['calibrated'] else 'NOT calibrated'}; {one['choice']})")
@@ -53,6 +54,13 @@ def of_the_prior(found: Document | None) -> None:
         line(f"  prior:  {found['dependence']}", "yellow" if found["decides"] else None)
     if found:
         line(f"  prior:  {found['words']}", "yellow" if found["conflict"] else None)
+
+
+def of_the_parts(found: Document | None) -> None:
+    """Whether several releases are as somebody declared, as far as their numbers tell."""
+    tried = (found or {}).get("check")
+    if tried:
+        line(f"  parts:  {tried['words']}", "yellow" if tried["alarm"] else None)
 
 
 def extended(draws: Document) -> None:

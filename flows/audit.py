@@ -79,7 +79,7 @@ def _audit_home(near: Path, keys: Sequence[str], replay: bool) -> dict[str, Any]
         own = [spelled(key) for key in keys]
         found = audit(noting(ledger.entries(), accounts), Anchors(archive, None), archive, trusted, signers=own)
     again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
-    return {"accounts": accounts, **AuditReport((*found.checks, *again)).to_record()}
+    return {"accounts": accounts, **replace(found, checks=(*found.checks, *again)).to_record()}
 
 
 def _own_keys(near: Path) -> Mapping[str, bytes]:

@@ -8,6 +8,7 @@ from dpbayes_core.errors import DpbayesError, StudyInvalid
 from flows.documents import ledger_document
 from storage.home import Home
 from storage.missing import missing_words, unstated_words
+from storage.parts_read import planned_words
 from storage.reading import KeyNeeded, look
 from storage.study.kinds.automatic import told_choice
 from storage.study.load import load_study
@@ -105,5 +106,6 @@ def _analysis(study: Study, name: str) -> dict[str, Any]:
         "chains": spec.chains,
         "draws": spec.draws,
         "sampler": spec.sampler,
+        "parts": planned_words(spec.sampler, alike=spec.alike) if spec.pools(len(study.holders)) else None,
         "prior": law_words(spec.prior),
     }

@@ -41,6 +41,8 @@ def check(document: Document) -> None:
         )
         if analysis["prior"] is not None:
             line(f"    prior: {analysis['prior']}", "yellow")
+        if analysis["parts"] is not None:
+            line(f"    {analysis['parts']}")
     if document["schedule"] is not None:
         when = f"cron {document['schedule']['cron']}, {document['schedule']['timezone']}"
         line(f"  schedule: {when}. `plan` counts with it; the cron in prefect.yaml is what starts runs")

@@ -145,6 +145,7 @@ def analyse(
     chains: options.Chains = None,
     draws: options.Draws = None,
     seed: options.Seed = None,
+    alike: options.Alike = None,
     to: options.To = None,
     key: options.Keys = None,
     sign: options.Sign = None,
@@ -157,7 +158,7 @@ def analyse(
         from flows.orders import crate_order, only_a_study
 
         given = {"prior": prior, "sampler": sampler, "chains": chains, "draws": draws, "seed": seed, "to": to}
-        given |= {"key": key, "sign": sign}
+        given |= {"key": key, "sign": sign, "alike": alike}
         if crates:
             console.show_analyse(run_reanalyse(crate_order(study, period, crates, given), console))
         else:

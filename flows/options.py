@@ -20,6 +20,10 @@ Draws = Annotated[
     int | None, _alone("Draws of each at first, up to 16 times as many until they converge; 1000 by default.")
 ]
 Seed = Annotated[int | None, _alone("By default derived from what is asked.")]
+Alike = Annotated[
+    bool | None,
+    _alone("People are dealt out to the releases at random: their covariates have one law.", "--alike"),
+]
 To = Annotated[Path | None, _alone("A folder for the crate, or a .zip; ./posteriors by default.")]
 Keys = Annotated[list[str] | None, _alone("The fingerprint of the agency you trust; may be repeated.", "--key")]
 Agency = Annotated[

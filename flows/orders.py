@@ -23,6 +23,7 @@ def crate_order(
         "chains": given["chains"],
         "draws": given["draws"],
         "seed": given["seed"],
+        "alike": given["alike"],
         "to": str(given["to"] or PLACE),
         "sign": given["sign"] and str(given["sign"]),
     }

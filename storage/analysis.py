@@ -3,12 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.pool import Pool, parts_law
 from dpbayes_core.priors import Prior
+from storage.analysis_request import AnalysisRequest, analysis_key, earlier_key
 from storage.books import Books
-from storage.crate_posterior import RECORD, AnalysisRequest, analysis_key, earlier_key
+from storage.crate_posterior import RECORD
 from storage.crate_release import ENTRY
 from storage.crate_sources import evidence_of, order_of, sources_of
 from storage.crates import posterior_path
@@ -38,6 +40,7 @@ class Analysis:
     test: "PublicTest | None" = None
     seed: int | None = None  # where the study states one
     by_default: bool = False  # whether nobody stated the prior
+    alike: bool = False  # whether people are declared to be dealt out to several releases at random
 
     @property
     def key(self) -> str:
@@ -63,6 +66,14 @@ class Analysis:
         request = replace(self.request, prior=prior.to_record(), seed=0)
         return replace(self, prior=prior, request=seeded(request, self.evidence, self.seed), by_default=False)
 
+    @property
+    def read_as_alike(self) -> "Analysis | None":
+        """What earlier versions drew for the same words, where several releases may differ that they took as alike."""
+        if self.request.alike:
+            return None
+        evidence, request = evidence_of(self.entries, alike=True), replace(self.request, parts=None, seed=0)
+        return replace(self, evidence=evidence, request=seeded(request, evidence, self.seed))
+
     def is_of(self, files: Mapping[str, bytes]) -> bool:
         """Whether a crate holds this analysis of these very ledger entries, byte for byte."""
         try:
@@ -77,8 +88,7 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
     """The analysis of the newest revision of every release it is about; spends nothing."""
     spec = study.analysis(name)
     entries = _entries(study, spec, period, books)
-    evidence = evidence_of(entries)
-    sampler = chosen(evidence, spec.sampler)
+    evidence, sampler, parts = read_together(entries, spec.sampler, alike=spec.alike)
     refuse_law(spec.prior, sampler)
     regression = evidence.kind == "regression"
     expected = expected_of(study.file, evidence.schema) if regression else {}
@@ -94,8 +104,10 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
         draws=spec.draws,
         seed=0,
         test=None if test is None else test.to_record(),
+        parts=parts,
     )
-    return Analysis(entries, evidence, prior, seeded(request, evidence, spec.seed), test, spec.seed, by_default)
+    request = seeded(request, evidence, spec.seed)
+    return Analysis(entries, evidence, prior, request, test, seed=spec.seed, by_default=by_default, alike=spec.alike)
 
 
 def _entries(study: Study, spec: AnalysisSpec, period: str, books: Books) -> tuple[Entry, ...]:
@@ -107,6 +119,18 @@ def _entries(study: Study, spec: AnalysisSpec, period: str, books: Books) -> tup
 def ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Entries in the order in which their releases are pooled."""
     return tuple(sorted(entries, key=order_of))
+
+
+def read_together(entries: Sequence[Entry], sampler: str, *, alike: bool) -> tuple[Any, str, Literal["differ"] | None]:
+    """The releases as the sampler is given them, its name, and whether their covariates may differ for it.
+
+    A sampler is never told that parts may differ where nothing would say so in the record of what it drew.
+    """
+    evidence = evidence_of(entries, alike=alike)
+    name = chosen(evidence, sampler)
+    if isinstance(evidence, Pool) and parts_law(name, alike=alike) == "differ":
+        return evidence, name, "differ"
+    return evidence_of(entries, alike=True), name, None
 
 
 def chosen(evidence: Any, sampler: str) -> str:

@@ -16,6 +16,7 @@ from storage.anchors import Anchors, anchor_name
 from storage.archive import MANIFEST, Archive, manifest_flaw
 from storage.audit_names import UNIQUE, alike
 from storage.audit_notices import NOTICED, due_notices, is_notice, notice_flaws
+from storage.audit_parts import superseded_in
 from storage.audit_publications import BELONGS, IN_FORCE, ON_RECORD, Publications
 from storage.crate_audit import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, WHOLE_CHECKS, listed, problems
 from storage.crate_posterior import RECORD as POSTERIOR
@@ -51,7 +52,7 @@ class AuditReport:
     cannot_tell: tuple[str, ...] | None = None
     """What no single crate can tell, where one was looked at."""
     notices: tuple[Mapping[str, Any], ...] | None = None
-    """What lies beside that crate in its archive."""
+    """What lies beside that crate in its archive; and posteriors that are drawn otherwise today."""
 
     @property
     def ok(self) -> bool:
@@ -84,7 +85,9 @@ def audit(
     records = [entry.to_record() for entry in read]
     anchored = [Check(each.check, each.ok, each.detail) for each in anchors.check(records, trusted)]
     known = Publications(read, signers or trusted, set(anchors.numbers()))
-    return AuditReport((*ledger, *anchored, *_published(archive, anchors, trusted, records, known)))
+    checks = (*ledger, *anchored, *_published(archive, anchors, trusted, records, known))
+    noticed = superseded_in(archive, (path for path in _places(archive, 0)[0] if path.startswith(POSTERIORS)))
+    return AuditReport(checks, notices=noticed or None)
 
 
 def audit_crate(

@@ -166,6 +166,8 @@ def _asked_in(text: bytes, record: Mapping[str, Any]) -> Problem:
     asked = value.get("analyses", {}).get(record["analysis"])
     if value["study"] != record["study"] or asked is None:
         return f"{STUDY} has no such analysis as {POSTERIOR}"
+    if "parts" in record and asked.get("alike", False) is not record["parts"]["declared"]:
+        return f"{STUDY} says otherwise than {POSTERIOR} whether its releases are alike"
     links = [record["release"]] if record["schema_version"] == 1 else record["releases"]
     return None if {link["release"] for link in links} == {asked["release"]} else f"{STUDY} analyses another release"
 

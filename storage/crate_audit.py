@@ -15,9 +15,11 @@ from storage import (
     audit_entry,
     audit_names,
     audit_pages,
+    audit_parts,
     crate_posterior,
     crate_release,
 )
+from storage.analysis_request import AnalysisRequest, key_due
 from storage.codecs import read_draws, read_noisy
 from storage.crate_gate import PROVEN, SIGNED
 from storage.crate_release import ENTRY, NOISY, release_record
@@ -167,13 +169,13 @@ def _posterior(files: Files) -> Problem:
     if record["schema_version"] not in crate_posterior.VERSIONS:
         return f"{crate_posterior.RECORD} has a schema version that this program does not read"
     sources = sources_of(files)
-    request = crate_posterior.AnalysisRequest(**record["request"])
+    request = AnalysisRequest(**record["request"])
     due = [source.link(proven=ENTRY not in files) for source in sources]
     if record["schema_version"] == 1:
         due = [{name: link[name] for name in ("crate", "digest", "ledger", "release", "revision")} for link in due]
     tied = (
         crate_posterior.links_of(record) == due
-        and record["key"] == crate_posterior.key_due(record["schema_version"], sources, request)
+        and record["key"] == key_due(record["schema_version"], sources, request)
         and all(record[name] == record["request"][name] for name in ("study", "period", "analysis"))
     )
     return None if tied else f"{crate_posterior.RECORD} is of another release or request"
@@ -211,6 +213,7 @@ CHECKS: Mapping[str, Callable[[Source], Problem]] = {
 POSTERIOR_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
     "the posterior is of this release": _posterior,
     audit_definition.ASKED: audit_definition.stated_again,
+    audit_parts.READ: audit_parts.read_as_asked,
     "the summary is that of the draws": _summary,
     audit_diagnostics.DIAGNOSED: audit_diagnostics.diagnosed,
 }

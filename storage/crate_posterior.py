@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
+from storage.analysis_request import AnalysisRequest, analysis_key
 from storage.codecs import draws_parquet
 from storage.crate_release import ENTRY, NOISY, REPORT, SOFTWARE, STUDY
 from storage.crate_release import RECORD as RELEASE
 from storage.crate_sources import Source, described, evidence_of, held
 from storage.crates import METADATA, attested, listed, metadata, posterior_path
-from storage.ledger.entries import Entry
+from storage.parts_read import parts_record
 from storage.signatures import Signer
 
 if TYPE_CHECKING:
@@ -52,52 +53,12 @@ CONTENTS: Mapping[str, str] = {**OWN, **ONE, **STATED}
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnalysisRequest:
-    """Everything that decides the draws, given the release: sampler, prior and seed already chosen."""
-
-    study: str
-    period: str
-    analysis: str
-    sampler: str
-    prior: Mapping[str, Any]  # the prior's record
-    chains: int
-    draws: int  # of each chain
-    seed: int
-    test: Mapping[str, Any] | None = None  # which public records it is tried on, if any
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON; without a test as it was before there were tests."""
-        record = {**asdict(self), "prior": dict(self.prior)}
-        if self.test is None:
-            del record["test"]
-        return record
-
-
-def analysis_key(entries: Sequence[Entry], request: AnalysisRequest) -> str:
-    """The name of an analysis of releases in their order: the same request finds the crate that is stored.
-
-    The hash of a ledger entry covers schema, mechanism and definition too, where a release's digest is of values only.
-    """
-    return digest({"entries": [entry.hash for entry in entries], "request": request.to_record()})
-
-
-def earlier_key(evidence: str, request: AnalysisRequest) -> str:
-    """The same in records of version 1 and 2, by the digest of the release or pool."""
-    return digest({"release": evidence, "request": request.to_record()})
-
-
-def key_due(version: int, sources: Sequence[Source], request: AnalysisRequest) -> str:
-    """The key that a record of some version has to state."""
-    entries = [source.entry for source in sources]
-    return earlier_key(evidence_of(entries).digest, request) if version < 3 else analysis_key(entries, request)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Provenance:
     """What an analysis stands on: its releases, and the study it was asked in, if it was."""
 
     sources: tuple[Source, ...]  # in their order
     study_text: bytes | None  # None where there are only crates
+    alike: bool = False  # whether people are declared to be dealt out to several releases at random
 
     @property
     def origin(self) -> Origin:
@@ -220,7 +181,9 @@ def posterior_record(
     from storage.prior_check import prior_check
 
     _refuse_others(request, posterior, provenance)
-    found = prior_check(provenance.evidence, request.prior, posterior.draws)
+    evidence = provenance.evidence
+    found = prior_check(evidence, request.prior, posterior.draws)
+    parts = parts_record(evidence, request, declared=provenance.alike)
     return {
         "analysis": request.analysis,
         "coefficients": _summary(posterior.summary()),
@@ -245,6 +208,7 @@ def posterior_record(
         "study": request.study,
         "why": posterior.why_not,
         **({} if found is None else {"prior_check": found}),
+        **({} if parts is None else {"parts": parts}),
     }
 
 

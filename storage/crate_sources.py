@@ -122,15 +122,15 @@ def order_of(entry: Entry) -> tuple[str, ...]:
     return (stated["study"], stated["release"], stated["period"], stated["holder"] or "", stated["digest"])
 
 
-def evidence_of(entries: Sequence[Entry]) -> Any:
-    """What a sampler is given: the one release, or all of them as a pool; the entries in their order."""
+def evidence_of(entries: Sequence[Entry], *, alike: bool = False) -> Any:
+    """What a sampler is given: the one release, or all of them as a pool, alike or not; the entries in their order."""
     releases: list[Any] = [read_entry(entry.release or b"") for entry in entries]
     if len(releases) > 1 and (kinds := {each.kind for each in releases} - {"regression"}):
         raise StudyInvalid(
             f"cannot pool releases of kind {min(kinds)}: only regressions are pooled. Analyse one of them at a time."
         )
     try:
-        return pooled(releases)
+        return pooled(releases, alike=alike)
     except ValueError as flaw:
         raise StudyInvalid(str(flaw)) from None
 

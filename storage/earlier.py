@@ -1,4 +1,4 @@
-"""What the same words of a study were drawn under before: a default prior that has changed, or another guess."""
+"""What the same words of a study were drawn under before: another default prior, another guess, parts read as alike."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,6 +15,7 @@ from storage.books import Books
 from storage.crate_posterior import RECORD
 from storage.ledger.history import MALFORMED
 from storage.ledger.publishing import publications_of
+from storage.parts_read import SPLIT_BEFORE
 
 Record = Mapping[str, Any]
 
@@ -24,11 +25,12 @@ DEFAULTS = (IndependentPrior(), Prior())
 
 def told_of_earlier(analysis: Analysis, books: Books, stands_at: Callable[[Analysis], str | None]) -> Mapping[str, str]:
     """What changed and where the earlier posterior lies, where the same study was analysed under another default."""
-    if not analysis.by_default:
-        return {}
-    for earlier in (*_under_other_guesses(analysis, books), *_under_earlier_defaults(analysis)):
+    others = (*_under_other_guesses(analysis, books), *_under_earlier_defaults(analysis)) if analysis.by_default else ()
+    found = [(changed(analysis.request.prior, other.request.prior), other) for other in others]
+    if (split := analysis.read_as_alike) is not None:
+        found.append((SPLIT_BEFORE.format(how="alike: true"), split))
+    for said, earlier in found:
         if (path := stands_at(earlier)) is not None:
-            said = changed(analysis.request.prior, earlier.request.prior)
             return {"changed": said, "earlier": books.archive.address(path)}
     return {}
 

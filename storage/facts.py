@@ -6,18 +6,12 @@ from typing import Any
 from dpbayes_core.release import Release
 from dpbayes_core.schema import SIGMA
 from storage.measured import Place, cells, nearest
+from storage.parts_read import parts_words
 from storage.report.numbers import listed, short
 
 Record = Mapping[str, Any]
 
 HIDDEN = 0.25  # of the prior's variance of sigma: where more is left, its interval is the prior's as much as not
-
-RANDOM = (
-    "The {count} releases are read as if they were of one table whose people fell into them at random: the "
-    "coefficients, the spread around them and, but for chance, the covariates’ means and spreads are taken to be the "
-    "same in all of them, and no person to be in two. Where the covariates differ between them, intervals may miss, "
-    "and no diagnostic tells."
-)
 
 
 EQUAL = (
@@ -37,8 +31,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
 
     What was measured is about regressions whose intervals account for the noise; parts and people are about all.
     """
-    several = (RANDOM.format(count=len(parts)),) if len(parts) > 1 else ()
-    common = (*several, *_rows_a_person(released))
+    common = (*filter(None, [parts_words(posterior, len(parts))]), *_rows_a_person(released))
     if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
         return common
     if posterior["sampler"]["name"] == "robust":

@@ -7,6 +7,7 @@ from typing import Any
 from dpbayes_core.errors import IntegrityFailure
 from storage.audit import AuditReport
 from storage.audit_notices import due_notices
+from storage.audit_parts import superseded_alone
 from storage.crate_posterior import RECORD
 from storage.crate_sources import sources_of
 from storage.evidence import Evidence, spelled
@@ -56,7 +57,7 @@ def with_surroundings(
         report,
         checks=(*(each for each in report.checks if each not in again), check, *again),
         cannot_tell=cannot_tell(files)[known:],
-        notices=tuple(notices),
+        notices=(*notices, *superseded_alone(files, shown(place, 300))),
     )
 
 
@@ -71,7 +72,7 @@ def on_ledger(report: AuditReport, files: Files, place: str, evidence: Evidence)
         found = tuple(_by_ledger(each.said, place, signers) for each in due if each.said["release"] in keys)
     except (*MALFORMED, RecursionError):  # the checks name it
         found = ()
-    return replace(report, notices=found)
+    return replace(report, notices=(*found, *superseded_alone(files, shown(place, 300))))
 
 
 def _by_ledger(said: Mapping[str, Any], place: str, signers: str | None) -> Mapping[str, Any]:

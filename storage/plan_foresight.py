@@ -20,6 +20,7 @@ from dpbayes_core.relations import CORRELATION, HIGH_CORRELATION, Relations
 from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.sensitivity import released_entries
 from storage.ledger.refusal import USUAL_DELTA
+from storage.parts_read import planned_words
 from storage.plan_effects import Effect, effects_of, effects_words, warnings_of
 from storage.report.numbers import listed
 from storage.study.compile import priced
@@ -150,6 +151,7 @@ def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> For
         *((("Rough", rough),) if (rough := _rough(found.predicted, impossible(known, prior))) else ()),
         *(() if isinstance(prior, IndependentPrior) else warnings_of(known)),  # they are of the conjugate law
         *_besides(design),
+        *_several(study, name),
         *_clipping(design.schema, expected),
         *effects_words(found.effects),
     )
@@ -236,6 +238,16 @@ def _besides(design: RegressionDesign) -> list[tuple[str, str]]:
             f"third and fourth moments take {share:.0%} of the rho that this release costs. Only the sampler "
             "gibbs-ss-noisy reads them; what is predicted here is the default sampler's posterior, which does not",
         )
+    ]
+
+
+def _several(study: Study, name: str) -> list[tuple[str, str]]:
+    """How analyses read several releases; what is predicted takes them to be alike."""
+    analyses = [(analysis, one) for analysis, one in study.analyses.items() if one.release == name]
+    return [
+        ("Several releases", f"{analysis} analyses {planned_words(one.sampler, alike=one.alike)}")
+        for analysis, one in analyses
+        if one.pools(len(study.holders))
     ]
 
 

@@ -15,6 +15,7 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.prediction import Forecast, forecast
 from dpbayes_core.schema import Continuous, RegressionSchema
 from storage.archive import MANIFEST
+from storage.audit_parts import superseded_alone
 from storage.codecs import parquet_table, read_draws
 from storage.crate_files import load_with_manifest
 from storage.crate_limits import refuse_beyond
@@ -45,7 +46,7 @@ class PosteriorCrate:
     account: str
     signed_by: tuple[str, ...]
     not_verified: tuple[str, ...]
-    notices: tuple[Mapping[str, Any], ...] = ()  # that lie beside it
+    notices: tuple[Mapping[str, Any], ...] = ()  # that lie beside it, or that say how it is drawn today
 
 
 def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
@@ -85,8 +86,14 @@ def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
         account=named(sources, "account"),
         signed_by=fingerprints,
         not_verified=() if trusted else tuple(_unverified(files, fingerprints)),
-        notices=tuple(notice_records(place, {spelled(each) for each in trusted})),
+        notices=_notices(files, place, trusted),
     )
+
+
+def _notices(files: Mapping[str, bytes], place: str, trusted: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+    """What lies beside the crate, and whether it is drawn otherwise today."""
+    beside = notice_records(place, {spelled(each) for each in trusted})
+    return (*beside, *superseded_alone(files, shown(place, 300)))
 
 
 def _refuse_unvouched(files: Mapping[str, bytes], place: str, trusted: Sequence[str]) -> None:

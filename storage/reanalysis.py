@@ -10,11 +10,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from storage.analysis import Analysis, chosen, ordered, seeded
+from storage.analysis import Analysis, ordered, read_together, seeded
+from storage.analysis_request import AnalysisRequest
 from storage.archive import MANIFEST, Archive
 from storage.crate_files import load, load_with_manifest
 from storage.crate_limits import refuse_beyond
-from storage.crate_posterior import AnalysisRequest, Provenance
+from storage.crate_posterior import Provenance
 from storage.crate_sources import Source, evidence_of, named, order_of, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, pack
 from storage.disk import create_file, make_folder
@@ -25,6 +26,7 @@ from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
 from storage.lone_crate import TRUSTED, check_lone_crate, opened
 from storage.notices import notice_records
+from storage.parts_read import SPLIT_BEFORE
 from storage.people import refuse_same_people
 from storage.priors import PRIORS, prior_for, refuse_law
 from storage.private import private_folder
@@ -67,7 +69,7 @@ class CrateBench:
 
     def provenance(self) -> Provenance:
         """The releases as their crates had them."""
-        return Provenance(sources=self.sources, study_text=None)
+        return Provenance(sources=self.sources, study_text=None, alike=self.analysis.alike)
 
     def stored(self) -> Mapping[str, bytes] | None:
         """The crate that stands there, if it is this analysis of these releases, and whole."""
@@ -89,12 +91,18 @@ class CrateBench:
         """Whatever stands in the zip, or in the folder of this analysis; earlier versions called it otherwise."""
         if self._zip is not None:
             return load(self._zip) if self._zip.exists() else None
-        for key in self.analysis.keys:
+        if (found := self._in_folder(self.analysis)) is None:
+            return None
+        self._name, files = found
+        return files
+
+    def _in_folder(self, analysis: Analysis) -> tuple[str, Mapping[str, bytes]] | None:
+        """The name and files of the crate of an analysis, if it lies in the folder."""
+        for key in analysis.keys:
             if (self._folder / (name := f"{NAME}-{key[:16]}") / MANIFEST).exists():
                 files = Archive(str(self._folder)).read_folder(name)
-                if key == self.analysis.key or self.analysis.is_of(files):
-                    self._name = name
-                    return files
+                if key == analysis.key or analysis.is_of(files):
+                    return name, files
         return None
 
     def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
@@ -135,7 +143,17 @@ class CrateBench:
         named_keys = {spelled(key) for key in self._keys}
         noticed = [notice for place in self._crates for notice in notice_records(place, named_keys)]
         found = {"sources": links, "notices": noticed, "not_verified": unsure, "signed_by": _maker(files)}
-        return {**about, **found}
+        return {**about, **found, **self._before()}
+
+    def _before(self) -> Mapping[str, Any]:
+        """What changed, where the same was analysed in this folder when parts could not differ."""
+        earlier = None if self._zip else self.analysis.read_as_alike
+        found = None if earlier is None else self._in_folder(earlier)
+        return (
+            {}
+            if found is None
+            else {"changed": SPLIT_BEFORE.format(how="--alike"), "earlier": str(self._folder / found[0])}
+        )
 
     def _unsigned(self, maker: str | None) -> list[str]:
         """What the draws are, where they stood there before and nobody who is trusted signed them."""
@@ -162,16 +180,20 @@ class CrateBench:
 
 
 def crate_bench(order: Mapping[str, Any]) -> CrateBench:
-    """The workbench of an order: `crates`, `keys`, `prior`, `sampler`, `chains`, `draws`, `seed`, `to`, `sign`."""
+    """The workbench of an order: `crates`, `keys`, `prior`, what decides the draws, `to` and `sign`."""
     asked = _asked(order)
     sources = read_sources(order["crates"], order["keys"])
     entries = ordered([source.entry for source in sources])
     evidence = evidence_of(entries)
+    if asked.alike and len(entries) < 2:
+        raise StudyInvalid(
+            "cannot analyse as asked: --alike: one release has no parts that could be alike. Leave it out."
+        )
     if evidence.kind not in PRIORS:
         raise StudyInvalid(f"cannot analyse: a release of kind {evidence.kind} is an answer by itself. Read its page.")
     names: tuple[str, ...] = evidence.schema.coefficients if evidence.kind == "regression" else ()
     stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
-    sampler = chosen(evidence, asked.sampler)
+    evidence, sampler, parts = read_together(entries, asked.sampler, alike=asked.alike)
     refuse_law(stated, sampler)
     prior = prior_for(evidence, stated, sampler, len(entries))
     request = AnalysisRequest(
@@ -183,8 +205,10 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
         chains=asked.chains,
         draws=asked.draws,
         seed=0,
+        parts=parts,
     )
-    return CrateBench(Analysis(entries, evidence, prior, seeded(request, evidence, asked.seed)), sources, order)
+    request = seeded(request, evidence, asked.seed)
+    return CrateBench(Analysis(entries, evidence, prior, request, seed=asked.seed, alike=asked.alike), sources, order)
 
 
 def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ...]:
@@ -235,7 +259,8 @@ def _refuse_flaws(place: str, checks: Sequence[Check]) -> None:
 
 def _asked(order: Mapping[str, Any]) -> AnalysisSpec:
     """Sampler, chains, draws and seed, under the rules of a study's analyses."""
-    given = {name: order[name] for name in ("sampler", "chains", "draws", "seed") if order[name] is not None}
+    names = ("sampler", "chains", "draws", "seed", "alike")
+    given = {name: order[name] for name in names if order.get(name) is not None}
     for flaw in unavailable_in({"analyses": {NAME: given}}):
         raise StudyInvalid(f"cannot analyse as asked: --{Flaw(flaw.place[2:], flaw.what, flaw.remedy)}")
     try:

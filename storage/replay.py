@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.errors import DpbayesError
+from storage.analysis_request import AnalysisRequest
 from storage.codecs import read_draws
 from storage.crate_limits import refuse_request
 from storage.crate_posterior import DRAWS, RECORD
@@ -70,7 +71,8 @@ def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
     from dpbayes_core.samplers.driver import sample
 
     request: Mapping[str, Any] = json.loads(files[RECORD])["request"]
-    evidence = evidence_of([source.entry for source in sources_of(files)])
+    alike = AnalysisRequest(**request).alike
+    evidence = evidence_of([source.entry for source in sources_of(files)], alike=alike)
     return sample(
         evidence,
         prior_of(evidence, request["prior"]),

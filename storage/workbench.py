@@ -89,7 +89,7 @@ class StudyBench:
         folders = [release_path(entry.to_record()) for entry in self.analysis.entries]
         crates = [self.books.archive.read_folder(folder) for folder in folders]
         sources = tuple(Source({name: crate[name] for name in HELD}) for crate in crates)
-        return Provenance(sources=sources, study_text=self.study.text)
+        return Provenance(sources=sources, study_text=self.study.text, alike=self.analysis.alike)
 
     def stored(self) -> Mapping[str, bytes] | None:
         """What the archive has of it."""
@@ -119,7 +119,7 @@ class StudyBench:
         return self.books.archive.address(f"{self._stands_at()}/{name}".rstrip("/"))
 
     def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
-        """What changed, where the same study was analysed before its default prior did."""
+        """What changed, where the same study was analysed before its default prior or the law of parts did."""
         return told_of_earlier(self.analysis, self.books, self._stands_at)
 
     def _stands_at(self, analysis: Analysis | None = None) -> str | None:

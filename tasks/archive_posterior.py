@@ -17,6 +17,7 @@ from storage.checkpoints import Checkpoints
 from storage.crate_posterior import RECORD, REPORT, build_posterior_crate, links_of
 from storage.facts import facts
 from storage.mixing import advice
+from storage.parts_read import parts_record
 from storage.tellings.clipping import clipping_alarm
 from storage.tellings.registry import TELLINGS
 from storage.workbench import Order, StudyBench, Workbench, workbench
@@ -115,7 +116,10 @@ def _parts(evidence: Any) -> tuple[Any, ...]:
 def _document(
     files: Mapping[str, bytes], bench: Workbench, *, found: bool, sampling: float, total: float
 ) -> dict[str, Any]:
-    record, evidence = json.loads(files[RECORD]), bench.analysis.evidence
+    analysis, record = bench.analysis, json.loads(files[RECORD])
+    evidence = analysis.evidence
+    parts = parts_record(evidence, analysis.request, declared=analysis.alike)
+    record |= {} if parts is None else {"parts": parts}  # who declared it may have done so since
     return {
         "analysis": record["analysis"],
         "status": record["status"],
@@ -124,13 +128,14 @@ def _document(
         "already_analysed": found,
         "calibrated": record["sampler"]["calibrated"],
         "caveat": _caveat(record["sampler"]),
-        "facts": list(facts(_parts(evidence), record, [entry.payload for entry in bench.analysis.entries])),
+        "facts": list(facts(_parts(evidence), record, [entry.payload for entry in analysis.entries])),
         "sampler": record["sampler"]["name"],
         **{part: record["sampler"].get(part, "") for part in ("target", "choice", "cost")},
         "numbers": TELLINGS[evidence.kind].spread.numbers,
         "coefficients": record["coefficients"],
         "draws": {"asked": record["request"]["draws"], "made": record["diagnostics"]["draws"]},
         "prior_check": record.get("prior_check"),
+        "parts": parts,
         "clipping": clipping_alarm(cast("Evidence", evidence)) if evidence.kind == "regression" else "",
         "releases": links_of(record),
         "seconds": {"sampling": round(sampling, 3), "total": round(total, 3)},

@@ -131,7 +131,7 @@ class Page:
     title: str
     lede: str
     alarm: str  # empty where the chains converged
-    of_the_prior: tuple[Pair, ...]  # beside the title
+    beside: tuple[Pair, ...]  # the title: what the releases say of prior and declarations
     facts: tuple[Fact, ...]
     reading: str
     precision: str

@@ -95,7 +95,7 @@ def page(
         title=told.title(made),
         lede=words.lede(told, made, releases),
         alarm=words.alarm(posterior),
-        of_the_prior=words.of_the_prior(posterior),
+        beside=(*words.of_the_parts(posterior), *words.of_the_prior(posterior)),
         reading=words.reading(told, made, posterior),
         series=words.series(posterior),
         parameter=told.parameter,

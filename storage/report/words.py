@@ -7,6 +7,7 @@ from dpbayes_core.design import AnyRelease
 from storage.crate_posterior import path_of, plain_path_of
 from storage.facts import facts
 from storage.mixing import advice, agree, why_words
+from storage.parts_read import TURNED, check_of
 from storage.prior_check import named_words
 from storage.report.estimates import MOST_PICTURED
 from storage.report.numbers import listed
@@ -32,7 +33,7 @@ def lede(told: Telling, made: AnyRelease, releases: Sequence[Record]) -> str:
     when = listed(periods) if len(periods) < MOST_PERIODS else f"{periods[0]} to {periods[-1]}"
     alone = "a differentially private release alone"
     if len(releases) > 1:
-        alone = f"{len(releases)} differentially private releases alone, read as one table"
+        alone = f"{len(releases)} differentially private releases alone, analysed as one"
     return f"{told.lede(made)} among {people} of {when}, from {alone}."
 
 
@@ -64,6 +65,14 @@ def of_the_prior(posterior: Record) -> tuple[Pair, ...]:
     disagree = (Pair("The prior and the release disagree", found["words"]),) if found["conflict"] else ()
     decides = (Pair("These numbers depend on the prior", found["dependence"]),) if found.get("decides") else ()
     return (*decides, *disagree)
+
+
+def of_the_parts(posterior: Record) -> tuple[Pair, ...]:
+    """What is said of several releases beside the title: that they are not as somebody declared."""
+    found = check_of(posterior)
+    if found is None or not found["alarm"]:
+        return ()
+    return (Pair(TURNED, found["words"]),)
 
 
 def status(posterior: Record) -> Fact:
@@ -173,6 +182,8 @@ def caveats(
         stated = posterior["prior_check"]
         found += [stated[name] for name in ("dependence", "words") if name in stated]
     found += facts(parts, posterior, releases)
+    tried = check_of(posterior)
+    found += [] if tried is None else [tried["words"]]
     found += said
     found += OF_CRATES if of_crates(posterior) else ()
     return tuple(found)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storage.study.apart import names_table
-from storage.study.compile import priced
+from storage.study.compile import holders, priced
 from storage.study.flaw import Flaw, Place, nearest, shown
 from storage.study.guesses import guess_flaws
 from storage.study.models import StudyFile
@@ -107,6 +107,9 @@ def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator
         yield Flaw((*place, "sampler"), what, nearest(sampler, ("auto", *release.samplers), "Choose one of"))
     elif why is not None and not sampler.startswith("naive"):
         yield Flaw((*place, "sampler"), why, "Write sampler: naive for an uncalibrated posterior, or drop the analysis")
+    if analysis.alike and not (release.by_holder and analysis.pools(len(holders(file)))):
+        what = "one release has no parts that could be alike"
+        yield Flaw((*place, "alike"), what, "Delete it, or analyse several: holders of a regression, or periods: all")
     if analysis.prior.law == "independent" and sampler not in INDEPENDENT_SAMPLERS:
         what = f"{sampler} takes no prior with law: independent"
         yield Flaw((*place, "sampler"), what, "Leave sampler out, or write law: conjugate in the prior")

@@ -74,6 +74,12 @@ class AnalysisSpec(Section):
     test: TestSpec | None = Field(
         default=None, description="Of a network: public records to try it on.", examples=["{path: a.csv, target: pay}"]
     )
+    alike: bool = Field(
+        default=False,
+        description="Of several releases (holders, `periods: all`): whether people are dealt out to them at random, so "
+        "that their covariates have one law.",
+        examples=["true"],
+    )
     chains: Annotated[int, Field(ge=2, le=64)] = Field(
         default=4, description="Independent chains; convergence is judged across them.", examples=["4"]
     )
@@ -88,6 +94,10 @@ class AnalysisSpec(Section):
         description="Seed of the sampler, never of the noise; derived from the release's digest if not given.",
         examples=["7"],
     )
+
+    def pools(self, releases: int) -> bool:
+        """Whether several releases may be analysed as one, of so many that one period has."""
+        return self.periods == "all" or releases > 1
 
     def pooled(self, releases: int) -> int:
         """How many releases are analysed as one, of so many that there are; of all periods there will be another."""

@@ -116,7 +116,7 @@ def test_the_crate_holds_and_names_every_release(desk: Desk, analysis: dict[str,
 def test_the_report_says_in_plain_words_what_was_pooled(analysis: dict[str, Any]) -> None:
     page = Path(analysis["report"]).read_text()
     for said in (
-        "among the staff of 2026-01, 2026-02 and 2026-03, from 3 differentially private releases alone, read as one",
+        "among the staff of 2026-01, 2026-02 and 2026-03, from 3 differentially private releases alone, analysed",
         "Which releases were pooled",
         "3,600",
         "pay-regression of 2026-02",

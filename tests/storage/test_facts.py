@@ -132,12 +132,33 @@ def test_every_interval_is_said_to_take_residuals_to_be_spread_equally() -> None
     assert asked == (told.ROBUST,), "nothing was measured of it in those cells"
 
 
-def test_parts_are_said_to_be_read_as_a_random_split() -> None:
+@pytest.mark.parametrize(
+    ("parts_of_record", "origin", "said"),
+    [
+        (None, "study", "as if people had been dealt out to them at random, which nobody declared"),
+        ({"law": "alike", "declared": False}, "study", "which nobody declared"),
+        ({"law": "alike", "declared": True}, "study", "The study says that people were dealt out to them at random"),
+        ({"law": "alike", "declared": True}, "crates", "Whoever analysed says that people were dealt out to them"),
+        ({"law": "differ", "declared": False}, "study", "Their covariates may differ"),
+    ],
+)
+def test_of_several_releases_it_is_said_how_they_are_read(
+    parts_of_record: dict[str, Any] | None, origin: str, said: str
+) -> None:
     parts = [of(50_000, 3.1e-4, seed=seed) for seed in (1, 2)]
-    (here, said) = facts(parts, record())
+    stated = record() | {"origin": origin} | ({} if parts_of_record is None else {"parts": parts_of_record})
+    (here, told_of_parts) = facts(parts, stated)
     assert here.startswith("In the measured cell nearest to this study (docs/coverage.md, 100,000 rows")
-    assert Place.of(parts, record()).noise == pytest.approx(3.1e-4 * 2**0.5 / 2)
-    assert said.startswith("The 2 releases are read as if they were of one table whose people fell into them at random")
+    assert Place.of(parts, stated).noise == pytest.approx(3.1e-4 * 2**0.5 / 2)
+    assert told_of_parts.startswith("The 2 releases are taken to share the coefficients and the spread around them")
+    assert said in told_of_parts
+    assert ("at random" in told_of_parts) == ("may differ" not in told_of_parts)
+
+
+def test_a_sampler_that_takes_moments_as_released_assumes_nothing_of_the_covariates() -> None:
+    parts = [of(1000, 1e-3, seed=seed) for seed in (1, 2)]
+    (said,) = facts(parts, record(calibrated=False, name="naive"))
+    assert said.endswith("no person to be in two.")
 
 
 def test_several_rows_of_a_person_are_told_of_any_sampler() -> None:
