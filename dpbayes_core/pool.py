@@ -69,7 +69,7 @@ def parts_of(evidence: Evidence) -> tuple[Release, ...]:
 
 
 PartsLaw = Literal["differ", "alike", "none"]
-"""How a sampler takes the covariates of several parts: of laws of their own, of one law, or as they were released."""
+"""What a sampler takes the parts' numbers to be: of laws of their own, or of one law; or nothing is assumed of them."""
 
 HEEDING: frozenset[str] = frozenset()
 """The samplers under which parts may differ, unless they are said to be alike."""
@@ -78,8 +78,13 @@ TAKEN_AS_RELEASED = frozenset({"naive", "fixed-s", "fixed-s-fast"})
 """The samplers that take the released moments of the covariates for exact, whatever law those have."""
 
 
-def parts_law(sampler: str, *, alike: bool) -> PartsLaw:
-    """The law of the parts' covariates under which a sampler draws from a pool that says so of its parts."""
-    if sampler in TAKEN_AS_RELEASED:
+def has_numbers(schema: RegressionSchema) -> bool:
+    """Whether a covariate is a number; levels have shares of their own in every part, alike or not."""
+    return any(variable.kind == "continuous" for variable in schema.variables[:-1])
+
+
+def parts_law(sampler: str, *, alike: bool, numbers: bool) -> PartsLaw:
+    """What a sampler takes the parts' covariates to be, if they are said to be alike or not, and there are numbers."""
+    if sampler in TAKEN_AS_RELEASED or not numbers:
         return "none"
     return "differ" if sampler in HEEDING and not alike else "alike"

@@ -16,6 +16,7 @@ from storage.study.periods import Period
 from storage.study.prior import law_words
 from storage.study.public_count import query_words
 from storage.study.study import Study
+from storage.study.work import AnalysisSpec
 
 
 def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict[str, Any]:
@@ -98,6 +99,14 @@ def _release(study: Study, name: str) -> dict[str, Any]:
     }
 
 
+def _parts(study: Study, spec: AnalysisSpec) -> str | None:
+    """How an analysis will read several releases; of one, or of what is not pooled, nothing."""
+    if not (spec.pools(len(study.holders)) and study.releases[spec.release].by_holder):
+        return None
+    design: Any = study.design(spec.release)
+    return planned_words(spec.sampler, design.schema, alike=spec.alike)
+
+
 def _analysis(study: Study, name: str) -> dict[str, Any]:
     spec = study.analyses[name]
     return {
@@ -106,6 +115,6 @@ def _analysis(study: Study, name: str) -> dict[str, Any]:
         "chains": spec.chains,
         "draws": spec.draws,
         "sampler": spec.sampler,
-        "parts": planned_words(spec.sampler, alike=spec.alike) if spec.pools(len(study.holders)) else None,
+        "parts": _parts(study, spec),
         "prior": law_words(spec.prior),
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_core.canonical import canonical_json, digest
-from dpbayes_core.pool import Pool, parts_law
+from dpbayes_core.pool import Pool, has_numbers, parts_law
 from dpbayes_core.priors import Prior
 from storage.analysis_request import AnalysisRequest, analysis_key, earlier_key
 from storage.books import Books
@@ -128,8 +128,10 @@ def read_together(entries: Sequence[Entry], sampler: str, *, alike: bool) -> tup
     """
     evidence = evidence_of(entries, alike=alike)
     name = chosen(evidence, sampler)
-    if isinstance(evidence, Pool) and parts_law(name, alike=alike) == "differ":
-        return evidence, name, "differ"
+    if isinstance(evidence, Pool):
+        law = parts_law(name, alike=alike, numbers=has_numbers(evidence.schema))
+        if law == "differ":
+            return evidence, name, law
     return evidence_of(entries, alike=True), name, None
 
 

@@ -34,10 +34,9 @@ class AnalysisRequest:
         """Whether the sampler is told that several parts are alike."""
         return self.parts is None
 
-    @property
-    def law(self) -> PartsLaw:
-        """How the covariates of several parts are taken."""
-        return self.parts or parts_law(self.sampler, alike=True)
+    def law(self, *, numbers: bool) -> PartsLaw:
+        """How the covariates of several parts are taken, numbers being among them or not."""
+        return self.parts or parts_law(self.sampler, alike=True, numbers=numbers)
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON; without a test, or parts that differ, as it was before there were any."""

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_core import pool
+from dpbayes_core.schema import INTERCEPT, SIGMA
 from storage.prior_check import LEAST_SAID
 from storage.report.numbers import short
 
 if TYPE_CHECKING:
+    from dpbayes_core.schema import RegressionSchema
     from storage.analysis_request import AnalysisRequest
 
 Record = Mapping[str, Any]
@@ -17,13 +19,14 @@ SHARED = (
     "The {count} releases are taken to share the coefficients and the spread around them, and no person to be in two."
 )
 DIFFER = (
-    "Their covariates may differ: each has means and spreads of its own, and how far these are apart is inferred, too."
+    "Their covariates may differ: the numbers of each have means and spreads of their own, and how far these are apart "
+    "is inferred, too."
 )
 DECLARED = "{who} that people were dealt out to them at random ({how}): but for chance,"
 UNDECLARED = "They are read as if people had been dealt out to them at random, which nobody declared: but for chance,"
 ALIKE = (
-    "the covariates’ means and spreads are taken to be the same in all. Where they are not, intervals may miss, and "
-    "the chains do not tell."
+    "the numbers’ means and spreads are taken to be the same in all. Where they are not, intervals may miss, and the "
+    "chains do not tell."
 )
 SPLIT_BEFORE = (
     "the covariates of several releases may differ now (docs/holders.md). The posterior for which people were dealt "
@@ -39,8 +42,9 @@ def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -
     """
     if evidence.kind != "regression" or len(pool.parts_of(evidence)) < 2:
         return None
-    found: dict[str, Any] = {"declared": declared, "law": request.law}
-    if not declared or request.law != "alike":
+    law = request.law(numbers=pool.has_numbers(evidence.schema))
+    found: dict[str, Any] = {"declared": declared, "law": law}
+    if not declared or law != "alike":
         return found
     from dpbayes_core.parts_alike import parts_check
 
@@ -53,8 +57,12 @@ def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -
 
 def law_of(posterior: Record) -> tuple[str, bool]:
     """How a posterior of several releases reads them, and whether that was declared; earlier versions had one law."""
-    stated = posterior.get("parts") or {}
-    return stated.get("law", pool.parts_law(posterior["sampler"]["name"], alike=True)), stated.get("declared", False)
+    stated = posterior.get("parts")
+    if stated is not None:
+        return stated["law"], stated["declared"]
+    names = {line["name"] for line in posterior["coefficients"]} - {INTERCEPT, SIGMA}
+    numbers = any("[" not in name for name in names)  # those of levels have them in brackets
+    return pool.parts_law(posterior["sampler"]["name"], alike=True, numbers=numbers), False
 
 
 def parts_words(posterior: Record, count: int) -> str:
@@ -72,9 +80,10 @@ def parts_words(posterior: Record, count: int) -> str:
     return " ".join(said)
 
 
-def planned_words(sampler: str, *, alike: bool) -> str:
+def planned_words(sampler: str, schema: "RegressionSchema", *, alike: bool) -> str:
     """How an analysis of a study will read several releases."""
-    law = pool.parts_law(AUTO_TAKES if sampler == "auto" else sampler, alike=alike)
+    numbers = pool.has_numbers(schema)
+    law = pool.parts_law(AUTO_TAKES if sampler == "auto" else sampler, alike=alike, numbers=numbers)
     if law == "differ":
         return "several releases as one; their covariates may differ"
     if law == "none":
@@ -94,9 +103,12 @@ def check_words(found: Record) -> str:
     """The record of a check of the parts in sentences."""
     what, rare = _mean(found["columns"]), short(max(found["probability"], LEAST_SAID), 2)
     counted = f"the largest of {found['means']}" if found["means"] > 1 else "the only one"
-    told = f"they would differ at least as much in {what}, {counted}, with a probability of at most {rare}"
+    told = f"then they would differ at least as much in {what}, {counted}, with a probability of at most {rare}"
     if found["alarm"]:
-        return f"{TURNED}: {told}. Do not say that they are alike: analysed without it, their covariates may differ."
+        advice = " Do not say that they are alike: analysed without it, their covariates may differ." * bool(
+            pool.HEEDING
+        )
+        return f"{TURNED}: {told}.{advice}"
     return f"The releases do not contradict that people were dealt out at random: {told}."
 
 

@@ -151,7 +151,7 @@ def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> For
         *((("Rough", rough),) if (rough := _rough(found.predicted, impossible(known, prior))) else ()),
         *(() if isinstance(prior, IndependentPrior) else warnings_of(known)),  # they are of the conjugate law
         *_besides(design),
-        *_several(study, name),
+        *_several(study, name, design.schema),
         *_clipping(design.schema, expected),
         *effects_words(found.effects),
     )
@@ -241,11 +241,11 @@ def _besides(design: RegressionDesign) -> list[tuple[str, str]]:
     ]
 
 
-def _several(study: Study, name: str) -> list[tuple[str, str]]:
+def _several(study: Study, name: str, schema: RegressionSchema) -> list[tuple[str, str]]:
     """How analyses read several releases; what is predicted takes them to be alike."""
     analyses = [(analysis, one) for analysis, one in study.analyses.items() if one.release == name]
     return [
-        ("Several releases", f"{analysis} analyses {planned_words(one.sampler, alike=one.alike)}")
+        ("Several releases", f"{analysis} analyses {planned_words(one.sampler, schema, alike=one.alike)}")
         for analysis, one in analyses
         if one.pools(len(study.holders))
     ]

@@ -37,7 +37,7 @@ def record(
     sigma: float = 0.167, *, left: float = 0.01, prior: Any = None, calibrated: bool = True, name: str = "collapsed"
 ) -> dict[str, Any]:
     return {
-        "coefficients": [{"name": "sigma", "mean": sigma}],
+        "coefficients": [{"name": "a", "mean": 0.1}, {"name": "sigma", "mean": sigma}],
         "prior_check": {"parameters": [{"name": "sigma", "left": left}]},
         "request": {"prior": prior or MADE},
         "sampler": {"calibrated": calibrated, "name": name},
