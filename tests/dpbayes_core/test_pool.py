@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from dpbayes_core.pool import Pool, parts_of, pooled
-from tests.support.regressions import SEX, example, schema_of
+from dpbayes_core.pool import HEEDING, Pool, parts_law, parts_of, pooled
+from dpbayes_core.priors import Prior
+from dpbayes_core.samplers.registry import SAMPLERS, samplers_for
+from tests.support.regressions import REGION, SEX, example, schema_of
 
 SCHEMA = schema_of("x")
 
@@ -42,3 +45,29 @@ def test_complete_rows_are_not_pooled_with_all_rows() -> None:
     assert Pool(tuple(whole)).count == 100
     with pytest.raises(ValueError, match="all rows with those of complete ones"):
         Pool((first, whole[1]))
+
+
+@pytest.mark.parametrize("name", [sampler.name for sampler in samplers_for("regression")])
+def test_those_samplers_heed_whether_parts_are_alike_that_are_said_to(name: str) -> None:
+    sampler, parts = SAMPLERS[name], tuple(example(SCHEMA, 400, seed=seed) for seed in (1, 2))
+    drawn: list[np.ndarray] = []
+    for alike in (False, True):
+        evidence = Pool(parts, alike=alike)
+        if sampler.refusal(evidence) is not None:
+            assert name not in HEEDING
+            return
+        problem = sampler.prepare(evidence, Prior())
+        state, block = sampler.run_block(problem, sampler.start(problem, 1, 0), 5)
+        drawn.append(np.concatenate([state.numbers, block.parameters.ravel()]))
+    assert np.array_equal(*drawn) == (name not in HEEDING)
+
+
+def test_levels_alone_have_shares_of_their_own_in_every_part() -> None:
+    """So whether parts are alike makes no difference, and nobody need say so."""
+    parts = tuple(example(schema_of(SEX, REGION), 400, seed=seed) for seed in (1, 2))
+    sampler, drawn = SAMPLERS["collapsed"], []
+    for alike in (False, True):
+        problem = sampler.prepare(Pool(parts, alike=alike), Prior())
+        drawn.append(sampler.run_block(problem, sampler.start(problem, 1, 0), 5)[0].numbers)
+    assert np.array_equal(*drawn)
+    assert parts_law("collapsed", alike=False, numbers=False) == "none"
