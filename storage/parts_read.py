@@ -32,7 +32,7 @@ SPLIT_BEFORE = (
     "the covariates of several releases may differ now (docs/holders.md). The posterior for which people were dealt "
     "out to them at random stays as it is: {how} gives it again, where that is so"
 )
-TURNED = "The releases contradict that people were dealt out at random"
+CONTRADICTED = "The releases contradict that people were dealt out at random"
 
 
 def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -> dict[str, Any] | None:
@@ -108,7 +108,7 @@ def check_words(found: Record) -> str:
         advice = " Do not say that they are alike: analysed without it, their covariates may differ." * bool(
             pool.HEEDING
         )
-        return f"{TURNED}: {told}.{advice}"
+        return f"{CONTRADICTED}: {told}.{advice}"
     return f"The releases do not contradict that people were dealt out at random: {told}."
 
 

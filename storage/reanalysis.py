@@ -149,11 +149,9 @@ class CrateBench:
         """What changed, where the same was analysed in this folder when parts could not differ."""
         earlier = None if self._zip else self.analysis.read_as_alike
         found = None if earlier is None else self._in_folder(earlier)
-        return (
-            {}
-            if found is None
-            else {"changed": SPLIT_BEFORE.format(how="--alike"), "earlier": str(self._folder / found[0])}
-        )
+        if found is None:
+            return {}
+        return {"changed": SPLIT_BEFORE.format(how="--alike"), "earlier": str(self._folder / found[0])}
 
     def _unsigned(self, maker: str | None) -> list[str]:
         """What the draws are, where they stood there before and nobody who is trusted signed them."""

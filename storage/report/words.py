@@ -7,7 +7,7 @@ from dpbayes_core.design import AnyRelease
 from storage.crate_posterior import path_of, plain_path_of
 from storage.facts import facts
 from storage.mixing import advice, agree, why_words
-from storage.parts_read import TURNED, check_of
+from storage.parts_read import CONTRADICTED, check_of
 from storage.prior_check import named_words
 from storage.report.estimates import MOST_PICTURED
 from storage.report.numbers import listed
@@ -72,7 +72,7 @@ def of_the_parts(posterior: Record) -> tuple[Pair, ...]:
     found = check_of(posterior)
     if found is None or not found["alarm"]:
         return ()
-    return (Pair(TURNED, found["words"]),)
+    return (Pair(CONTRADICTED, found["words"]),)
 
 
 def status(posterior: Record) -> Fact:
