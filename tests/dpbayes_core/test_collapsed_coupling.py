@@ -1,4 +1,4 @@
-"""Several parts that are alike: coordinates relative to the best known one, and the stretch that couples them."""
+"""Parts that are alike: coordinates relative to the best known one, and the stretch that knows what couples them."""
 
 import numpy as np
 import pytest

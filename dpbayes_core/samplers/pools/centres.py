@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.compiled import inlined
 from dpbayes_core.samplers.flat import BAR, FACTOR, ROWS, Part
 from dpbayes_core.samplers.pools.leaning import Lean, lean, lean_slopes
 from dpbayes_core.samplers.pools.shared import HAT, KNOWN, Shared, row_start
@@ -33,7 +33,7 @@ class Frame(NamedTuple):
     inverse: Floats
 
 
-@compiled
+@inlined
 def spread_root(part: Part, own: Floats, frame: Frame) -> None:
     """The Cholesky factor of V."""
     (count, width), rows, root = frame.shared.centre.shape, part.numbers[ROWS], frame.root
@@ -50,7 +50,7 @@ def spread_root(part: Part, own: Floats, frame: Frame) -> None:
             root[a, b] = sqrt(total) if a == b else total / root[b, b]
 
 
-@compiled
+@inlined
 def centre_lean(a: int, part: Part, own: Floats, frame: Frame) -> Lean:
     """What entry a leans on."""
     width = frame.shared.centre.shape[1]
@@ -63,7 +63,7 @@ def centre_lean(a: int, part: Part, own: Floats, frame: Frame) -> Lean:
     return Lean(part.matrices[HAT, i, c], part.matrices[KNOWN, i, c], centre, frame.root[a, a])
 
 
-@compiled
+@inlined
 def place_centres(position: Floats, part: Part, own: Floats, frame: Frame) -> float:
     """Fill F; returns the log of its law, with Jacobian."""
     (count, width), value = frame.shared.centre.shape, 0.0
@@ -79,7 +79,7 @@ def place_centres(position: Floats, part: Part, own: Floats, frame: Frame) -> fl
     return value
 
 
-@compiled
+@inlined
 def pull_spread_root(part: Part, own: Floats, frame: Frame) -> float:
     """Derivatives in V, and through it in everything behind it; returns the one in the rows."""
     (count, width), rows, in_rows = frame.shared.centre.shape, part.numbers[ROWS], 0.0
@@ -111,7 +111,7 @@ def pull_spread_root(part: Part, own: Floats, frame: Frame) -> float:
     return in_rows
 
 
-@compiled
+@inlined
 def pull_centres(position: Floats, part: Part, own: Floats, frame: Frame, gradient: Floats) -> float:
     """Reverse of `place_centres`, given derivatives in F (BAR); returns the one in the rows."""
     count, width = frame.shared.centre.shape

@@ -8,7 +8,7 @@ prior, and in between no coordinate narrows as `spread` does. Any hat and precis
 from math import log, sqrt
 from typing import NamedTuple
 
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.compiled import inlined
 
 
 class Lean(NamedTuple):
@@ -20,7 +20,7 @@ class Lean(NamedTuple):
     spread: float
 
 
-@compiled
+@inlined
 def lean(on: Lean, u: float) -> tuple[float, float]:
     """The number at u, and the log Jacobian."""
     weight = 1.0 / (on.spread * on.spread)
@@ -28,7 +28,7 @@ def lean(on: Lean, u: float) -> tuple[float, float]:
     return square * (on.known * on.hat + weight * on.centre) + sqrt(square) * u, 0.5 * log(square)
 
 
-@compiled
+@inlined
 def lean_slopes(on: Lean, u: float, bar: float) -> tuple[float, float, float]:
     """Derivatives in u, the centre and the log spread, given the one in the number; the log Jacobian's included."""
     weight = 1.0 / (on.spread * on.spread)

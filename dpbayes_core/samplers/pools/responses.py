@@ -9,7 +9,7 @@ from math import exp, lgamma, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.compiled import inlined
 from dpbayes_core.samplers.counting import digamma
 from dpbayes_core.samplers.flat import BAR, COLUMNS, FACTOR, LOW, ROWS, Part
 from dpbayes_core.samplers.pools.centres import Frame
@@ -19,7 +19,7 @@ from dpbayes_core.samplers.pools.shared import HAT, KNOWN, LOGGED
 Floats = NDArray[np.float64]
 
 
-@compiled
+@inlined
 def response_lean(c: int, part: Part, own: Floats, frame: Frame) -> Lean:
     """What entry c of the response's row leans on; of the last, its logarithm."""
     last, low, logged = own.shape[1] - 1, int(part.numbers[LOW]), frame.shared.numbers[LOGGED]
@@ -32,7 +32,7 @@ def response_lean(c: int, part: Part, own: Floats, frame: Frame) -> Lean:
     return Lean(hat, known, centre, exp(logged) / sqrt(part.numbers[ROWS]))
 
 
-@compiled
+@inlined
 def place_response(position: Floats, part: Part, own: Floats, frame: Frame) -> float:
     """Fill the response's row; returns the log of its law, with Jacobian."""
     last, low, rows, value = own.shape[1] - 1, int(part.numbers[LOW]), part.numbers[ROWS], 0.0
@@ -51,7 +51,7 @@ def place_response(position: Floats, part: Part, own: Floats, frame: Frame) -> f
     return value + slope + law
 
 
-@compiled
+@inlined
 def pull_rest(position: Floats, part: Part, own: Floats, frame: Frame, gradient: Floats) -> float:
     """Of the row's last entry alone."""
     last, low, rows = own.shape[1] - 1, int(part.numbers[LOW]), part.numbers[ROWS]
@@ -66,7 +66,7 @@ def pull_rest(position: Floats, part: Part, own: Floats, frame: Frame, gradient:
     return in_rows - 0.5 * in_log / degrees
 
 
-@compiled
+@inlined
 def pull_response(position: Floats, part: Part, own: Floats, frame: Frame, gradient: Floats) -> float:
     """Reverse of `place_response`, given derivatives in the row (BAR); returns the one in the rows."""
     last, low, rows, slopes = own.shape[1] - 1, int(part.numbers[LOW]), part.numbers[ROWS], frame.slopes

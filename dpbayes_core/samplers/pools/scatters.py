@@ -9,7 +9,7 @@ from math import exp, lgamma, log, log1p, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.samplers.compiled import compiled, inlined
 from dpbayes_core.samplers.counting import digamma
 from dpbayes_core.samplers.flat import BAR, COLUMNS, FACTOR, ROWS, Part
 from dpbayes_core.samplers.linear_algebra import invert_lower
@@ -52,20 +52,20 @@ def digamma_ratio(x: float, a: float) -> float:
     return log1p(a / x) + 0.5 * a / (x * (x + a)) + stirling_slope(x + a) - stirling_slope(x)
 
 
-@compiled
+@inlined
 def columns_of(part: Part, own: Floats, frame: Frame) -> int:
     """The columns of K that are not empty: with fewer residual rows than numbers, so many."""
     count = len(frame.ratio)
     return max(0, min(count, int(part.numbers[COLUMNS]) - own.shape[1] + 1 + count))
 
 
-@compiled
+@inlined
 def degrees_of(part: Part, frame: Frame) -> float:
     """Rows less the columns of (1, factors)."""
     return part.numbers[ROWS] - frame.shared.centre.shape[1]
 
 
-@compiled
+@inlined
 def scatter_lean(r: int, c: int, part: Part, own: Floats, frame: Frame) -> Lean:
     """What entry (r, c) of L_j leans on; on the diagonal its logarithm."""
     shared, first = frame.shared, own.shape[1] - 1 - len(frame.ratio)
@@ -79,7 +79,7 @@ def scatter_lean(r: int, c: int, part: Part, own: Floats, frame: Frame) -> Lean:
     return Lean(hat, known, centre, shared.root[r, r] * sqrt(square))
 
 
-@compiled
+@inlined
 def mixture_root(part: Part, frame: Frame) -> float:
     """log|I + E|, E = K K' n / nu', and the inverse of its Cholesky factor: pivots less 1, so that nothing cancels."""
     count, scale, value = len(frame.ratio), part.numbers[ROWS] / frame.shared.numbers[DEGREES], 0.0
@@ -101,7 +101,7 @@ def mixture_root(part: Part, frame: Frame) -> float:
     return value
 
 
-@compiled
+@inlined
 def pull_mixture(scale: float, factor: float, frame: Frame) -> float:
     """in_ratio = `factor` times twice scale (I + E)^-1 K; returns the trace of (I + E)^-1 E."""
     count, trace = len(frame.ratio), 0.0
@@ -120,7 +120,7 @@ def pull_mixture(scale: float, factor: float, frame: Frame) -> float:
     return trace
 
 
-@compiled
+@inlined
 def scatter_law(part: Part, own: Floats, frame: Frame) -> tuple[float, float, float]:
     """The matrix-F law in K with log pivots, its derivatives in K (in_ratio), and in nu' and the rows."""
     count, rows, nu = len(frame.ratio), part.numbers[ROWS], frame.shared.numbers[HEAVY]
@@ -142,7 +142,7 @@ def scatter_law(part: Part, own: Floats, frame: Frame) -> tuple[float, float, fl
     return value, in_degrees + power * trace / degrees, in_rows - power * trace / rows
 
 
-@compiled
+@inlined
 def place_scatter(position: Floats, part: Part, own: Floats, frame: Frame) -> float:
     """Fill L_j and K; returns the log Jacobian of K with log pivots."""
     (count, width), value = frame.shared.centre.shape, 0.0
@@ -164,7 +164,7 @@ def place_scatter(position: Floats, part: Part, own: Floats, frame: Frame) -> fl
     return value
 
 
-@compiled
+@inlined
 def pull_scatter(position: Floats, part: Part, own: Floats, frame: Frame, gradient: Floats) -> float:
     """Reverse of `place_scatter`, given derivatives in L_j (BAR) and in K; returns the one in the rows."""
     (count, width), in_square = frame.shared.centre.shape, 0.0
