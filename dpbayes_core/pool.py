@@ -42,7 +42,7 @@ class Pool:
     @property
     def differing(self) -> bool:
         """Whether each part's covariates may have a law of their own; factors' always may, so that it takes numbers."""
-        return not self.alike and any(variable.kind == "continuous" for variable in self.schema.variables[:-1])
+        return not self.alike and has_numbers(self.schema)
 
     @property
     def count(self) -> float:
@@ -71,7 +71,7 @@ def parts_of(evidence: Evidence) -> tuple[Release, ...]:
 PartsLaw = Literal["differ", "alike", "none"]
 """What a sampler takes the parts' numbers to be: of laws of their own, or of one law; or nothing is assumed of them."""
 
-HEEDING: frozenset[str] = frozenset()
+HEEDING = frozenset({"collapsed"})
 """The samplers under which parts may differ, unless they are said to be alike."""
 
 TAKEN_AS_RELEASED = frozenset({"naive", "fixed-s", "fixed-s-fast"})

@@ -19,14 +19,14 @@ SHARED = (
     "The {count} releases are taken to share the coefficients and the spread around them, and no person to be in two."
 )
 DIFFER = (
-    "Their covariates may differ: the numbers of each have means and spreads of their own, and how far these are apart "
-    "is inferred, too."
+    "Their covariates may differ: the numbers of each have means, spreads and correlations of their own, and how far "
+    "these are apart is inferred, too."
 )
 DECLARED = "{who} that people were dealt out to them at random ({how}): but for chance,"
 UNDECLARED = "They are read as if people had been dealt out to them at random, which nobody declared: but for chance,"
 ALIKE = (
-    "the numbers’ means and spreads are taken to be the same in all. Where they are not, intervals may miss, and the "
-    "chains do not tell."
+    "the numbers’ means, spreads and correlations are taken to be the same in all. Where they are not, intervals may "
+    "miss, and the chains do not tell."
 )
 SPLIT_BEFORE = (
     "the covariates of several releases may differ now (docs/holders.md). The posterior for which people were dealt "

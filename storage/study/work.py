@@ -77,7 +77,7 @@ class AnalysisSpec(Section):
     alike: bool = Field(
         default=False,
         description="Of several releases (holders, `periods: all`): whether people are dealt out to them at random, so "
-        "that their covariates have one law.",
+        "that their covariates have one law. Without it they may differ.",
         examples=["true"],
     )
     chains: Annotated[int, Field(ge=2, le=64)] = Field(

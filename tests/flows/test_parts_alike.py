@@ -18,17 +18,11 @@ from tests.support.desk import Desk, people
 from tests.support.offices import offices
 from tests.support.schemas import flaws_of_record
 
-pytestmark = pytest.mark.usefixtures("workers", "prefect_home", "heeding")
+pytestmark = pytest.mark.usefixtures("workers", "prefect_home")
 
 PERIODS = ("2026-01", "2026-02")
 LAST = PERIODS[-1]
 QUICK = ("--chains", "2", "--draws", "200")
-
-
-@pytest.fixture
-def heeding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts that may differ are drawn so, or at least recorded and told so."""
-    monkeypatch.setattr(pool, "HEEDING", frozenset({"collapsed"}))
 
 
 def months(folder: Path, *, older: float = 0.0) -> Desk:

@@ -23,11 +23,6 @@ def old(sampler: str = "collapsed", *, releases: int = 3, names: tuple[str, ...]
     }
 
 
-@pytest.fixture
-def heeding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "HEEDING", frozenset({"collapsed"}))
-
-
 def test_a_request_before_there_was_a_choice_is_as_it_was() -> None:
     alike, differ = (AnalysisRequest(**PLAIN, sampler="collapsed", parts=parts) for parts in (None, "differ"))
     assert "parts" not in alike.to_record()
@@ -38,7 +33,6 @@ def test_a_request_before_there_was_a_choice_is_as_it_was() -> None:
         AnalysisRequest(**{**PLAIN, "sampler": "collapsed", "parts": "otherwise"})
 
 
-@pytest.mark.usefixtures("heeding")
 def test_what_is_drawn_otherwise_today_is_superseded_and_nothing_else() -> None:
     assert superseded(old()) is not None
     others = [
@@ -58,13 +52,11 @@ def test_nothing_is_superseded_where_nothing_is_drawn_otherwise(monkeypatch: pyt
     assert superseded(old()) is None
 
 
-@pytest.mark.usefixtures("heeding")
 def test_rubbish_is_not_superseded() -> None:
     for data in (b"[]", b"{}", b"\xff", b"[" * 9999, b'{"releases": 3, "sampler": []}'):
         assert superseded_alone({"posterior.json": data}, "x") == ()
 
 
-@pytest.mark.usefixtures("heeding")
 def test_a_plan_says_how_several_releases_will_be_read() -> None:
     numbers, levels = schema_of("x", SEX), schema_of(SEX, REGION)
     assert planned_words("auto", numbers, alike=False).endswith("may differ")
