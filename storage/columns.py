@@ -46,8 +46,10 @@ class Reading:
         codes = {
             name: _codes(table.column(name), rule, rule.levels, self._counts[name])
             for name, rule in self._rules.items()
-            if rule.levels is not None
+            if rule.levels is not None and rule.of is None
         }
+        told = {name: _missing_in(table.column(rule.of.name), rule.of) for name, rule in self._rules.items() if rule.of}
+        codes |= told
         self.rows += table.num_rows
         for start in range(0, max(table.num_rows, 1), BLOCK_ROWS):
             numbers = {
@@ -97,6 +99,13 @@ def _uncoded(chunk: Chunk, values: Floats, codes: tuple[float, ...]) -> tuple[Ch
     plain = _if_else(pa.array(coded), pa.scalar(None, pa.float64()), chunk)
     valid, content = plain.buffers()
     return plain, np.frombuffer(content, np.float64)[plain.offset : plain.offset + len(plain)], valid
+
+
+def _missing_in(column: Column, rule: ColumnRule) -> Codes:
+    """1 where a column of a whole batch has no value, else 0; what it says is counted with the column itself."""
+    if rule.levels is not None:
+        return (_codes(column, rule, rule.levels, Counter()) == MISSING).astype(np.int32)
+    return np.isnan(_numbers(column, rule, Counter())).astype(np.int32)
 
 
 def _limits(rule: ColumnRule) -> tuple[float, float, float]:

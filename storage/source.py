@@ -24,6 +24,7 @@ class ColumnRule:
     stays_missing: bool = False  # a missing number stays NaN, a missing level MISSING, for the statistic to leave out
     measure: Literal["number", "date"] = "number"  # a date counts as days since 1970-01-01, its bounds too
     names_holders: bool = False  # null and unknown levels become nobody's, not a level
+    of: "ColumnRule | None" = None  # not in the table: the first level where that column has a value, else the second
 
     @property
     def codes(self) -> tuple[float, ...]:
@@ -108,5 +109,9 @@ class TableSource:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns to read, each once."""
-        wanted = [rule.name for rule in self.columns] + ([] if self.unit is None else [self.unit])
-        return tuple(dict.fromkeys(wanted))
+        return tuple(dict.fromkeys([*self.stored, *([] if self.unit is None else [self.unit])]))
+
+    @property
+    def stored(self) -> dict[str, ColumnRule]:
+        """The declared columns that stand in the table."""
+        return {rule.name: rule for rule in (each.of or each for each in self.columns)}

@@ -81,6 +81,8 @@ def _foreseen(expected: Expectation, source: TableSource) -> bool:
 def _derived(source: TableSource) -> list[Expectation]:
     derived = [Expectation(count="rows", at_least=1)]
     for rule in source.columns:
+        if rule.of is not None:
+            continue
         counts = ("nulls", "unknown_levels") if rule.bounds is None else ("nulls", "not_a_number", "out_of_bounds")
         derived += [Expectation(count=count, column=rule.name, at_most=0) for count in counts]
     if source.unit is not None:

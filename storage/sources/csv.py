@@ -49,7 +49,7 @@ class CsvBatch(Confidential):
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
         """The named columns: numbers and days as declared, else text."""
-        rules = {rule.name: rule for rule in self.source.columns}
+        rules = self.source.stored
         content = np.frombuffer(self.content, np.uint8)
         most = self.content.count(b"\n") + self.content.count(b"\r") + 1
         slots = np.full(max(self.places) + 1, -1, np.int64)

@@ -31,8 +31,8 @@ _KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
 
 def declared(source: TableSource) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each column to find and the kinds of storage it may have."""
-    for rule in source.columns:
-        yield rule.name, _allowed(rule)
+    for name, rule in source.stored.items():
+        yield name, _allowed(rule)
     if source.unit is not None:
         yield source.unit, UNITS
 

@@ -44,7 +44,7 @@ class SqlBatch(Confidential):
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
         """The named columns: numbers and days as declared, else text."""
-        rules = {rule.name: rule for rule in self.source.columns}
+        rules = self.source.stored
         return pa.table([_read(self.columns[name], rules.get(name)) for name in columns], names=list(columns))
 
 
@@ -67,7 +67,7 @@ def _batches(source: TableSource, query: Query) -> Iterator[Batch]:
         places = [place_of(found, name, source.name) for name in source.names]
         types = _dialect(query).stored_types(answer)
         stored = [types[place][0] for place in places]
-        rules = {rule.name: rule for rule in source.columns}
+        rules = source.stored
         index = 0
         while rows := _reached(attempt(lambda: answer.fetchmany(ROWS)), source):
             columns = {

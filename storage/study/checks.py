@@ -15,6 +15,10 @@ from storage.study.work import AnalysisSpec, ReleaseSpec
 def flaws(file: StudyFile, folder: Path) -> Iterator[Flaw]:
     """Everything that is wrong between the sections of a file whose sections are right by themselves."""
     yield from _table(file)
+    found = list(_indicators(file))
+    yield from found
+    if found:
+        return  # what they would be is not known
     yield from guess_flaws(file)
     yield from _public(file, folder)
     yield from _holders(file)
@@ -31,6 +35,22 @@ def _table(file: StudyFile) -> Iterator[Flaw]:
     if unit in file.columns:
         what = f"{shown(str(unit))} names people and is declared as a column to analyse"
         yield Flaw(("columns", str(unit)), what, "Delete it from columns")
+
+
+def _indicators(file: StudyFile) -> Iterator[Flaw]:
+    """Columns that tell whether values of others are missing, and what they ask of these."""
+    for name, column in file.columns.items():
+        other = None if column.missing_of is None else file.columns.get(column.missing_of)
+        place = ("columns", name, "missing_of")
+        if column.missing_of is not None and (other is None or other.missing_of is not None):
+            yield Flaw(place, f"{shown(column.missing_of)} is no column of the table", "Name a declared column")
+        elif other is not None and not other.fills:
+            what = f"nothing is stated of what a missing {shown(column.missing_of or '')} counts as"
+            yield Flaw(place, what, "Write nulls: there, or unknown: where it has levels")
+        for release, spec in file.releases.items():
+            if column.missing_of is not None and name in spec.uses and spec.kind != "regression":
+                what = f"a {spec.kind} release takes no column that tells what is missing"
+                yield Flaw(("releases", release), what, f"Take {shown(name)} out of it")
 
 
 def _public(file: StudyFile, folder: Path) -> Iterator[Flaw]:

@@ -20,12 +20,19 @@ MADE_UP = "[holder]"  # no column of a study has brackets
 
 def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:
     """What a pass must know of the columns that a release uses, defaults filled in."""
-    return tuple(_rule(name, file.columns[name], release) for name in dict.fromkeys(release.uses))
+    told = {file.columns[name].missing_of for name in release.uses}
+    return tuple(
+        _indicator(name, file, release)
+        if file.columns[name].missing_of
+        else _rule(name, file.columns[name], clips=release.clips, stays=release.complete and name not in told)
+        for name in dict.fromkeys(release.uses)
+    )
 
 
 def stated_rules(file: StudyFile, release: ReleaseSpec) -> tuple[str, ...]:
     """The columns of a release of which the study says itself what becomes of null and unknown values."""
-    return tuple(dict.fromkeys(name for name in release.uses if release.complete or file.columns[name].fills))
+    columns = {name: file.columns[name] for name in release.uses}
+    return tuple(name for name, column in columns.items() if release.complete or column.fills or column.missing_of)
 
 
 def holders(file: StudyFile) -> tuple[str | None, ...]:
@@ -138,14 +145,21 @@ def _beside(url: str, folder: Path) -> str:
     return f"sqlite:///{folder / path}" if scheme == "sqlite" else url
 
 
-def _rule(name: str, column: ColumnSpec, release: ReleaseSpec) -> ColumnRule:
-    made = ColumnRule(name=name, missing=column.missing or (), stays_missing=release.complete)
+def _indicator(name: str, file: StudyFile, release: ReleaseSpec) -> ColumnRule:
+    """Of a column that tells which values of another are missing: it is never missing itself."""
+    column, other = file.columns[name], file.columns[name].missing_of or ""
+    of = _rule(other, file.columns[other], clips=release.clips, stays=True)
+    return ColumnRule(name=name, levels=column.levels, unknown=(column.levels or ("",))[0], of=of)
+
+
+def _rule(name: str, column: ColumnSpec, *, clips: bool, stays: bool) -> ColumnRule:
+    made = ColumnRule(name=name, missing=column.missing or (), stays_missing=stays)
     if column.levels is not None:
-        unknown = column.unknown or (None if release.complete else column.levels[0])
+        unknown = column.unknown or (None if stays else column.levels[0])
         return replace(made, levels=column.levels, unknown=unknown)
     middle = 0.0 if column.bounds is None else column.bounds.middle
-    nulls = None if release.complete else middle if column.nulls is None else column.nulls
-    bounds = column.bounds if release.clips and column.bounds is not None else WIDEST
+    nulls = None if stays else middle if column.nulls is None else column.nulls
+    bounds = column.bounds if clips and column.bounds is not None else WIDEST
     measure = "date" if isinstance(column.bounds, DateBounds) else "number"
     return replace(made, bounds=bounds, null_value=nulls, measure=measure)
 
@@ -154,6 +168,8 @@ def _rule_record(rule: ColumnRule) -> dict[str, Any]:
     more: dict[str, Any] = {} if rule.measure == "number" else {"measure": rule.measure}
     if rule.missing:
         more["missing"] = list(rule.missing)
+    if rule.of is not None:
+        more |= {"missing_of": rule.of.name, "of": _rule_record(rule.of)}
     if rule.bounds is WIDEST:
         return {"nulls": rule.null_value, "unbounded": True, **more}
     if rule.bounds is not None:

@@ -180,6 +180,13 @@ class ColumnSpec(Section):
         "texts in a column of levels. They count as null.",
         examples=["[-200]"],
     )
+    missing_of: ColumnName | None = Field(
+        default=None,
+        description="A declared column: this one is not in the table but says of it, by the second of two levels, "
+        "where its value is missing. Its missing values then count as what nulls: or unknown: says, also in releases "
+        "with rows: complete. For regressions only.",
+        examples=["income"],
+    )
     expect: ExpectSpec | None = Field(
         default=None,
         description="Public guesses about a column, for planning and the default prior; never looked up in the data.",
@@ -190,6 +197,15 @@ class ColumnSpec(Section):
     def fills(self) -> bool:
         """Whether it is stated what a missing value becomes."""
         return self.nulls is not None or self.unknown is not None
+
+    @model_validator(mode="after")
+    def _told_by_two_levels(self) -> Self:
+        if self.missing_of is not None and len(self.levels or ()) != 2:
+            what = "what tells whether a value is missing has two levels"
+            raise refusal(what, "Write levels: [no, yes]", "missing_of")
+        if self.missing_of is not None and (self.unknown or self.missing):
+            raise refusal("what tells whether a value is missing is never missing", "Delete the rule", "missing_of")
+        return self
 
     @model_validator(mode="after")
     def _codes_of_its_kind(self) -> Self:

@@ -11,6 +11,7 @@ from storage.tellings.base import Declared
 Record = Mapping[str, Any]
 
 LEFT_OUT = "the row is left out"
+NEVER = "is never missing"
 FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 
 
@@ -18,7 +19,8 @@ def becomes(definition: Record) -> dict[str, str]:
     """Of each column of a release, what becomes of a missing value in it."""
     complete = definition.get("cases") == "complete"
     columns: Mapping[str, Record] = definition.get("columns", {})
-    return {name: _column(column, complete=complete) for name, column in columns.items()}
+    told = {column.get("missing_of") for column in columns.values()}
+    return {name: _column(column, complete=complete and name not in told) for name, column in columns.items()}
 
 
 def with_missing(columns: Sequence[Declared], definitions: Sequence[Record]) -> tuple[Declared, ...]:
@@ -28,13 +30,16 @@ def with_missing(columns: Sequence[Declared], definitions: Sequence[Record]) -> 
 
 
 def _told(column: Declared, found: Sequence[str | None]) -> Declared:
-    if None in found:
+    if found[0] is None or None in found:
         return column
     said = f"if missing, {found[0]}" if len(set(found)) == 1 else "if missing, what the release says, which differs"
+    said = found[0] if found[0].startswith(NEVER) else said
     return replace(column, enters=f"{column.enters}; {said}")
 
 
 def _column(column: Record, *, complete: bool) -> str:
+    if "missing_of" in column:
+        return f"{NEVER}: it tells where {column['missing_of']} is"
     dates = column.get("measure") == "date"
     codes = [code if isinstance(code, str) else _value(code, dates=dates) for code in column.get("missing", ())]
     counts = f" ({listed(codes)} {'counts' if len(codes) == 1 else 'count'} as missing)" if codes else ""

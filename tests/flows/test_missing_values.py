@@ -218,3 +218,60 @@ def test_what_is_not_covered_is_refused_in_a_sentence(desk: Desk, old: str, new:
     done = desk.run("check", desk.study)
     assert done.exit_code == 2
     assert message in done.output
+
+
+INDICATOR = [
+    ("age: {bounds: [16, 80]}", "age: {bounds: [16, 80], nulls: 48}\n  age_gone: {levels: [no, yes], missing_of: age}"),
+    ("covariates: [age,", "covariates: [age, age_gone,"),
+]
+
+
+def test_a_column_may_tell_where_another_is_missing_and_that_one_then_counts_as_its_constant(desk: Desk) -> None:
+    columns = people()
+    gone = np.random.default_rng(5).random(len(columns["person"])) < 0.4
+    columns["age"] = [None if each else age for age, each in zip(columns["age"], gone, strict=True)]
+    columns["pay"][:300] = np.nan
+    desk.write_table(columns)
+    make_complete(desk)
+    for old, new in INDICATOR:
+        desk.edit_study(old, new)
+    (checked,) = desk.document("check", desk.study)["releases"]
+    assert "age: becomes 48; age_gone: is never missing: it tells where age is; " in checked["missing"]
+    desk.document("check", desk.study, "--source", "--period", PERIOD)
+    (planned,) = desk.document("plan", desk.study)["releases"]
+    assert "age_gone[yes]" in [one["coefficient"] for one in planned["predicted"]]
+    desk.release()
+    record = released(desk)
+    noisy, scale = record["statistics"]["noisy"], record["statistics"]["mechanism"]["scale"]
+    values = dict(zip(map(tuple, noisy["entries"]), noisy["values"], strict=True))
+    count, signs = 1700, float(np.sum(2.0 * gone[300:] - 1))  # of two levels the second is 1, the first -1
+    assert abs(values[0, 0] - count) < 5 * scale
+    assert abs(values[0, 2] - signs) < 5 * scale
+    assert record["definition"]["columns"]["age_gone"]["missing_of"] == "age"
+    assert record["definition"]["columns"]["age"]["nulls"] == 48
+    assert desk.document("audit", desk.study)["ok"]
+
+
+WRONG_INDICATORS = [
+    ("nulls: 48}", "missing: [-9]}", "nothing is stated of what a missing"),
+    ("missing_of: age}", "missing_of: aged}", "is no column of the table"),
+    ("missing_of: age}", "missing_of: age_gone}", "is no column of the table"),
+    ("[no, yes], missing_of", "[no, yes, some], missing_of", "has two levels"),
+    ("missing_of: age}", "missing_of: age, unknown: no}", "is never missing"),
+    (
+        "regression\n    response: pay\n    covariates: [age, age_gone, female, region]\n    mechanism: gaussian\n",
+        "ridge\n    response: pay\n    covariates: [age, age_gone]\n",
+        "ridge release takes no column that tells",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), WRONG_INDICATORS)
+def test_a_column_that_cannot_tell_is_refused(desk: Desk, old: str, new: str, message: str) -> None:
+    for one, other in INDICATOR:
+        desk.edit_study(one, other)
+    assert desk.run("check", desk.study).exit_code == 0
+    desk.edit_study(old, new)
+    done = desk.run("check", desk.study)
+    assert done.exit_code == 2
+    assert message in done.output

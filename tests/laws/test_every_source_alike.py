@@ -16,8 +16,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes_core.schema import Factor
 from dpbayes_core.second_moments import SecondMoments
-from storage.source import Query, TableSource
+from storage.source import ColumnRule, Query, TableSource
 from storage.tables import check_shape, read_statistics
 from tests.storage.small_tables import (
     FEMALE,
@@ -231,6 +232,40 @@ def test_every_way_of_keeping_a_table_leaves_out_the_same_incomplete_rows(
     rows = coded_rows()
     assert 100 < sum(map(is_complete, rows)) < 500
     assert_complete_cases(way(tmp_path, rows), rows)
+
+
+INDICATED = tuple(
+    ColumnRule(name=f"{rule.name}_gone", levels=("no", "yes"), of=rule)
+    for rule in CODED
+    if rule.name in ("age", "region")
+)
+BESIDE = SecondMoments(
+    replace(SCHEMA, covariates=(*SCHEMA.covariates, *(Factor(rule.name, ("no", "yes")) for rule in INDICATED)))
+)
+FILLED = tuple(replace(rule, missing=CODES[rule.name]) for rule in RULES)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_every_way_of_keeping_a_table_tells_the_same_values_as_missing(
+    tmp_path: Path, way: Callable[[Path, list[Row]], TableSource]
+) -> None:
+    (tmp_path / "kept").mkdir()
+    rows = coded_rows()
+    written = table(rows)
+    for name, gone in (
+        ("age", [row["age"] is None or math.isnan(row["age"]) or row["age"] in CODES["age"] for row in rows]),
+        ("region", [row["region"] is None or row["region"] in CODES["region"] for row in rows]),
+    ):
+        assert 0.1 < sum(gone) / len(rows) < 0.9
+        written = written.append_column(f"{name}_gone", pa.array(["yes" if each else "no" for each in gone]))
+    pq.write_table(written, tmp_path / "explicit.parquet")
+    told = tuple(replace(rule, of=None) for rule in INDICATED)
+    due = replace(files(tmp_path / "explicit.parquet"), columns=(*FILLED, *told))
+    for unit in ("person", None):
+        found = replace(way(tmp_path / "kept" if unit else tmp_path, rows), columns=(*FILLED, *INDICATED), unit=unit)
+        check_shape(found)
+        sums = [read_statistics(one, BESIDE, key=KEY).statistics for one in (found, replace(due, unit=unit))]
+        assert sums[0] == sums[1]
 
 
 def test_codes_of_numbers_are_known_in_single_precision_and_as_decimals(tmp_path: Path) -> None:
