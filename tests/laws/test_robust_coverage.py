@@ -9,7 +9,7 @@ import pytest
 from tools.robust_coverage import AGE, Cell, Held, measure
 
 pytestmark = pytest.mark.slow
-TABLES, ROWS, EPSILON = 100, 60_000, 3.0
+TABLES, ROWS, EPSILON = 100, 200_000, 3.0
 
 
 @cache
