@@ -59,7 +59,7 @@ def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
     """What the released numbers say of a random split; None where no two parts have rows that can be counted."""
     from scipy import stats  # slow to import
 
-    parts = [one for one in releases if one.count >= max(1.0, LEAST_ROWS * _count_noise(one))]
+    parts = counted_parts(releases)
     places = _covariates(releases[0].schema)
     if len(parts) < 2 or not places:
         return None
@@ -68,7 +68,7 @@ def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
     noise = np.stack([_noise(one, places, rare) for one in parts])
     means = np.stack([_at(one.matrix(), places, one.schema) for one in parts]) / counts
     about = (means * counts).sum(axis=0) / counts.sum()
-    hidden = np.array([_count_noise(one) * _heavier(one, rare) for one in parts])[:, None] * about
+    hidden = np.array([count_noise(one) * heavier(one, rare) for one in parts])[:, None] * about
     variances = (noise**2 + hidden**2) / counts**2 + _spread(parts, places, noise) / counts
     centre = (means / variances).sum(axis=0) / (1 / variances).sum(axis=0)
     found = ((means - centre) ** 2 / variances).sum(axis=0)
@@ -81,6 +81,11 @@ def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
         statistic=float(found[worst]),
         degrees=degrees,
     )
+
+
+def counted_parts(releases: Sequence[Release]) -> list[Release]:
+    """Those whose number of rows noise does not hide."""
+    return [one for one in releases if one.count >= max(1.0, LEAST_ROWS * count_noise(one))]
 
 
 def _covariates(schema: RegressionSchema) -> list[tuple[int, int]]:
@@ -111,16 +116,17 @@ def _spread(parts: Sequence[Release], places: Sequence[tuple[int, int]], noise: 
 
 def _noise(release: Release, places: Sequence[tuple[int, int]], rare: float) -> Floats:
     scales = dict(zip(release.entries, release.mechanism.scales.tolist(), strict=False))
-    return _heavier(release, rare) * SPREAD_OF.get(release.mechanism.name, 1.0) * np.array([scales[p] for p in places])
+    return heavier(release, rare) * SPREAD_OF.get(release.mechanism.name, 1.0) * np.array([scales[p] for p in places])
 
 
-def _count_noise(release: Release) -> float:
+def count_noise(release: Release) -> float:
+    """Of the number of rows: its standard deviation, 0 where that is public."""
     if release.rows is not None:
         return 0.0
     return SPREAD_OF.get(release.mechanism.name, 1.0) * float(release.mechanism.scales[0])
 
 
-def _heavier(release: Release, rare: float) -> float:
+def heavier(release: Release, rare: float) -> float:
     """How many times wider normal noise is that exceeds every bound at least as often as this noise.
 
     Laplace noise exceeds t with probability exp(-t / scale): a normal law that does so as often at one t does so more

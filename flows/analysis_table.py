@@ -57,10 +57,10 @@ def of_the_prior(found: Document | None) -> None:
 
 
 def of_the_parts(found: Document | None) -> None:
-    """Whether several releases are as somebody declared, as far as their numbers tell."""
-    tried = (found or {}).get("check")
-    if tried:
-        line(f"  parts:  {tried['words']}", "yellow" if tried["alarm"] else None)
+    """Whether several releases are as the sampler takes them and as somebody declared, as far as their numbers tell."""
+    for name in ("spread", "check"):
+        if tried := (found or {}).get(name):
+            line(f"  parts:  {tried['words']}", "yellow" if tried["alarm"] else None)
 
 
 def extended(draws: Document) -> None:

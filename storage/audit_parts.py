@@ -23,7 +23,7 @@ Record = Mapping[str, Any]
 READ = "several releases are read as asked"
 NEAR = 1e-6  # of a probability and its statistic, relatively
 OTHERWISE = f"{RECORD} says otherwise how its releases are read than what was asked"
-TRIED = f"{RECORD} says otherwise than its releases whether people can have been dealt out to them at random"
+TRIED = f"{RECORD} says otherwise than its releases whether they contradict how they are read"
 
 
 def read_as_asked(files: Files) -> Problem:
@@ -36,7 +36,8 @@ def read_as_asked(files: Files) -> Problem:
     due = parts_record(evidence, request, declared=stated["declared"])
     if due is None or due["law"] != stated["law"] or stated["declared"] not in (True, False):
         return OTHERWISE
-    same = _same(stated.get("check"), due.get("check"), whole=makes_the_same(json.loads(files[SOFTWARE])))
+    whole = makes_the_same(json.loads(files[SOFTWARE]))
+    same = all(_same(stated.get(name), due.get(name), whole=whole) for name in ("check", "spread"))
     return None if same else TRIED
 
 

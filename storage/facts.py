@@ -18,7 +18,7 @@ EQUAL = (
     "Residuals are taken to be spread equally whatever the covariates are. Where their spread grows with a covariate, "
     "intervals of its coefficient hold less often than they say, however many rows there are, and no diagnostic tells."
 )
-ASKED_FOR = " A robust release (docs/methods.md) allows for it."
+ASKED_FOR = " A robust release (docs/methods.md), of one table without holders, allows for it."
 ROBUST = (
     "Intervals of the coefficients allow for residuals that are spread differently at different values of the "
     "covariates; sigma’s does not, nor do predictions of single rows. That takes many rows: docs/coverage.md has what "

@@ -32,6 +32,7 @@ SPLIT_BEFORE = (
     "the covariates of several releases may differ now (docs/holders.md). The posterior for which people were dealt "
     "out to them at random stays as it is: {how} gives it again, where that is so"
 )
+SPREAD_APART = "The releases contradict one residual standard deviation for all"
 CONTRADICTED = "The releases contradict that people were dealt out at random"
 
 
@@ -43,7 +44,7 @@ def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -
     if evidence.kind != "regression" or len(pool.parts_of(evidence)) < 2:
         return None
     law = request.law(numbers=pool.has_numbers(evidence.schema))
-    found: dict[str, Any] = {"declared": declared, "law": law}
+    found: dict[str, Any] = {"declared": declared, "law": law, **_spread(evidence, request)}
     if not declared or law != "alike":
         return found
     from dpbayes_core.parts_alike import parts_check
@@ -53,6 +54,19 @@ def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -
         return found
     record = tried.to_record()
     return {**found, "check": {**record, "words": check_words(record)}}
+
+
+def _spread(evidence: Any, request: "AnalysisRequest") -> dict[str, Any]:
+    """Whether the releases contradict one residual sd for all, where the sampler takes it to be one."""
+    if request.sampler not in pool.HEEDING:
+        return {}
+    from dpbayes_core.parts_spread import spread_check
+
+    tried = spread_check(pool.parts_of(evidence))
+    if tried is None:
+        return {}
+    record = tried.to_record()
+    return {"spread": {**record, "words": spread_words(record)}}
 
 
 def law_of(posterior: Record) -> tuple[str, bool]:
@@ -97,6 +111,27 @@ def planned_words(sampler: str, schema: "RegressionSchema", *, alike: bool) -> s
 def check_of(posterior: Record) -> Record | None:
     """What the released numbers say of a declared random split, where they were asked."""
     return (posterior.get("parts") or {}).get("check")
+
+
+def spread_of(posterior: Record) -> Record | None:
+    """What the released numbers say of one residual sd for all releases, where they tell."""
+    return (posterior.get("parts") or {}).get("spread")
+
+
+def spread_words(found: Record) -> str:
+    """The record of a check of the residual sds in sentences."""
+    rare = short(max(found["probability"], LEAST_SAID), 2)
+    ends = f"from about {short(found['least'], 2)} to {short(found['most'], 2)}"
+    if not found["alarm"]:
+        return (
+            f"The releases do not contradict one residual standard deviation for all: theirs are {ends}, and such "
+            f"differences have a probability of {rare} or more where it is one."
+        )
+    return (
+        f"{SPREAD_APART}: theirs are {ends}, and such differences have a probability of at most {rare} where it is "
+        "one. Intervals may miss, and coefficients may be far from those of every release: analyse the releases one by "
+        "one, from their crates."
+    )
 
 
 def check_words(found: Record) -> str:

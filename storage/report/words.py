@@ -7,7 +7,7 @@ from dpbayes_core.design import AnyRelease
 from storage.crate_posterior import path_of, plain_path_of
 from storage.facts import facts
 from storage.mixing import advice, agree, why_words
-from storage.parts_read import CONTRADICTED, check_of
+from storage.parts_read import CONTRADICTED, SPREAD_APART, check_of, spread_of
 from storage.prior_check import named_words
 from storage.report.estimates import MOST_PICTURED
 from storage.report.numbers import listed
@@ -68,11 +68,9 @@ def of_the_prior(posterior: Record) -> tuple[Pair, ...]:
 
 
 def of_the_parts(posterior: Record) -> tuple[Pair, ...]:
-    """What is said of several releases beside the title: that they are not as somebody declared."""
-    found = check_of(posterior)
-    if found is None or not found["alarm"]:
-        return ()
-    return (Pair(CONTRADICTED, found["words"]),)
+    """What is said of several releases beside the title: that they are not as they are taken to be, or as declared."""
+    tried = ((SPREAD_APART, spread_of(posterior)), (CONTRADICTED, check_of(posterior)))
+    return tuple(Pair(title, found["words"]) for title, found in tried if found is not None and found["alarm"])
 
 
 def status(posterior: Record) -> Fact:
@@ -182,8 +180,7 @@ def caveats(
         stated = posterior["prior_check"]
         found += [stated[name] for name in ("dependence", "words") if name in stated]
     found += facts(parts, posterior, releases)
-    tried = check_of(posterior)
-    found += [] if tried is None else [tried["words"]]
+    found += [tried["words"] for tried in (spread_of(posterior), check_of(posterior)) if tried is not None]
     found += said
     found += OF_CRATES if of_crates(posterior) else ()
     return tuple(found)
