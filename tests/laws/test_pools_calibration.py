@@ -96,6 +96,7 @@ CELLS = {
     "laplace": Cell(noise="laplace", epsilon=2.0),
     "drowned": Cell(epsilon=0.2),
     "a factor": Cell(covariates=(JOB, "x"), rows=(400, 900, 2000)),
+    "parts of two and three rows": Cell(covariates=("x", "u"), rows=(200, 3, 2), epsilon=20.0),
     "independent of sigma": Cell(covariates=("x", "u"), prior=IndependentPrior()),
 }
 

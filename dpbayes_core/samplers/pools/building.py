@@ -101,19 +101,19 @@ def tell(target: Target, roots: Floats, layout: Layout) -> None:
 def _tell_shared(target: Target, roots: Floats, layout: Layout) -> None:
     """What the parts say of B and L, with which error; and of theta, all together."""
     first, low, rows = layout.continuous.start, int(target.parts[0, LOW]), target.parts[:, ROWS]
-    numbers, square = slice(first, len(layout.order) - 1), target.matrices[:, KNOWN]
-    error = 1 / np.maximum(square, 1e-12)
-    typical = np.sqrt(np.einsum("j,jik->ik", rows, np.square(roots)) / rows.sum())
-    target.weights[0, LEAST, numbers] = np.log(np.diag(typical)[numbers])
-    target.weights[0, SQUARE, numbers] = np.diag(typical)[numbers] ** 2
+    error = 1 / np.maximum(target.matrices[:, KNOWN], 1e-12)
+    squares = np.diag(np.einsum("j,jik->ik", rows, np.square(roots)) / rows.sum()).copy()
+    kept = target.weights[0, SQUARE]
+    squares = np.where(squares > 0, squares, kept)  # parts of single rows have no scatter of their own
+    kept[first:-1], target.weights[0, LEAST, first:-1] = squares[first:-1], 0.5 * np.log(squares[first:-1])
     for part, own, bent, root in zip(rows, target.matrices, error, roots, strict=True):
         inverse = np.linalg.inv(root[low:first, low:first]) if first > low else np.zeros((0, 0))
         for i in range(first, len(root) - 1):
-            sampling = typical[i, i] ** 2 / part
+            sampling = squares[i] / part
             own[SAYS, i, low:first] = own[HAT, i, low:first] @ inverse
             own[LOOSE, i, low:first] = (bent[i, low:first] + sampling) @ inverse**2
             for k in range(first, i):
-                own[SAYS, i, k] = own[HAT, i, k] * typical[k, k] / (root[k, k] or 1.0)
+                own[SAYS, i, k] = own[HAT, i, k] * np.sqrt(squares[k]) / (root[k, k] or 1.0)
                 own[LOOSE, i, k] = bent[i, k] + sampling
             own[SAYS, i, i], own[LOOSE, i, i] = own[HAT, i, i], bent[i, i] + 0.5 / part
     _tell_theta(target, roots, low)
