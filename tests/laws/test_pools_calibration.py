@@ -35,7 +35,7 @@ class Cell:
     noise: str = "gaussian"
     covariates: tuple[Covariate | str, ...] = ("x",)
     epsilon: float = 1.0
-    trials: int = 200
+    trials: int = 100
     prior: Prior = field(default_factory=Prior)
     alike: bool = False
 
