@@ -141,8 +141,14 @@ def test_the_command_says_what_draws_cannot_be(desk: Desk, ran: dict[str, Any]) 
 def test_plan_tells_errors_and_accuracy_before_anything_is_spent(tmp_path: Path) -> None:
     planned = network_desk(tmp_path / "desk").document("plan", tmp_path / "desk" / "study.yaml", "--period", PERIOD)
     terms = {one["name"]: [each["term"] for each in one["foreseen"]] for one in planned["releases"]}
-    assert terms["pay-net"] == ["Table of female", "Table of region", "Worst cell", "Simulated accuracy"]
-    assert terms["pay-line"] == ["Power of the likelihood"]
+    assert terms["pay-net"] == [
+        "Missing values",
+        "Table of female",
+        "Table of region",
+        "Worst cell",
+        "Simulated accuracy",
+    ]
+    assert terms["pay-line"] == ["Missing values", "Power of the likelihood"]
     assert [one["cost"]["epsilon"] for one in planned["releases"]] == [0.5, 0.3, 0.1, 0.2]
 
 

@@ -21,9 +21,10 @@ from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
 from dpbayes_core.statistics import grid_for
+from storage.analysis_request import AnalysisRequest
 from storage.anchors import Anchors
 from storage.archive import Archive
-from storage.crate_posterior import AnalysisRequest, Provenance, build_posterior_crate, path_of
+from storage.crate_posterior import Provenance, build_posterior_crate, path_of
 from storage.crate_release import build_release_crate
 from storage.crate_sources import Source, sources_of
 from storage.crates import release_path

@@ -17,9 +17,10 @@ import storage
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.posterior import Posterior
+from storage.analysis_request import analysis_key
 from storage.crate_files import load
 from storage.crate_posterior import CONTENTS as POSTERIOR_CONTENTS
-from storage.crate_posterior import analysis_key, posterior_record
+from storage.crate_posterior import posterior_record
 from storage.crate_release import CONTENTS, build_release_crate, read_release, release_record, released
 from storage.crates import (
     ATTESTATION,
