@@ -169,6 +169,10 @@ def _asked_in(text: bytes, record: Mapping[str, Any]) -> Problem:
     if "parts" in record and asked.get("alike", False) is not record["parts"]["declared"]:
         return f"{STUDY} says otherwise than {POSTERIOR} whether its releases are alike"
     links = [record["release"]] if record["schema_version"] == 1 else record["releases"]
+    if (
+        "parts" not in record and asked.get("alike", False) and len(links) > 1
+    ):  # no version before records took the word
+        return f"{POSTERIOR} does not say how its releases are read"
     return None if {link["release"] for link in links} == {asked["release"]} else f"{STUDY} analyses another release"
 
 

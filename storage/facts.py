@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpbayes_core.release import Release
+from dpbayes_core.residual_weights import are_heavy
 from dpbayes_core.schema import SIGMA
 from storage.measured import Place, cells, nearest
 from storage.parts_read import parts_words
@@ -21,8 +22,13 @@ EQUAL = (
 ASKED_FOR = " A robust release (docs/methods.md), of one table without holders, allows for it."
 ROBUST = (
     "Intervals of the coefficients allow for residuals that are spread differently at different values of the "
-    "covariates; sigma’s does not, nor do predictions of single rows. That takes many rows: docs/coverage.md has what "
-    "was measured."
+    "covariates; sigma’s does not, nor do predictions of single rows. That takes many rows, and that no few of them, "
+    "those of a rare level or with extreme residuals, hold much of the residual variance: residuals count up to five "
+    "standard deviations. docs/coverage.md has what was measured."
+)
+CUT = (
+    "Few rows hold much of the residual variance here, by the released numbers: residuals beyond five standard "
+    "deviations are cut off, and intervals of coefficients that hang on those rows are too narrow."
 )
 
 
@@ -35,7 +41,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
     if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
         return common
     if posterior["sampler"]["name"] == "robust":
-        return (ROBUST, *_sigma(posterior), *common)
+        return (*((CUT,) if are_heavy(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
     return (*_measured(Place.of(parts, posterior), posterior), *_sigma(posterior), EQUAL + ASKED_FOR, *common)
 
 

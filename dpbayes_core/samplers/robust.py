@@ -47,8 +47,8 @@ class Robust:
     calibrated: bool = True
     caveat: str = (
         "Residuals may be spread differently at different values of the covariates: intervals of the coefficients are "
-        "the sandwich's, which many rows make right. Sigma is the spread over all rows, and its own interval still "
-        "takes residuals to be normal and equally spread."
+        "the sandwich's, made for many rows of which no few hold much of the residual variance. Sigma is the spread "
+        "over all rows, and its own interval still takes residuals to be normal and equally spread."
     )
     cost: str = "a gradient takes O(d^3), a draw O(d^4), whatever the number of rows"
     chains: Collapsed = field(default_factory=Collapsed)

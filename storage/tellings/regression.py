@@ -21,8 +21,9 @@ SPREAD: Mapping[str, float] = {"gaussian": 1.0, "laplace": math.sqrt(2)}
 
 
 OF_COMPLETE = (
-    "Rows with a missing value in a column were left out. The coefficients are those of everybody where, of people who "
-    "are alike in the covariates, a value is missing whatever the response is; else they describe the complete rows."
+    "Rows with a missing value in a column were left out, but for columns that the columns’ table fills. The "
+    "coefficients are those of everybody where, of people who are alike in the covariates, a value is missing whatever "
+    "the response is; else they describe the complete rows."
 )
 OF_FILLED = (
     "A missing value entered as the constant or level that the columns’ table names. How many there were is not "
