@@ -36,9 +36,10 @@ FIRST, SIZE, STEP, SHARE = range(4)
 # of factors, 1 with an intercept, twice the power of the correlations' determinant, precision of the means of
 # covariates, rate of their variances, 1 where a number of rows is latent, the part whose C the others' are relative to
 # (-1: none), and where sigma is not integrated out the rate of its gamma law, whose shape is that above (0: it is);
-# where parts' covariates differ, the first coordinate of what they share (0: parts are alike, or there is one)
+# where parts' covariates differ, the first coordinate of what they share (0: parts are alike, or there is one), and the
+# scale of the half-normal priors of how far they are apart
 CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED, REFERENCE = range(10)
-RATE, DIFFERING = 10, 11
+RATE, DIFFERING, APART = 10, 11, 12
 # work of a part: C, H, M, M^-1 [U, I] and what is derived in them; C C'; shares and their slopes in row 0;
 # C before entries are steadied, derivatives in it, and C after that, before kinks are bent out, beside
 # its residuals (transposed); the r_j of each row
@@ -72,7 +73,7 @@ class Part(NamedTuple):
 class Target(NamedTuple):
     """Releases and one prior as arrays; `part` gives one release of them."""
 
-    numbers: Floats  # (12,)
+    numbers: Floats  # (13,)
     response: Floats  # M0 over the unit rows
     parts: Floats  # (parts, 12)
     matrices: Floats  # (parts, 4, m+1, m+1)

@@ -61,7 +61,7 @@ def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
     """The density that the collapsed sampler draws from."""
     releases, schema = parts_of(evidence), evidence.schema
     size, unit_rows = schema.m + 1, sum(_rows(release, schema.m) for release in releases)
-    numbers = np.zeros(12)
+    numbers = np.zeros(13)
     numbers[[UNIT_ROWS, SHAPE, INSIDE]] = unit_rows, prior.noise_shape, layout.inside
     numbers[INTERCEPT] = float(schema.intercept)
     numbers[POWER] = 2 * (prior.correlation - 1)

@@ -1,7 +1,7 @@
 """Pools whose parts differ: truths drawn with their common parameters rank uniformly among the sampler's draws."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -12,8 +12,10 @@ from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.pool import Pool
 from dpbayes_core.priors import Prior
+from dpbayes_core.release import Release
 from dpbayes_core.samplers.collapsed import Collapsed, CollapsedProblem
-from dpbayes_core.samplers.flat import Target
+from dpbayes_core.samplers.flat import APART, Target
+from dpbayes_core.samplers.pools.building import SPREAD
 from dpbayes_core.samplers.space import Stretch, stretched
 from dpbayes_core.schema import Covariate
 from dpbayes_core.sensitivity import regression_sensitivity
@@ -35,9 +37,10 @@ class Cell:
     noise: str = "gaussian"
     covariates: tuple[Covariate | str, ...] = ("x",)
     epsilon: float = 1.0
-    trials: int = 100
+    trials: int = 200
     prior: Prior = field(default_factory=Prior)
     alike: bool = False
+    apart: float = SPREAD  # scale of the half-normal priors of tau and t that the sampler is given
 
     def mechanism(self) -> Mechanism:
         sensitivity = regression_sensitivity(schema_of(*self.covariates), "replace-one")
@@ -53,23 +56,23 @@ class Cell:
             drawn = drawn_pool(self.prior, schema, self.rows, generator)
             parts = [released(schema, part, told, generator) for part in drawn.parts]
             truth = np.concatenate([drawn.parameters, *(entries_of(schema, part) for part in drawn.parts)])
-            draws, common = sampled(Pool(tuple(parts), alike=self.alike), self.prior, trial)
+            draws, common = self.sampled(tuple(parts), trial)
             if not self.alike:
                 truth, draws = np.append(truth, drawn.common), np.column_stack([draws, common])
             found.append(((draws < truth).sum(axis=0) + generator.random(truth.size)) / (KEPT + 1))
         return np.array(found)
 
-
-def sampled(pool: Pool, prior: Prior, seed: int) -> tuple[Floats, Floats]:
-    """Thinned draws of one chain: parameters and moments; and of what parts share, where they differ."""
-    problem = SAMPLER.prepare(pool, prior)
-    state, _ = SAMPLER.run_block(problem, SAMPLER.start(problem, seed, 0), SAMPLER.warmup(0))
-    draws, common = list[Floats](), list[Floats]()
-    for _ in range(KEPT):
-        state, block = SAMPLER.run_block(problem, state, THIN)
-        draws.append(np.append(block.parameters[-1], block.latent[-1]))
-        common.append(np.zeros(0) if pool.alike else common_of(*coordinates_of(problem, state.numbers)))
-    return np.array(draws), np.array(common)
+    def sampled(self, parts: tuple[Release, ...], seed: int) -> tuple[Floats, Floats]:
+        """Thinned draws of one chain: parameters and moments; and of what parts share, where they differ."""
+        problem = SAMPLER.prepare(Pool(parts, alike=self.alike), self.prior)
+        problem.numbers[APART] = self.apart
+        state, _ = SAMPLER.run_block(problem, SAMPLER.start(problem, seed, 0), SAMPLER.warmup(0))
+        draws, common = list[Floats](), list[Floats]()
+        for _ in range(KEPT):
+            state, block = SAMPLER.run_block(problem, state, THIN)
+            draws.append(np.append(block.parameters[-1], block.latent[-1]))
+            common.append(np.zeros(0) if self.alike else common_of(*coordinates_of(problem, state.numbers)))
+        return np.array(draws), np.array(common)
 
 
 def coordinates_of(problem: CollapsedProblem, numbers: Floats) -> tuple[Target, Floats]:
@@ -98,6 +101,11 @@ CELLS = {
     "a factor": Cell(covariates=(JOB, "x"), rows=(400, 900, 2000)),
     "parts of two and three rows": Cell(covariates=("x", "u"), rows=(200, 3, 2), epsilon=20.0),
     "independent of sigma": Cell(covariates=("x", "u"), prior=IndependentPrior()),
+    "twelve parts": Cell(rows=(300, 500, 700, 1000) * 3, epsilon=0.5, prior=IndependentPrior()),
+    "five numbers": Cell(covariates=tuple("abcde"), prior=IndependentPrior()),
+    "five numbers, two parts, laplace": Cell(
+        covariates=tuple("abcde"), rows=(400, 2000), noise="laplace", epsilon=5.0, prior=IndependentPrior()
+    ),
 }
 
 
@@ -116,3 +124,11 @@ def test_truths_drawn_with_what_the_parts_share_rank_uniformly(name: str) -> Non
 @pytest.mark.slow
 def test_the_law_of_people_who_are_dealt_out_is_rejected_where_parts_differ() -> None:
     assert worst(Cell(trials=60, alike=True).ranks()) < 1e-6
+
+
+@pytest.mark.slow
+def test_a_law_under_which_parts_hardly_tell_of_each_other_is_rejected_where_noise_drowns_them() -> None:
+    """Of a slope, whose draws lean on how the parts' numbers spread; told by all parts together."""
+    drowned = Cell(rows=(1000,) * 12, epsilon=0.1, trials=60)
+    assert worst(drowned.ranks()[:, 1:2]) > 0.01
+    assert worst(replace(drowned, apart=20.0).ranks()[:, 1:2]) < 1e-4

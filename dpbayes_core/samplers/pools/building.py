@@ -8,6 +8,7 @@ from dpbayes_core.priors import Prior
 from dpbayes_core.samplers.flat import (
     AIM,
     ANCHOR,
+    APART,
     BENT,
     COLUMNS,
     DIFFERING,
@@ -36,7 +37,8 @@ from dpbayes_core.samplers.target import build_target
 
 Floats = NDArray[np.float64]
 
-APART = 0.1  # of a variance, by which parts are taken to differ where the search starts
+SPREAD = 0.5  # scale of the half-normal priors of every tau and of t, on the standardised scale
+SLIGHT = 0.1  # of a variance, by which parts are taken to differ where the search starts
 LIKELY = 0.3  # a large spread between parts
 FARTHEST = 3.0  # from where the search stands, by which a logarithm is told to lie
 
@@ -49,11 +51,11 @@ def pool_target(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Float
     own = [own_coordinates(part, layout) for part in parts]
     parts[:, OFFSET] = np.cumsum(own) - own
     numbers = target.numbers.copy()
-    numbers[REFERENCE], numbers[DIFFERING] = len(parts), sum(own)
+    numbers[REFERENCE], numbers[DIFFERING], numbers[APART] = len(parts), sum(own), SPREAD
     _tell_prior(weights[0], numbers, target.response)
     matrices = np.concatenate([matrices, np.zeros((len(parts), 2, *matrices.shape[2:]))], axis=1)
     target = Target(numbers, target.response, parts, matrices, weights, target.blocks)
-    places = places_of(target, layout, prior, pool.schema, apart=APART)
+    places = places_of(target, layout, prior, pool.schema, apart=SLIGHT)
     roots = np.array([place.root for place in places])
     tell(target, roots, layout)
     return target, np.concatenate([*_starts(target, places, layout), _shared_start(target, roots, layout)])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.samplers.compiled import compiled
-from dpbayes_core.samplers.flat import LEAST, MEAN_PRECISION, POWER, SQUARE, VARIANCE_RATE, Target
+from dpbayes_core.samplers.flat import APART, LEAST, MEAN_PRECISION, POWER, SQUARE, VARIANCE_RATE, Target
 from dpbayes_core.samplers.pools.coefficients import place_theta, pull_theta
 from dpbayes_core.samplers.pools.shared import (
     DEGREES,
@@ -20,7 +20,6 @@ from dpbayes_core.samplers.pools.shared import (
     HEAVY,
     LOOSE,
     SAYS,
-    SPREAD,
     Shared,
     group_of,
     groups_of,
@@ -65,7 +64,7 @@ def place_spreads(position: Floats, target: Target, shared: Shared) -> tuple[flo
     part, (count, width) = part_at(target, 0), shared.centre.shape
     groups, value = groups_of(part), 0.0
     for at in range(count * groups + 1):
-        value += position[at] - 0.5 * (exp(position[at]) / SPREAD) ** 2
+        value += position[at] - 0.5 * (exp(position[at]) / target.numbers[APART]) ** 2
     for r in range(count):
         for c in range(width):
             shared.spread[r, c] = exp(position[r * groups + group_of(c, part)])
@@ -179,7 +178,7 @@ def pull_shared(position: Floats, target: Target, shared: Shared, slopes: Shared
     at += count * (count + 1) // 2
     pull_theta(position[at:], target, shared, slopes, gradient[at:])
     for place in range(count * groups + 1):
-        gradient[place] = 1.0 - (exp(position[place]) / SPREAD) ** 2
+        gradient[place] = 1.0 - (exp(position[place]) / target.numbers[APART]) ** 2
     for r in range(count):
         for c in range(width):
             gradient[r * groups + group_of(c, part)] += slopes.spread[r, c] * shared.spread[r, c]

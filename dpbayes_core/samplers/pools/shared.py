@@ -16,7 +16,6 @@ from dpbayes_core.samplers.flat import (
 
 Floats = NDArray[np.float64]
 
-SPREAD = 0.5  # scale of the half-normal priors of every tau and of t, on the standardised scale
 FEW = 1.0  # precision that the coordinates of L add, about a typical one
 # matrices of a part beyond z and its scales: where its rows of C are likely to be, and how precisely noise knows them;
 # what the part says of B and L, and its squared error without tau and t
