@@ -48,8 +48,8 @@ bench: setup  ## ratios against named peers, measured in one run
 lock: setup  ## compile requirements.in to requirements.lock, say what changed; newer: UPGRADE="names", or UPGRADE=1 for all
 	$(BIN)/python -m tools.lock $(UPGRADE)
 
-tables: setup  ## the tables of docs/coverage.md; of real tables: DATA="folder of public files"; of robust releases: ROBUST="cells"
-	$(if $(DATA),$(BIN)/python -m tools.real_tables $(DATA),$(if $(ROBUST),$(BIN)/python -m tools.robust_coverage $(ROBUST),$(BIN)/python -m tools.coverage_tables))
+tables: setup  ## the tables of docs/coverage.md; of real tables: DATA="folder of public files"; of robust releases: ROBUST="cells"; of several: POOLS="results.json"
+	$(if $(DATA),$(BIN)/python -m tools.real_tables $(DATA),$(if $(ROBUST),$(BIN)/python -m tools.robust_coverage $(ROBUST),$(if $(POOLS),$(BIN)/python -m tools.pool_coverage $(POOLS),$(BIN)/python -m tools.coverage_tables)))
 
 clean:  ## remove what was built here: .venv, caches, the demo and its ledger
 	rm -rf .venv demo build *.egg-info .pytest_cache .ruff_cache .hypothesis

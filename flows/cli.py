@@ -238,7 +238,7 @@ def predict(
 @app.command()
 def evaluate(
     name: Annotated[
-        str, typer.Argument(help="subsample, networks, coverage, cirrhosis or distributed.", show_default=False)
+        str, typer.Argument(help="subsample, networks, coverage, pools, cirrhosis or distributed.", show_default=False)
     ],
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
     out: Annotated[

@@ -26,6 +26,7 @@ ROBUST = (
     "those of a rare level or with extreme residuals, hold much of the residual variance: residuals count up to five "
     "standard deviations. docs/coverage.md has what was measured."
 )
+ONE_TABLE = " That cell is of one table; docs/coverage.md has a section of several releases analysed as one."
 CUT = (
     "Few rows hold much of the residual variance here, by the released numbers: residuals beyond five standard "
     "deviations are cut off, and intervals of coefficients that hang on those rows are too narrow."
@@ -42,7 +43,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
         return common
     if posterior["sampler"]["name"] == "robust":
         return (*((CUT,) if are_heavy(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
-    return (*_measured(Place.of(parts, posterior), posterior), *_sigma(posterior), EQUAL + ASKED_FOR, *common)
+    return (*_measured(Place.of(parts, posterior), posterior, len(parts)), *_sigma(posterior), EQUAL + ASKED_FOR, *common)
 
 
 def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
@@ -56,7 +57,7 @@ def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
     )
 
 
-def _measured(place: Place, posterior: Record) -> tuple[str, ...]:
+def _measured(place: Place, posterior: Record, count: int) -> tuple[str, ...]:
     """What intervals held where tables were made up, nearest to here."""
     found = nearest(place, posterior["request"]["prior"], cells())
     if found is None:
@@ -71,11 +72,12 @@ def _measured(place: Place, posterior: Record) -> tuple[str, ...]:
     )
     which = f"docs/coverage.md, {cell['rows']:,} rows, covariates {cell['name']}"
     decided = posterior.get("prior_check", {}).get("decides", False)
+    alone = ONE_TABLE if count > 1 else ""
     if near and not decided:
-        return (f"In the measured cell nearest to this study ({which}), {held}.",)
+        return (f"In the measured cell nearest to this study ({which}), {held}.{alone}",)
     why = "Where the prior decides, no measured cell says" if decided else "No table like this one was measured to say"
     unlike = _unlike(place, Place.of_cell(cell))
-    return (f"{why} how often 95% intervals hold. In the nearest cell ({which}), {held}.{unlike}",)
+    return (f"{why} how often 95% intervals hold. In the nearest cell ({which}), {held}.{unlike}{alone}",)
 
 
 def _share(found: Record) -> str:

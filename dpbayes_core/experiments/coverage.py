@@ -1,8 +1,6 @@
 """How often 95% intervals hold one truth: strong relations, wide bounds, collinear and skewed covariates, clipping."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from dpbayes_core.expected_prior import expected_prior
 from dpbayes_core.experiments.coverage_cells import cells, name_of
 from dpbayes_core.experiments.coverage_tables import Table, table_of
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
+from dpbayes_core.experiments.intervals import TAIL, Fit, band, fit_of, held_rows, relative
 from dpbayes_core.independent_prior import IndependentPrior
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.noise import SeededNoise
@@ -28,7 +27,6 @@ Floats = NDArray[np.float64]
 DELTA = 1e-6
 COMPARED = 20  # tables of a cell that are analysed under the other law too
 CHAINS, DRAWS, QUICK_DRAWS = 4, 1000, 250
-TAIL = 0.025
 DEFAULT, OTHER, EXACT, NAIVE = "default", "conjugate", "non-private", "naive"
 METHODS = (DEFAULT, OTHER, EXACT, NAIVE)
 LAW_OF: Mapping[str, Prior] = {DEFAULT: IndependentPrior(), OTHER: Prior()}
@@ -64,19 +62,10 @@ def laws_of(cell: Cell) -> dict[str, Prior]:
     return {**LAW_OF, DEFAULT: expected_prior(table.schema, table.expected(cell["guess"]))}
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """95% intervals of every parameter of one table, in the table's units."""
-
-    low: Floats
-    high: Floats
-    converged: bool = True
-
-
 def run(cell: Cell, seed: int) -> list[Row]:
     """All methods on the same tables."""
     table, generator = table_of(cell), np.random.Generator(np.random.Philox(seed))
-    found: dict[str, list[_Fit]] = {method: [] for method in METHODS}
+    found: dict[str, list[Fit]] = {method: [] for method in METHODS}
     laws = laws_of(cell)
     for number in range(cell["data_sets"]):
         release, exact = _release(table, cell, generator)
@@ -87,8 +76,8 @@ def run(cell: Cell, seed: int) -> list[Row]:
             if method == DEFAULT or number < COMPARED:
                 found[method].append(_posterior(release, prior, QUICK_DRAWS if cell["quick"] else DRAWS, seeds))
     others = found[DEFAULT][: len(found[OTHER])], found[OTHER]
-    relative = _relative(*others, table.truths)
-    return [row for method in METHODS for row in _rows(cell, table, method, found[method], relative)]
+    compared = relative(*others, table.truths)
+    return [row for method in METHODS for row in _rows(cell, table, method, found[method], compared)]
 
 
 def _release(table: Table, cell: Cell, generator: np.random.Generator) -> tuple[Release, Floats]:
@@ -115,13 +104,13 @@ def _mechanism(schema: RegressionSchema, cell: Cell) -> Mechanism:
     return gaussian_for(sensitivity, grid=grid, epsilon=cell["epsilon"], delta=DELTA)
 
 
-def _naive(release: Release) -> _Fit:
+def _naive(release: Release) -> Fit:
     from dpbayes_core.samplers.naive import repaired
 
     return _least_squares(release.schema, repaired(release.matrix()), release.count)
 
 
-def _least_squares(schema: RegressionSchema, moments: Floats, rows: float) -> _Fit:
+def _least_squares(schema: RegressionSchema, moments: Floats, rows: float) -> Fit:
     """Intervals of the plain fit of these moments."""
     from scipy.special import gammaincinv, stdtrit
 
@@ -135,7 +124,7 @@ def _least_squares(schema: RegressionSchema, moments: Floats, rows: float) -> _F
     spread = np.sqrt(scale / shape * np.diag(change @ np.linalg.inv(precision) @ change.T))
     reach = stdtrit(2 * shape, 1 - TAIL) * spread
     _, (low, high) = schema.to_user_units(theta, sigmas)
-    return _Fit(np.append(middle - reach, low), np.append(middle + reach, high))
+    return Fit(np.append(middle - reach, low), np.append(middle + reach, high))
 
 
 def _to_user_units(schema: RegressionSchema) -> Floats:
@@ -145,55 +134,17 @@ def _to_user_units(schema: RegressionSchema) -> Floats:
     return (told[1:] - told[0]).T
 
 
-def _posterior(release: Release, prior: Prior, draws: int, seed: int) -> _Fit:
+def _posterior(release: Release, prior: Prior, draws: int, seed: int) -> Fit:
     """Intervals as `analyse` gives them, converged or not."""
     from dpbayes_core.samplers.driver import sample
 
-    posterior = sample(release, prior, sampler="collapsed", chains=CHAINS, draws=draws, seed=seed)
-    values = np.stack([np.ravel(drawn) for drawn in posterior.draws.values()])
-    low, high = np.quantile(values, (TAIL, 1 - TAIL), axis=1)
-    return _Fit(low, high, posterior.converged)
+    return fit_of(sample(release, prior, sampler="collapsed", chains=CHAINS, draws=draws, seed=seed))
 
 
-def _score(fits: Sequence[_Fit], truths: Floats) -> tuple[Floats, Floats]:
-    """Mean interval score and mean width of each parameter: the width, and what a missed truth is away, weighed."""
-    low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
-    missed = np.maximum(low - truths, 0.0) + np.maximum(truths - high, 0.0)
-    return (high - low + missed / TAIL).mean(axis=0), (high - low).mean(axis=0)
-
-
-def _relative(ours: Sequence[_Fit], others: Sequence[_Fit], truths: Floats) -> tuple[Floats, Floats]:
-    """Interval score and width of each parameter over those under the other law, on the same tables."""
-    (score, width), (other_score, other_width) = _score(ours, truths), _score(others, truths)
-    return score / other_score, width / other_width
-
-
-def _rows(cell: Cell, table: Table, method: str, fits: Sequence[_Fit], relative: tuple[Floats, Floats]) -> list[Row]:
-    low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
-    held, widths = (low <= table.truths) & (table.truths <= high), np.median(high - low, axis=0)
-    count, rows = len(fits), list[Row]()
-    parts = {"intercept": slice(0, 1), "slopes": slice(1, -1), "sigma": slice(-1, None)}
-    for name, part in parts.items():
-        each = held[:, part].mean(axis=1)  # parameters of one table go together
-        floor = 0.5 / count  # so that no error is told as 0
-        rows.append(
-            {
-                "experiment": "coverage",
-                **{key: cell[key] for key in ("covariates", "wide", "too_wide", "clipped", "rows")},
-                "data_sets": count,
-                "method": method,
-                "parameter": name,
-                "coverage": float(each.mean()),
-                "standard_error": max(float(each.std(ddof=1)) / math.sqrt(count), floor),
-                "worst": float(held[:, part].mean(axis=0).min()),
-                "width": float(np.mean(widths[part])),
-                "relative_score": float(np.exp(np.log(relative[0][part]).mean())) if method == DEFAULT else None,
-                "relative_width": float(np.exp(np.log(relative[1][part]).mean())) if method == DEFAULT else None,
-                "not_converged": float(np.mean([not fit.converged for fit in fits])),
-                **about(cell),
-            }
-        )
-    return rows
+def _rows(cell: Cell, table: Table, method: str, fits: Sequence[Fit], compared: tuple[Floats, Floats]) -> list[Row]:
+    varied = {key: cell[key] for key in ("covariates", "wide", "too_wide", "clipped", "rows")}
+    found = held_rows(fits, table.truths, compared if method == DEFAULT else None)
+    return [{"experiment": "coverage", **varied, "method": method, **row, **about(cell)} for row in found]
 
 
 def figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
@@ -205,7 +156,11 @@ def _figure(parameter: str, rows: Sequence[Row]) -> Figure:
     chosen = [row for row in rows if row["parameter"] == parameter]
     panels: list[Panel] = []
     for method in METHODS:
-        boxes = tuple(Box(_place(row), _band(row), 0.95) for row in chosen if row["method"] == method)
+        boxes = tuple(
+            Box(_place(row), band(row["coverage"], row["standard_error"]), 0.95)
+            for row in chosen
+            if row["method"] == method
+        )
         panels.append(Panel(method, boxes))
     return Figure(
         name=f"coverage-{parameter}",
@@ -222,12 +177,6 @@ def _place(row: Row) -> str:
     wide = f" {row['wide']:g}x" if row["wide"] > 1 else ""
     wide += f" expected {row['guess']:.2g}x" if "guess" in row else ""
     return f"{row['covariates']} {row['explained']:g}{wide}{clipped} {row['rows']:g}/{row['epsilon']:g}"
-
-
-def _band(row: Row) -> tuple[float, float, float, float, float]:
-    share, error = row["coverage"], row["standard_error"]
-    low, lower, upper, high = (min(max(share + z * error, 0.0), 1.0) for z in (-1.645, -0.674, 0.674, 1.645))
-    return low, lower, share, upper, high
 
 
 EXPERIMENT = Experiment(

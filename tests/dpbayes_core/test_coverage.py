@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from dpbayes_core.evaluation import coverage
-from dpbayes_core.experiments.coverage import COMPARED, FLAT, METHODS, _least_squares, _score, cells, run
-from dpbayes_core.experiments.coverage import _Fit as Fit
+from dpbayes_core.experiments.coverage import COMPARED, FLAT, METHODS, _least_squares, cells, run
 from dpbayes_core.experiments.coverage_cells import BOUNDS, DATA_SETS, FIRM, FIRM_DATA_SETS, PLACES, STRENGTHS, cell_of
 from dpbayes_core.experiments.coverage_tables import LAWS, Table, table_of
+from dpbayes_core.experiments.intervals import Fit, score_of
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.schema import Factor
 from tests.support.regressions import example, schema_of
@@ -107,10 +107,10 @@ def test_intervals_of_the_plain_fit_cover_where_nothing_is_clipped_and_fail_wher
 
 def test_the_interval_score_is_the_width_where_the_truth_is_held_and_weighs_how_far_it_is_missed() -> None:
     fits, truths = [Fit(np.zeros(3), np.ones(3))], np.array([0.5, 1.1, -0.2])
-    score, width = _score(fits, truths)
+    score, width = score_of(fits, truths)
     assert width == pytest.approx([1, 1, 1])
     assert score == pytest.approx([1, 1 + 0.1 * 40, 1 + 0.2 * 40])
-    twice, _ = _score([replace(fits[0], high=2 * np.ones(3)), fits[0]], np.full(3, 0.5))
+    twice, _ = score_of([replace(fits[0], high=2 * np.ones(3)), fits[0]], np.full(3, 0.5))
     assert twice == pytest.approx([1.5, 1.5, 1.5])
 
 

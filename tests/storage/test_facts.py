@@ -149,6 +149,7 @@ def test_of_several_releases_it_is_said_how_they_are_read(
     stated = record() | {"origin": origin} | ({} if parts_of_record is None else {"parts": parts_of_record})
     (here, told_of_parts) = facts(parts, stated)
     assert here.startswith("In the measured cell nearest to this study (docs/coverage.md, 100,000 rows")
+    assert here.endswith("docs/coverage.md has a section of several releases analysed as one.")
     assert Place.of(parts, stated).noise == pytest.approx(3.1e-4 * 2**0.5 / 2)
     assert told_of_parts.startswith("The 2 releases are taken to share the coefficients and the spread around them")
     assert said in told_of_parts
