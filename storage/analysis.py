@@ -92,7 +92,7 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
     refuse_law(spec.prior, sampler)
     regression = evidence.kind == "regression"
     expected = expected_of(study.file, evidence.schema) if regression else {}
-    prior = prior_for(evidence, spec.prior, sampler, spec.pooled(len(entries)), expected)
+    prior = prior_for(evidence, spec.prior, sampler, expected)
     test, by_default = _public_test(study, spec.test, evidence), regression and spec.prior.unstated
     request = AnalysisRequest(
         study=study.study,

@@ -27,12 +27,24 @@ def told_of_earlier(analysis: Analysis, books: Books, stands_at: Callable[[Analy
     """What changed and where the earlier posterior lies, where the same study was analysed under another default."""
     others = (*_under_other_guesses(analysis, books), *_under_earlier_defaults(analysis)) if analysis.by_default else ()
     found = [(changed(analysis.request.prior, other.request.prior), other) for other in others]
-    if (split := analysis.read_as_alike) is not None:
-        found.append((SPLIT_BEFORE.format(how="alike: true"), split))
-    for said, earlier in found:
+    for said, earlier in (*found, *read_before(analysis, "alike: true", "prior: {law: conjugate}")):
         if (path := stands_at(earlier)) is not None:
             return {"changed": said, "earlier": books.archive.address(path)}
     return {}
+
+
+def read_before(analysis: Analysis, alike: str, conjugate: str) -> list[tuple[str, Analysis]]:
+    """What the same words were drawn as where several releases were taken to be alike, and how to have that again.
+
+    `alike` and `conjugate` are what has to be said for either. The default prior of several was the conjugate one then.
+    """
+    if (split := analysis.read_as_alike) is None:
+        return []
+    found = [(SPLIT_BEFORE.format(how=alike), split)]
+    if analysis.by_default and analysis.request.prior != Prior().to_record():
+        how = f"{alike} together with {conjugate}, which was the default for several releases,"
+        found.append((SPLIT_BEFORE.format(how=how), split.under(Prior())))
+    return found
 
 
 def changed(now: Record, before: Record) -> str:

@@ -165,11 +165,10 @@ def _numbers(schema: RegressionSchema) -> list[str]:
 def _stated_prior(
     study: Study, name: str, schema: RegressionSchema, expected: Mapping[str, Expected]
 ) -> tuple[str, Prior]:
-    """That of the first analysis of the release, else the default of one; and whose it is."""
+    """That of the first analysis of the release, else the default; and whose it is."""
     for analysis, one in study.analyses.items():
         if one.release == name:
-            releases = one.pooled(len(study.holders))
-            prior = regression_prior(one.prior, schema, one.sampler, releases, expected)
+            prior = regression_prior(one.prior, schema, one.sampler, expected)
             return f"that of {analysis} ({_law(prior)})", prior
     prior = regression_prior(PriorSpec(), schema, expected=expected)
     return f"the default ({_law(prior)})", prior

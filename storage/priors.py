@@ -20,10 +20,8 @@ class AnyPrior(Protocol):
         ...
 
 
-def prior_for(
-    release: AnyRelease, stated: PriorSpec, sampler: str, releases: int, expected: Guesses = NOTHING
-) -> AnyPrior:
-    """The stated prior, or the default of that sampler for so many releases; parts of other kinds are refused.
+def prior_for(release: AnyRelease, stated: PriorSpec, sampler: str, expected: Guesses = NOTHING) -> AnyPrior:
+    """The stated prior, or the default of that sampler; parts of other kinds are refused.
 
     A regression's default may be in units of what its columns are expected to be.
     """
@@ -33,7 +31,7 @@ def prior_for(
             f"cannot use the prior: {name} is no part of a {release.kind} release's. "
             f"Choose from {', '.join(parts) or 'none'}."
         )
-    return make(release, stated, sampler, releases, expected)
+    return make(release, stated, sampler, expected)
 
 
 def refuse_law(stated: PriorSpec, sampler: str) -> None:
@@ -45,27 +43,27 @@ def refuse_law(stated: PriorSpec, sampler: str) -> None:
         )
 
 
-def _regression(release: Any, stated: PriorSpec, sampler: str, releases: int, expected: Guesses) -> AnyPrior:
-    return regression_prior(stated, release.schema, sampler, releases, expected)
+def _regression(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
+    return regression_prior(stated, release.schema, sampler, expected)
 
 
-def _network(release: Any, stated: PriorSpec, sampler: str, releases: int, expected: Guesses) -> AnyPrior:
+def _network(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
     from dpbayes_core.networks.posterior.prior import NetworkPrior
 
     return NetworkPrior(concentration=stated.concentration)
 
 
-def _unused(release: Any, stated: PriorSpec, sampler: str, releases: int, expected: Guesses) -> AnyPrior:
+def _unused(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
     from dpbayes_core.priors import Prior
 
     return Prior()
 
 
-def _of_the_release(release: Any, stated: PriorSpec, sampler: str, releases: int, expected: Guesses) -> AnyPrior:
+def _of_the_release(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
     return release.terms.prior
 
 
-PRIORS: Mapping[str, Callable[[Any, PriorSpec, str, int, Guesses], AnyPrior]] = {
+PRIORS: Mapping[str, Callable[[Any, PriorSpec, str, Guesses], AnyPrior]] = {
     "regression": _regression,
     "bayes-net": _network,
     "posterior-probability": _of_the_release,

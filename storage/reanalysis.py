@@ -19,6 +19,7 @@ from storage.crate_posterior import Provenance
 from storage.crate_sources import Source, evidence_of, named, order_of, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, pack
 from storage.disk import create_file, make_folder
+from storage.earlier import read_before
 from storage.evidence import refuse_unspelled, spelled
 from storage.home import dask_address
 from storage.ledger.check import Check
@@ -26,7 +27,6 @@ from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
 from storage.lone_crate import TRUSTED, check_lone_crate, opened
 from storage.notices import notice_records
-from storage.parts_read import SPLIT_BEFORE
 from storage.people import refuse_same_people
 from storage.priors import PRIORS, prior_for, refuse_law
 from storage.private import private_folder
@@ -147,11 +147,10 @@ class CrateBench:
 
     def _before(self) -> Mapping[str, Any]:
         """What changed, where the same was analysed in this folder when parts could not differ."""
-        earlier = None if self._zip else self.analysis.read_as_alike
-        found = None if earlier is None else self._in_folder(earlier)
-        if found is None:
-            return {}
-        return {"changed": SPLIT_BEFORE.format(how="--alike"), "earlier": str(self._folder / found[0])}
+        for said, earlier in () if self._zip else read_before(self.analysis, "--alike", "a --prior of law: conjugate"):
+            if (found := self._in_folder(earlier)) is not None:
+                return {"changed": said, "earlier": str(self._folder / found[0])}
+        return {}
 
     def _unsigned(self, maker: str | None) -> list[str]:
         """What the draws are, where they stood there before and nobody who is trusted signed them."""
@@ -193,7 +192,7 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
     stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
     evidence, sampler, parts = read_together(entries, asked.sampler, alike=asked.alike)
     refuse_law(stated, sampler)
-    prior = prior_for(evidence, stated, sampler, len(entries))
+    prior = prior_for(evidence, stated, sampler)
     request = AnalysisRequest(
         study=_joined([entry.payload["study"] for entry in entries]),
         period=_spanned([entry.payload["period"] for entry in entries]),
@@ -206,7 +205,9 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
         parts=parts,
     )
     request = seeded(request, evidence, asked.seed)
-    return CrateBench(Analysis(entries, evidence, prior, request, seed=asked.seed, alike=asked.alike), sources, order)
+    by_default = evidence.kind == "regression" and stated.unstated
+    analysis = Analysis(entries, evidence, prior, request, seed=asked.seed, by_default=by_default, alike=asked.alike)
+    return CrateBench(analysis, sources, order)
 
 
 def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ...]:

@@ -107,9 +107,8 @@ class PriorSpec(Section):
         default=None,
         description="Of a regression: `independent`, coefficients normal whatever the residual sd is, and that gamma; "
         "or `conjugate`, coefficients normal in units of the residual sd, and the residual variance inverse gamma. "
-        "Unless stated `independent` where the prior states nothing else, one release is analysed and its sampler "
-        "takes it, in units of what is expected of the columns where the response's `expect` has an sd; else "
-        "`conjugate`.",
+        "Unless stated `independent` where the prior states nothing else and the sampler takes it, in units of what "
+        "is expected of the columns where the response's `expect` has an sd; else `conjugate`.",
         examples=["independent"],
     )
     intercept: InterceptPrior = Field(
@@ -140,15 +139,14 @@ class PriorSpec(Section):
 LAWS: Mapping[str, type[Prior]] = {"conjugate": Prior, "independent": IndependentPrior}
 
 
-def law_of(stated: PriorSpec, sampler: str, releases: int) -> str:
-    """The law that is stated; else independent for one release where nothing is, as the sampler takes it.
+def law_of(stated: PriorSpec, sampler: str) -> str:
+    """The law that is stated; else independent where nothing is, as the sampler takes it.
 
-    Priors that state a part are from before there was a choice; several releases that noise hides take `collapsed`
-    minutes under the independent law, and it does not converge.
+    Priors that state a part are from before there was a choice.
     """
     if stated.law is not None:
         return stated.law
-    return "independent" if stated.unstated and releases == 1 and sampler in INDEPENDENT_SAMPLERS else "conjugate"
+    return "independent" if stated.unstated and sampler in INDEPENDENT_SAMPLERS else "conjugate"
 
 
 def law_words(stated: PriorSpec) -> str | None:
@@ -165,14 +163,13 @@ def regression_prior(
     stated: PriorSpec,
     schema: "RegressionSchema",
     sampler: str = AUTO,
-    releases: int = 1,
     expected: "Mapping[str, Expected]" = NOTHING,
 ) -> Prior:
     """The prior of a regression: a part that is not stated is its law's own default.
 
     Where nothing is, and the law is independent, the default is in units of what is expected, if the response's sd is.
     """
-    law = law_of(stated, sampler, releases)
+    law = law_of(stated, sampler)
     if stated.unstated and law == "independent" and schema.response.name in expected:
         return expected_prior(schema, expected)
     choices: dict[str, Any] = stated.model_dump(

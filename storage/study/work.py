@@ -99,10 +99,6 @@ class AnalysisSpec(Section):
         """Whether several releases may be analysed as one, of so many that one period has."""
         return self.periods == "all" or releases > 1
 
-    def pooled(self, releases: int) -> int:
-        """How many releases are analysed as one, of so many that there are; of all periods there will be another."""
-        return releases + (self.periods == "all")
-
 
 class ScheduleSpec(Section):
     """When runs are due: which periods `plan` shows, and which is `previous`. What starts runs is `prefect.yaml`."""

@@ -13,6 +13,7 @@ from storage import crate_posterior
 from storage.audit_definition import stated_again
 from storage.audit_parts import OTHERWISE, TRIED, read_as_asked
 from storage.crate_files import load
+from storage.study import prior
 from tests.flows.test_pooled import ANALYSIS, arrivals, fetched, key_of, release
 from tests.support.desk import Desk, people
 from tests.support.offices import offices
@@ -60,8 +61,9 @@ def declare(desk: Desk) -> None:
 
 
 def before(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What a version made that read all pools as alike and wrote nothing of it."""
+    """What a version made that read all pools as alike, under the conjugate law, and wrote nothing of it."""
     with monkeypatch.context() as earlier:
+        earlier.setattr(prior, "INDEPENDENT_SAMPLERS", frozenset())
         earlier.setattr(pool, "HEEDING", frozenset())
         earlier.setattr(crate_posterior, "parts_record", lambda evidence, request, declared: None)
         return analyse(desk)
@@ -101,7 +103,7 @@ def test_a_pool_is_drawn_anew_and_the_earlier_posterior_is_named_as_superseded(
     record = record_of(new)
     assert not new["already_analysed"]
     assert new["earlier"] == old["crate"] != new["crate"]
-    assert "alike: true gives it again" in new["changed"]
+    assert "alike: true together with prior: {law: conjugate}, which was the default" in new["changed"]
     assert (record["request"]["parts"], record["parts"]["law"], record["parts"]["declared"]) == (
         "differ",
         "differ",
@@ -126,6 +128,11 @@ def test_a_pool_is_drawn_anew_and_the_earlier_posterior_is_named_as_superseded(
     assert told["status"] == "superseded"
 
     declare(desk)
+    alike = analyse(desk)
+    assert not alike["already_analysed"]
+    assert alike["earlier"] == old["crate"]
+    assert "state prior: {law: conjugate} to have it again" in alike["changed"]
+    desk.edit_study("    alike: true", "    alike: true\n    prior: {law: conjugate}")
     again = analyse(desk)
     assert again["already_analysed"]
     assert again["crate"] == old["crate"]

@@ -21,11 +21,9 @@ from tests.support.regressions import example, schema_of
 SCHEMA: RegressionSchema = schema_of("x")
 
 
-def prior_of(
-    stated: str, sampler: str = "auto", releases: int = 1, expected: Mapping[str, Expected] = NOTHING
-) -> Prior:
+def prior_of(stated: str, sampler: str = "auto", expected: Mapping[str, Expected] = NOTHING) -> Prior:
     spec = PriorSpec.model_validate(parse(stated, if_empty="").value if stated else {})
-    return regression_prior(spec, SCHEMA, sampler, releases, expected)
+    return regression_prior(spec, SCHEMA, sampler, expected)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_what_is_expected_changes_no_prior_that_is_stated_and_none_of_the_conjug
     expected = {"y": Expected(0.1, 0.2), "x": Expected(0.0, 0.05)}
     for stated in ("{law: independent}", "{law: conjugate}", "{noise: {shape: 1}}", "{law: independent, named: {}}"):
         assert prior_of(stated, expected=expected) == prior_of(stated)
-    assert prior_of("", "naive", expected=expected) == prior_of("", "auto", 2, expected) == Prior()
+    assert prior_of("", "naive", expected=expected) == Prior()
 
 
 @pytest.mark.parametrize(
