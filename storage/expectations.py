@@ -51,11 +51,11 @@ class OwnExpectation:
 
     def built(self) -> Any:
         """The library's own object; raises where there is no such expectation, or not with these arguments."""
-        from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-
         kwargs = json.loads(self.kwargs)
         if flaw := argument_flaw(self.type, kwargs):  # again: nothing else may come near the library
             raise ValueError(flaw)
+        from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
         return ExpectationConfiguration(type=self.type, kwargs=kwargs).to_domain_obj()
 
 
