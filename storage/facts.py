@@ -43,7 +43,8 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
         return common
     if posterior["sampler"]["name"] == "robust":
         return (*((CUT,) if are_heavy(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
-    return (*_measured(Place.of(parts, posterior), posterior, len(parts)), *_sigma(posterior), EQUAL + ASKED_FOR, *common)
+    measured = _measured(Place.of(parts, posterior), posterior, len(parts))
+    return (*measured, *_sigma(posterior), EQUAL + ASKED_FOR, *common)
 
 
 def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
