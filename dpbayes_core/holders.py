@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
+from dpbayes_core.residual_moments import SecondMomentsWithRows
 from dpbayes_core.statistic import Columns, EncodedTable, Statistic, Words
 
 NOBODY = -1  # the code of a row that is no declared holder's
@@ -44,6 +45,10 @@ class HolderSums:
     each: Statistic
     column: str
     holders: tuple[str, ...]  # what the codes of the column stand for
+
+    def __post_init__(self) -> None:
+        if isinstance(self.each, SecondMomentsWithRows):  # whether kept rows of holders can be stacked hangs on values
+            raise TypeError("cannot sum by holder and keep rows: each holder has its own number. Release one table.")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -24,25 +24,21 @@ class PublicFit:
 
     coefficients: tuple[float, ...]
     sigma: float
-
-    @property
-    def limit(self) -> float:
-        """Where residuals are cut off, on the response's standardised scale."""
-        return min(max(REACH * self.sigma, LEAST), MOST)
+    limit: float  # where residuals are cut off, on the response's standardised scale
 
     def agrees(self, other: "PublicFit") -> bool:
         """Whether both are the same but for what linear algebra rounds."""
-        own, others = ((*one.coefficients, one.sigma) for one in (self, other))
+        own, others = ((*one.coefficients, one.sigma, one.limit) for one in (self, other))
         return len(own) == len(others) and bool(np.allclose(own, others, rtol=AGREES, atol=AGREES))
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
-        return {"coefficients": list(self.coefficients), "sigma": self.sigma}
+        return {"coefficients": list(self.coefficients), "limit": self.limit, "sigma": self.sigma}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "PublicFit":
         """The inverse of `to_record`."""
-        return cls(tuple(record["coefficients"]), record["sigma"])
+        return cls(tuple(record["coefficients"]), record["sigma"], record["limit"])
 
 
 def public_fit(schema: RegressionSchema, mechanism: Mechanism, noisy: Floats, count: float) -> PublicFit:
@@ -59,7 +55,12 @@ def public_fit(schema: RegressionSchema, mechanism: Mechanism, noisy: Floats, co
     along = np.append(-slopes, 1.0)
     unexplained = max(float(along @ scatter @ along), deviation * float(along @ along))
     constant = float(means[-1] - means[:-1] @ slopes)
-    return PublicFit((constant, *slopes.tolist()), sqrt(unexplained / rows))
+    return fit_of((constant, *slopes.tolist()), sqrt(unexplained / rows))
+
+
+def fit_of(coefficients: tuple[float, ...], sigma: float) -> PublicFit:
+    """A fit whose residuals are cut off at so many of its sds, within limits."""
+    return PublicFit(coefficients, sigma, min(max(REACH * sigma, LEAST), MOST))
 
 
 def _deviation(mechanism: Mechanism) -> float:

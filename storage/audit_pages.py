@@ -69,7 +69,7 @@ def _common(files: Files, due: Files) -> Problem:
     if _identity(files[METADATA]) != _identity(due[METADATA]):
         return f"{METADATA} describes another crate"
     if REGISTRY in due and _priced(files[REGISTRY]) != _priced(due[REGISTRY]):
-        return f"{REGISTRY} states another guarantee than the release"
+        return _of_a_part(files, due) or f"{REGISTRY} states another guarantee than the release"
     if REPORT not in due:
         return None
     if not _harmless(files[REPORT], due[REPORT]):
@@ -101,6 +101,18 @@ def _priced(registry: bytes) -> Any:
     flavour, loss = stated["dp_flavor"], stated["privacy_loss"]
     bounds = [flavour[name] for name in ("name", "bound_on_input_distance", "bound_on_output_distance")]
     return bounds, loss["privacy_unit"], loss["privacy_parameters"], stated["product"]["publication_date"]
+
+
+def _of_a_part(files: Files, due: Files) -> Problem:
+    """A remark where a version before this one wrote the epsilon of a release's first part in place of all parts'."""
+    (source,) = sources_of(files)
+    own, (*same, loss, date) = source.entry.payload["mechanism"], _priced(due[REGISTRY])
+    if "beside" not in own or _priced(files[REGISTRY]) != (*same, {**loss, "epsilon": own["epsilon"]}, date):
+        return None
+    return Remark(
+        f"{REGISTRY} was made by another version of the program, which wrote the epsilon of the release's first part "
+        f"({own['epsilon']:g}) in place of what all its parts cost ({loss['epsilon']:g}); the ledger charged that"
+    )
 
 
 def _numbers(files: Files) -> Problem:

@@ -74,13 +74,13 @@ def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
         return numbers
     # one null for all that may hide in dictionaries; not safe: an integer past 2^53 must round, not raise
     plain = column if column.type == pa.float64() else pc.cast(column, pa.float64(), safe=False)
-    done = 0
+    codes, done = _as_stored(rule.codes, column.type), 0
     for chunk in plain.chunks:
         valid, content = chunk.buffers()
         values = np.frombuffer(content, np.float64)[chunk.offset : chunk.offset + len(chunk)]
         out = numbers[done : done + len(chunk)]
         if rule.missing:
-            chunk, values, valid = _uncoded(chunk, values, rule.codes)
+            chunk, values, valid = _uncoded(chunk, values, codes)
         if chunk.null_count:
             known = np.frombuffer(valid, np.uint8)
             odd = clip_and_count_known(values, known, chunk.offset, low, high, instead, out)
@@ -91,7 +91,16 @@ def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
     return numbers
 
 
-def _uncoded(chunk: Chunk, values: Floats, codes: tuple[float, ...]) -> tuple[Chunk, Floats, Any]:
+def _as_stored(codes: tuple[float, ...], kind: Any) -> Floats:
+    """Codes as a column of this type holds them: floats of less than double precision round them."""
+    held = kind.value_type if types.is_dictionary(kind) else kind
+    narrow = np.float16 if types.is_float16(held) else np.float32 if types.is_float32(held) else np.float64
+    with np.errstate(over="ignore"):
+        found = np.array(codes, dtype=np.float64).astype(narrow).astype(np.float64)
+    return found[np.isfinite(found)]
+
+
+def _uncoded(chunk: Chunk, values: Floats, codes: Floats) -> tuple[Chunk, Floats, Any]:
     """The chunk with null where a code stands, its values and its validity."""
     coded = np.isin(values, codes)
     if not coded.any():

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpbayes_core.design import AnyRelease
+from storage.ledger.charging import stated_epsilon
 from storage.tellings.base import Telling
 from storage.tellings.registry import telling_of
 
@@ -35,6 +36,7 @@ WITH_HOLDERS: Mapping[str, str] = {
 
 FILLED = "unknown levels and nulls become declared values"
 COMPLETE = "rows with a missing value are left out"
+BUT_FILLED = ", but for a column beside which another tells where it is missing: a declared value takes its place there"
 
 HEADER = """\
 # In the form of the Differential Privacy Deployments Registry. Facts of the release are filled in;
@@ -107,7 +109,8 @@ def _product(record: Mapping[str, Any], release: AnyRelease) -> dict[str, Any]:
 
 def _privacy_loss(record: Mapping[str, Any]) -> dict[str, Any]:
     mechanism = record["mechanism"]
-    stated = {name: mechanism[name] for name in ("epsilon", "delta") if mechanism.get(name) is not None}
+    found = {"epsilon": stated_epsilon(record), "delta": mechanism.get("delta")}
+    stated = {name: value for name, value in found.items() if value is not None}
     unit = (
         "one row is" if record["unit"] == "row" else f"the rows of one {record['unit']} (at most {_rows(record)}) are"
     )
@@ -143,10 +146,17 @@ def _rows(record: Mapping[str, Any]) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
+def _missing(definition: Mapping[str, Any]) -> str:
+    """What becomes of missing values."""
+    if definition.get("cases") != "complete":
+        return FILLED
+    return COMPLETE + BUT_FILLED * any("missing_of" in column for column in definition["columns"].values())
+
+
 def _implementation(record: Mapping[str, Any], told: Telling) -> dict[str, Any]:
     return {
         "pre_processing_eda_hyperparameter_tuning": "Columns are clipped to public bounds and mapped to [-1, 1]; "
-        f"{COMPLETE if record['definition'].get('cases') == 'complete' else FILLED}. Nothing was tuned on the data.",
+        f"{_missing(record['definition'])}. Nothing was tuned on the data.",
         "mechanisms": told.applied(record),
         "source_of_randomness": record["noise"],
         "justification": "",

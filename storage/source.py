@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from struct import pack, unpack
 from typing import Literal
 
 from dpbayes_core.bounds import Bounds
@@ -28,22 +27,13 @@ class ColumnRule:
 
     @property
     def codes(self) -> tuple[float, ...]:
-        """The codes of a column of numbers, as doubles and as floats of single precision have them."""
-        numbers = [float(code) for code in self.missing if not isinstance(code, str)]
-        return tuple(dict.fromkeys(each for code in numbers for each in (code, _single(code))))
+        """The codes of a column of numbers."""
+        return tuple(float(code) for code in self.missing if not isinstance(code, str))
 
     @property
     def words(self) -> tuple[str, ...]:
         """The codes of a column of levels."""
         return tuple(code for code in self.missing if isinstance(code, str))
-
-
-def _single(number: float) -> float:
-    """What a column of single precision holds of it."""
-    try:
-        return unpack("<f", pack("<f", number))[0]
-    except OverflowError:
-        return number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from storage.books import Books
 from storage.budget import account_document
 from storage.crate_release import REPORT, build_release_crate
 from storage.crates import release_path
+from storage.ledger.charging import stated_epsilon
 from storage.ledger.entries import Entry
 from storage.ledger.request import Request
 from storage.study.load import load_study
@@ -94,7 +95,7 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
         "status": status,
         "digest": stated["digest"],
         "cost": {
-            "epsilon": mechanism.get("epsilon"),
+            "epsilon": stated_epsilon(stated),
             "rho": float(from_units(int(stated["cost"]["rho"]))),
             "delta": mechanism.get("delta"),
         },

@@ -61,6 +61,7 @@ class Collapsed:
     )
     cost: str = "a gradient takes O(J d^3) for J releases of d covariates, whatever the number of rows"
     acceptance: tuple[float, float] = (0.9, 0.99)  # aimed at, by attempt
+    kinked: float = 0.8  # at first, where parts differ: kinks of Laplace noise stay and cost energy, but do not diverge
     warmups: tuple[int, int] = (400, 800)
 
     def refusal(self, evidence: Evidence) -> str | None:
@@ -149,7 +150,7 @@ class Collapsed:
         from dpbayes_core.samplers.adaptation import schedule_for, view
         from dpbayes_core.samplers.budget import deepest
         from dpbayes_core.samplers.collapsed_chain import Chain
-        from dpbayes_core.samplers.flat import REFERENCE, Target, work_for
+        from dpbayes_core.samplers.flat import DIFFERING, LAPLACE, NOISE, REFERENCE, Target, work_for
         from dpbayes_core.samplers.nuts import new_tree
         from dpbayes_core.samplers.space import Stretch, space_of
 
@@ -170,4 +171,6 @@ class Collapsed:
         multiplied = problem.stretch.shape[-1] + 4 * len(problem.along)
         tree = new_tree(size, deepest(size, multiplied, len(problem.response)))
         tree.chosen.position[:] = numbers[:size]
-        return Chain(space, tree, adaptation, schedule_for(self.warmup(attempt)), self.acceptance[attempt])
+        kinks = problem.numbers[DIFFERING] > 0 and bool(np.any(problem.parts[:, NOISE] == LAPLACE))
+        aim = self.kinked if kinks and attempt == 0 else self.acceptance[attempt]
+        return Chain(space, tree, adaptation, schedule_for(self.warmup(attempt)), aim)

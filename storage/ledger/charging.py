@@ -1,5 +1,6 @@
 """What a charge writes: everything an auditor needs to price it again."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -7,6 +8,7 @@ from dpbayes_core.accounting import Cost
 from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import RequestChanged, StudyInvalid
 from dpbayes_core.mechanisms import Mechanism
+from dpbayes_core.release import Release
 from storage.ledger.accounts import account_key, opened, total_of
 from storage.ledger.caps import CONVERSION, Debit, Scope, Total, debits
 from storage.ledger.entries import Entry, Stamp, act_key
@@ -123,6 +125,35 @@ def readable_cost(cost: Cost) -> dict[str, Any]:
     """A cost in exact units, and for people."""
     readable = {"epsilon": None if cost.epsilon is None else up(cost.epsilon), "rho": up(cost.rho)}
     return Total(cost.epsilon, cost.rho).to_record() | {"readable": readable}
+
+
+def is_as_defined(definition: Mapping[str, Any], release: AnyRelease) -> bool:
+    """Whether a regression's release has the columns, the rows that count and the steps that its definition states.
+
+    A definition that hides how many rows count, and a release that publishes it, would both be sound alone.
+    """
+    if not isinstance(release, Release) or definition.get("kind") != release.kind:
+        return True
+    schema = release.schema
+    due = {
+        "cases": schema.cases,
+        "covariates": [column.name for column in schema.covariates],
+        "intercept": schema.intercept,
+        "response": schema.response.name,
+    }
+    fourth = "fourth" if release.higher and release.residuals is None else None
+    steps = (definition.get("moments") == fourth, ("robust" in definition) == (release.residuals is not None))
+    stated = {**due, "cases": "all", **definition}  # the first definitions stated less
+    return all(stated[name] == value for name, value in due.items()) and all(steps)
+
+
+def stated_epsilon(charge: Mapping[str, Any]) -> float | None:
+    """The epsilon of a charge: what all its parts spend where that is pure, else what a gaussian release was asked for.
+
+    A mechanism of several parts has in `epsilon` that of its first one.
+    """
+    mechanism, spent = charge["mechanism"], charge["cost"]["readable"]["epsilon"]
+    return float(spent) if "beside" in mechanism and spent is not None else mechanism.get("epsilon")
 
 
 def charge_payload(

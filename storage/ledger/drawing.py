@@ -5,7 +5,7 @@ from typing import Any
 from dpbayes_core.design import AnyRelease, Design
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.noise import NoiseSource
-from storage.ledger.charging import covers_rows
+from storage.ledger.charging import covers_rows, is_as_defined
 from storage.ledger.request import Request, priced_under
 
 
@@ -23,6 +23,11 @@ def drawn(request: Request, design: Design, exact: Any, noise: NoiseSource) -> A
         raise DpbayesError(
             f"cannot charge {request.release}: its noise is made for less than its statistics can move. "
             "Calibrate it to the schema's sensitivity; nothing was spent."
+        )
+    if not is_as_defined(request.definition, release):
+        raise DpbayesError(
+            f"cannot charge {request.release}: it is of other columns, other rows or other steps than its request "
+            "states. Nothing was spent; report this, it is a fault of the program."
         )
     return release
 

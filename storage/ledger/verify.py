@@ -11,7 +11,7 @@ from dpbayes_core.release import Release
 from dpbayes_core.releases import release_from_record
 from storage.ledger import publishing
 from storage.ledger.caps import CONVERSION
-from storage.ledger.charging import closing_key, counting, covers_rows, readable_cost
+from storage.ledger.charging import closing_key, counting, covers_rows, is_as_defined, readable_cost
 from storage.ledger.check import Check, Remark, holds
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
@@ -235,6 +235,8 @@ def _releases(history: History, entry: Entry) -> Problem:
         return "its release was made by another mechanism than it charges for"
     if release.neighbours != entry.payload["neighbours"]:
         return "its release has other neighbours"
+    if not is_as_defined(entry.payload["definition"], release):
+        return "its release is of other columns, other rows or other steps than its definition states"
     if not covers_rows(release, int(entry.payload["max_rows_per_unit"])):
         return TOO_LITTLE
     if release.protected:

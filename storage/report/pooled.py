@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from storage.ledger.charging import stated_epsilon
 from storage.report import words
 from storage.report.numbers import listed, short
 from storage.report.page import CapLine, Fact, Pair, SourceLine
@@ -65,8 +66,8 @@ def _line(release: Record, part: Any) -> SourceLine:
 
 
 def _price(release: Record) -> tuple[Any, ...]:
-    cost, mechanism = release["cost"]["readable"], release["mechanism"]
-    return cost["epsilon"], cost["rho"], mechanism.get("epsilon"), mechanism.get("delta")
+    cost = release["cost"]["readable"]
+    return cost["epsilon"], cost["rho"], stated_epsilon(release), release["mechanism"].get("delta")
 
 
 def _price_fact(releases: Sequence[Record]) -> Fact:

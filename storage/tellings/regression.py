@@ -31,6 +31,19 @@ OF_FILLED = (
 )
 
 
+FURTHER = {
+    "robust": "products of covariates weighed by squared residuals",
+    "moments": "third and fourth moments of the covariates",
+}
+
+
+def _noise_words(mechanism: Record) -> str:
+    return (
+        f"{mechanism['name'].capitalize()} noise of scale {mechanism['scale']!r} for a sensitivity of "
+        f"{mechanism['sensitivity']!r} ({mechanism['norm']})"
+    )
+
+
 class RegressionTelling(Telling):
     """Noisy second moments, and the posterior of a linear regression."""
 
@@ -48,7 +61,8 @@ class RegressionTelling(Telling):
     def product(self, release: Release) -> str:
         """The regression."""
         columns = ", ".join(c.name for c in release.schema.covariates)
-        return f"Noisy second moments for the regression of {release.schema.response.name} on {columns}"
+        weighed = "" if release.residuals is None else ", and products of the covariates weighed by squared residuals,"
+        return f"Noisy second moments{weighed} for the regression of {release.schema.response.name} on {columns}"
 
     def declared(self, release: Release) -> tuple[Declared, ...]:
         """The response, then the covariates."""
@@ -57,9 +71,12 @@ class RegressionTelling(Telling):
     def applied(self, record: Record) -> str:
         """Noise on exact sums."""
         mechanism = record["mechanism"]
+        if "beside" not in mechanism:
+            return f"{_noise_words(mechanism)}, on exact sums in fixed point."
+        further = FURTHER["robust" if "robust" in record["definition"] else "moments"]
         return (
-            f"{mechanism['name'].capitalize()} noise of scale {mechanism['scale']!r} for a sensitivity of "
-            f"{mechanism['sensitivity']!r} ({mechanism['norm']}), on exact sums in fixed point."
+            f"{_noise_words(mechanism)}, on exact sums of second moments in fixed point; and, for a share of the loss "
+            f"of its own, {_noise_words(mechanism['beside'])}, on exact sums of {further}."
         )
 
     def title(self, release: Release) -> str:

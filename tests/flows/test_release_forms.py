@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ruamel.yaml import YAML
 
 from dpbayes_core.accounting import limit_units
 from dpbayes_core.release import Release
 from dpbayes_core.releases import release_from_record
+from storage import audit_pages, registry
 from tests.support.desk import PERIOD, Desk, people
 from tests.support.schemas import flaws_of_record
 
@@ -58,6 +60,19 @@ def test_records_are_as_their_published_schemas_say_and_pass_the_audit(desk: Des
         assert flaws_of_record(crate) == []
     report = desk.document("audit", desk.home)
     assert report["ok"], [check for check in report["checks"] if not check["ok"]]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_page_and_document_states_what_all_parts_of_a_release_cost(
+    desk: Desk, crates: dict[str, Path], name: str
+) -> None:
+    (told,) = [one for one in desk.release()["releases"] if one["release"] == name]
+    stated = YAML(typ="safe").load((crates[name] / "registry.yaml").read_text())["deployment"]
+    assert told["cost"]["epsilon"] == stated["privacy_loss"]["privacy_parameters"]["epsilon"] == pytest.approx(0.2)
+    if "laplace" in name:
+        assert float(stated["dp_flavor"]["bound_on_output_distance"]) == told["cost"]["epsilon"]
+    steps = stated["implementation"]["mechanisms"].count("noise of scale")
+    assert steps == (2 if "robust" in name or "fourth" in name else 1)
 
 
 def release_in(crate: Path) -> Release:
@@ -171,3 +186,20 @@ def test_a_form_that_makes_no_sense_is_refused_in_one_sentence(tmp_path: Path, d
     assert refused.exit_code == 2
     assert REFUSED[asked] in refused.output
     assert "Traceback" not in refused.output
+
+
+def test_a_crate_of_a_version_that_stated_the_epsilon_of_one_part_passes_with_a_remark(
+    tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk.set_up(tmp_path)
+    desk.edit_study("mechanism: gaussian", "mechanism: laplace\n    robust: true")
+    desk.write_table(TABLE)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(registry, "stated_epsilon", lambda record: record["mechanism"].get("epsilon"))
+        (made,) = desk.release()["releases"]
+    assert "epsilon: 0.9\n" in (Path(made["crate"]) / "registry.yaml").read_text()
+    assert not desk.document("audit", desk.home, exit_code=5)["ok"], "this very program states what all parts cost"
+    monkeypatch.setattr(audit_pages, "makes_the_same", lambda software: False)
+    found = desk.document("audit", desk.home)
+    assert found["ok"], [check for check in found["checks"] if not check["ok"]]
+    assert "the epsilon of the release's first part (0.9) in place of what all its parts cost (1)" in json.dumps(found)

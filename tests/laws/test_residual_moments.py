@@ -10,10 +10,11 @@ import pytest
 from dpbayes_core.accounting import limit_units
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.fixed_point import UNIT
+from dpbayes_core.holders import HolderSums
 from dpbayes_core.mechanisms import GaussianMechanism, Mechanism, gaussian_for, laplace_for
 from dpbayes_core.mechanisms.beside import beside_of
 from dpbayes_core.noise import OpenDPNoise, SeededNoise
-from dpbayes_core.public_fit import PublicFit
+from dpbayes_core.public_fit import PublicFit, fit_of
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
 from dpbayes_core.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_entries, residual_sums
@@ -42,7 +43,7 @@ def schema_of(shape: Shape) -> RegressionSchema:
 
 def free(schema: RegressionSchema) -> PublicFit:
     """A fit under which the response alone decides the weight: it is the response's square."""
-    return PublicFit((0.0,) * schema.m, 0.2)
+    return fit_of((0.0,) * schema.m, 0.2)
 
 
 def columns_of(shape: Shape, rows: int, seed: int) -> Columns:
@@ -89,14 +90,14 @@ def reference(schema: RegressionSchema, columns: Columns, fit: PublicFit) -> tup
 def test_sums_equal_python_integers(shape: Shape) -> None:
     schema, columns = schema_of(shape), columns_of(shape, 300, seed=3)
     some = np.random.default_rng(2).normal(size=schema.m) / 3
-    for fit in (free(schema), PublicFit(tuple(some.tolist()), 0.05)):
+    for fit in (free(schema), fit_of(tuple(some.tolist()), 0.05)):
         assert summed(schema, columns, fit) == ExactStatistics(300, reference(schema, columns, fit))
 
 
 def test_order_and_cut_do_not_change_a_digit() -> None:
     shape, rows = (3, 1, 1), 70_000
     schema, columns = schema_of(shape), columns_of(shape, rows, seed=4)
-    fit = PublicFit((0.1, 0.3, -0.2, 0.123, 0.05, -0.1, 0.2), 0.07)
+    fit = fit_of((0.1, 0.3, -0.2, 0.123, 0.05, -0.1, 0.2), 0.07)
     whole = kept(schema, columns)
     order = np.random.default_rng(5).permutation(rows)
     parts = SecondMomentsWithRows(schema).empty()
@@ -289,3 +290,12 @@ def test_of_complete_cases_only_rows_that_count_are_kept_and_weighed() -> None:
     assert sum(map(len, found.rows)) == found.second.rows == present.sum()
     assert summed(schema, columns, fit).sums == summed(replace(schema, cases="all"), alone, fit).sums
     assert summed(schema, columns, fit).sums != summed(replace(schema, cases="all"), columns, fit).sums
+
+
+def test_rows_are_not_kept_by_holder_whatever_their_values() -> None:
+    with pytest.raises(TypeError, match="cannot sum by holder and keep rows"):
+        HolderSums(
+            SecondMomentsWithRows(RegressionSchema(Continuous("y", Bounds(0, 1)), (Continuous("x", Bounds(0, 1)),))),
+            "office",
+            ("n", "s"),
+        )

@@ -8,11 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes_core.bounds import Bounds
 from dpbayes_core.higher_moments import SecondAndFourthMoments
 from dpbayes_core.holders import HolderSums
 from dpbayes_core.second_moments import SecondMoments
+from storage.columns import Reading
 from storage.row_groups import read_part
-from storage.source import Holders, TableSource
+from storage.source import ColumnRule, Holders, TableSource
 from storage.sources.layout import lay_out
 from storage.tables import SecurePass, read_statistics
 from tests.storage.small_tables import KEY, RULES, SCHEMA, Row, ordinary_rows, rows_each, source, sums_of, table, write
@@ -102,3 +104,27 @@ def test_a_missing_value_never_reaches_a_sum(tmp_path: Path) -> None:
     rows = [WHOLE[0] | {"wage": value, "person": str(place)} for place, value in enumerate((1.0, None, np.nan, 2.0))]
     done = read(write(tmp_path / "t.parquet", rows))
     assert done.statistics.sums == sums_of([rows[0], rows[3]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "coded"),
+    [
+        (pa.int64(), 99_999_999.0, [99_999_999]),
+        (pa.float64(), 99_999_999.0, [99_999_999]),
+        (pa.decimal128(20, 0), 16_777_217.0, [16_777_217]),
+        (pa.float32(), 0.1, [0.1]),
+        (pa.float16(), 0.1, [0.1]),
+        (pa.float16(), 99_999.0, []),
+    ],
+)
+def test_a_code_is_what_a_column_of_its_type_holds_of_it_and_no_number_beside_it(
+    kind: pa.DataType, code: float, coded: list[float]
+) -> None:
+    """Single precision holds 99,999,999 as 100,000,000, which in a column of whole numbers is another number."""
+    beside = [100_000_000, 16_777_216] if pa.types.is_integer(kind) or pa.types.is_decimal(kind) else [2, 0.5]
+    plain = [*coded, *beside]
+    values = pa.array(np.array(plain).astype(kind.to_pandas_dtype()) if pa.types.is_floating(kind) else plain, kind)
+    rule = ColumnRule(name="v", bounds=Bounds(-2e9, 2e9), missing=(code,), stays_missing=True)
+    reading = Reading([rule])
+    (read_numbers,) = [block["v"] for block in reading.blocks(pa.table({"v": values}))]
+    assert np.isnan(read_numbers).tolist() == [True] * len(coded) + [False] * len(beside)

@@ -1,14 +1,16 @@
-"""Noise made for less than the statistics can move is neither charged nor passed by the checks."""
+"""Noise for less than the statistics can move, or for other ones than were defined, is not charged and is found."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.release import Release
 from dpbayes_core.sensitivity import Sensitivity
+from storage.ledger import drawing
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import ENTRIES, GRID, SENSITIVITY, commit, laplace_for, new_ledger, request
+from tests.storage.ledger_cases import ENTRIES, GRID, SCHEMA, SENSITIVITY, commit, laplace_for, new_ledger, request
 
 WEAK = Sensitivity(
     l1=SENSITIVITY.l1 / 2, l2=SENSITIVITY.l2 / 2, weights=SENSITIVITY.weights, neighbours=SENSITIVITY.neighbours
@@ -31,3 +33,39 @@ def test_a_charge_of_weak_noise_is_found_by_the_checks(tmp_path: Path, monkeypat
         failed = [check for check in verify(ledger.entries()) if not check.ok]
     assert [check.check for check in failed] == ["releases are as digested"]
     assert "less than its statistics can move" in failed[0].detail
+
+
+MECHANISM = laplace_for(SENSITIVITY, epsilon=0.1, grid=GRID, entries=ENTRIES)
+PLAIN = {
+    "kind": "regression",
+    "response": SCHEMA.response.name,
+    "covariates": [column.name for column in SCHEMA.covariates],
+    "intercept": True,
+}
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [{"cases": "complete"}, {"robust": {}}, {"moments": "fourth"}, {"covariates": ["other"]}, {"intercept": False}],
+)
+def test_a_release_of_other_rows_columns_or_steps_than_defined_is_not_charged_and_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: dict[str, Any]
+) -> None:
+    """A definition of complete cases hides how many there are; a release of all rows publishes their number."""
+    asked = request(definition=PLAIN | stated)
+    with new_ledger(tmp_path) as ledger:
+        with pytest.raises(DpbayesError, match="of other columns, other rows or other steps than its request"):
+            commit(ledger, asked, MECHANISM)
+        assert ledger.count("charge") == 0
+        with monkeypatch.context() as careless:
+            careless.setattr(drawing, "is_as_defined", lambda definition, release: True)
+            commit(ledger, asked, MECHANISM)
+        failed = [check for check in verify(ledger.entries()) if not check.ok]
+    assert [check.check for check in failed] == ["releases are as digested"]
+    assert "than its definition states" in failed[0].detail
+
+
+def test_a_release_as_defined_is_charged_and_passes(tmp_path: Path) -> None:
+    with new_ledger(tmp_path) as ledger:
+        commit(ledger, request(definition=PLAIN), MECHANISM)
+        assert all(check.ok for check in verify(ledger.entries()))

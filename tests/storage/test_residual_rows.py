@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from dpbayes_core.public_fit import PublicFit
+from dpbayes_core.public_fit import fit_of
 from dpbayes_core.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_sums
 from storage.source import Query, TableSource
 from storage.tables import read_statistics
@@ -33,7 +33,7 @@ from tests.storage.small_tables import (
 
 ROWS = ordinary_rows(600, people=200, seed=20261120)
 WITH_ROWS = SecondMomentsWithRows(SCHEMA)
-FIT = PublicFit((0.1, 0.2, -0.1, 0.05, 0.02), 0.1)
+FIT = fit_of((0.1, 0.2, -0.1, 0.05, 0.02), 0.1)
 
 
 def parquet(folder: Path, rows: list[Row]) -> TableSource:
