@@ -26,9 +26,9 @@ analyses:
     periods: all
     sampler: {SAMPLER}
     chains: 2
-    draws: 300
+    draws: 1000
 """
-QUICK = ("--chains", "2", "--draws", "300", "--sampler", SAMPLER)
+QUICK = ("--chains", "2", "--draws", "1000", "--sampler", SAMPLER)
 
 
 def arrivals(text: str = STUDY) -> str:
