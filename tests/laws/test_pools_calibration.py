@@ -1,7 +1,7 @@
 """Pools whose parts differ: truths drawn with their common parameters rank uniformly among the sampler's draws."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -102,10 +102,6 @@ CELLS = {
     "parts of two and three rows": Cell(covariates=("x", "u"), rows=(200, 3, 2), epsilon=20.0),
     "independent of sigma": Cell(covariates=("x", "u"), prior=IndependentPrior()),
     "twelve parts": Cell(rows=(300, 500, 700, 1000) * 3, epsilon=0.5, prior=IndependentPrior()),
-    "five numbers": Cell(covariates=tuple("abcde"), prior=IndependentPrior()),
-    "five numbers, two parts, laplace": Cell(
-        covariates=tuple("abcde"), rows=(400, 2000), noise="laplace", epsilon=5.0, prior=IndependentPrior()
-    ),
 }
 
 
@@ -127,8 +123,6 @@ def test_the_law_of_people_who_are_dealt_out_is_rejected_where_parts_differ() ->
 
 
 @pytest.mark.slow
-def test_a_law_under_which_parts_hardly_tell_of_each_other_is_rejected_where_noise_drowns_them() -> None:
-    """Of a slope, whose draws lean on how the parts' numbers spread; told by all parts together."""
-    drowned = Cell(rows=(1000,) * 12, epsilon=0.1, trials=60)
-    assert worst(drowned.ranks()[:, 1:2]) > 0.01
-    assert worst(replace(drowned, apart=20.0).ranks()[:, 1:2]) < 1e-4
+def test_a_prior_under_which_parts_hardly_tell_of_each_other_is_rejected() -> None:
+    """By what is shared: of slopes it is hardly seen where three parts tell how far they are apart."""
+    assert worst(Cell(trials=60, apart=20.0).ranks()) < 1e-6
