@@ -91,7 +91,7 @@ def only_products(path: str, statistic: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from storage.columns import BLOCK_ROWS
+    from dpbayes.secure.columns import BLOCK_ROWS
 
     metadata = pq.read_metadata(path)
 
@@ -109,8 +109,8 @@ def only_products(path: str, statistic: Any) -> None:
 
 def work_on(path: str, what: str) -> Callable[[], Any]:
     """One pass of the kind that is measured."""
+    from dpbayes.secure.read_table import read_statistics
     from storage.source import TableSource
-    from storage.tables import read_statistics
 
     statistic, rules = declared(what)
     if what == "products":

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dpbayes.secure.choice import least_of_each
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.second_moments import SecondMoments
@@ -21,7 +22,6 @@ from dpbayes_core.siphash import Words, hash_rows, hash_texts
 from dpbayes_core.statistic import EncodedTable
 from dpbayes_core.subsample.regressions import SubsetRegressions
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded
-from storage.choice import least_of_each
 
 ROWS, GROUP_ROWS, SUBSETS = 10**8, 10**6, 1000
 ACCEPTED = 1.5

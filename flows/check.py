@@ -23,7 +23,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
     """Validate the study; with a period also compare its table's shape with the declaration."""
     study = load_study(path)
     if study.source.expectations is not None:
-        from storage.expectations import read_expectations
+        from dpbayes.secure.validation.suites import read_expectations
 
         read_expectations(study)
     if any(analysis.test for analysis in study.analyses.values()):
@@ -73,7 +73,7 @@ def _account(study: Study) -> dict[str, Any]:
 
 
 def _check_source(study: Study, period: str | None) -> str:
-    from storage.tables import check_shape
+    from dpbayes.secure.read_table import check_shape
 
     if period is None:
         raise StudyInvalid("cannot check the source: no period given. Add --period, such as --period 2026-01.")

@@ -7,13 +7,13 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from dpbayes.secure.leak_guard import sealed
+from dpbayes.secure.read_table import check_shape
+from dpbayes.secure.validation.suites import read_expectations
 from storage.books import Books
-from storage.expectations import read_expectations
 from storage.ledger.request import Request
-from storage.sealed import sealed
 from storage.study.load import load_study
 from storage.study.study import Study
-from storage.tables import check_shape
 from tasks.secure_pass import Stewardship, TablePass
 from tasks.software import stamp_of
 

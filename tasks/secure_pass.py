@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from dpbayes.secure.read_table import SecurePass, read_statistics
+from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.validation.checks import validate
+from dpbayes.secure.validation.messages import INSPECTED, RELEASED
+from dpbayes.secure.validation.page import VALIDATION_PAGE, Validation, validation_of
+from dpbayes.secure.validation.suites import OwnExpectation
 from dpbayes_core.confidential import Confidential
 from storage.books import Books
 from storage.crates import plain
-from storage.expectations import OwnExpectation
 from storage.home import Home
 from storage.ledger.request import Request
 from storage.source import TableSource
 from storage.study.study import Study
-from storage.tables import SecurePass, read_statistics
-from storage.unfinished import Unfinished
-from storage.validation import validate
-from storage.validation_page import VALIDATION_PAGE, Validation, validation_of
-from storage.validation_words import INSPECTED, RELEASED
 from storage.vault import Vault, VaultFailure
 from tasks.progress import report
 

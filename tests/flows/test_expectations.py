@@ -187,7 +187,7 @@ def test_a_suite_with_code_releases_nothing_and_none_of_it_is_run(
 def test_an_expectation_that_fails_as_only_some_tables_make_it_changes_nothing_outside(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from storage import validation
+    from dpbayes.secure.validation import checks as validation
 
     def fails(batch: Any, one: Any) -> None:
         raise RecursionError("4711")

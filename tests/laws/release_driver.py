@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Engine, event
 
 import tasks.publish_release
 import tasks.secure_pass
+from dpbayes.secure.read_table import read_statistics
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.noise import OpenDPNoise
 from storage.anchors import Anchors
@@ -31,7 +32,6 @@ from storage.home import Home
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
 from storage.study.load import load_study
-from storage.tables import read_statistics
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.laws.ledger_driver import alone, die_at, in_child, new_place

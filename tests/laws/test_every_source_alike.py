@@ -16,10 +16,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes_core.schema import Factor
 from dpbayes_core.second_moments import SecondMoments
 from storage.source import ColumnRule, Query, TableSource
-from storage.tables import check_shape, read_statistics
 from tests.storage.small_tables import (
     FEMALE,
     KEY,
@@ -169,7 +169,7 @@ def test_a_stream_is_the_same_whatever_is_read_at_once(
 ) -> None:
     rows = ROWS[:60]
     source = way(tmp_path, rows)
-    monkeypatch.setattr("storage.sources.csv.CHUNK", size)
+    monkeypatch.setattr("dpbayes.secure.sources.csv.CHUNK", size)
     counted = one_row_each(rows)
     for workers in (1, 3):
         assert exact(source, workers) == (len(counted), sums_of(counted))
@@ -177,7 +177,7 @@ def test_a_stream_is_the_same_whatever_is_read_at_once(
 
 def test_a_query_is_the_same_however_many_rows_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = in_sqlite(tmp_path, ROWS)
-    monkeypatch.setattr("storage.sources.sql.ROWS", 7)
+    monkeypatch.setattr("dpbayes.secure.sources.sql.ROWS", 7)
     counted = one_row_each(ROWS)
     assert exact(source) == (len(counted), sums_of(counted))
 
@@ -300,7 +300,7 @@ def in_postgresql(postgresql: Server) -> Callable[[list[Row]], TableSource]:
 def test_postgresql_gives_the_same_sums(
     in_postgresql: Callable[[list[Row]], TableSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.sources.sql.ROWS", 100)
+    monkeypatch.setattr("dpbayes.secure.sources.sql.ROWS", 100)
     for rows in (ROWS, []):
         counted = one_row_each(rows)
         source = in_postgresql(rows)

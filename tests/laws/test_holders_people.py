@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.holders import HolderSums
 from dpbayes_core.schema import Continuous, RegressionSchema
@@ -20,7 +21,6 @@ from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.sensitivity import Sensitivity, regression_sensitivity
 from dpbayes_core.statistics import PRODUCT_BITS, ExactStatistics
 from storage.source import ColumnRule, Holders, TableSource
-from storage.tables import SecurePass, read_statistics
 from tests.storage.small_tables import KEY
 
 BOX = Bounds(-1, 1)

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.secure.batches import read_part
+from dpbayes.secure.columns import Reading
+from dpbayes.secure.read_table import SecurePass, read_statistics
+from dpbayes.secure.sources.open_source import lay_out
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.higher_moments import SecondAndFourthMoments
 from dpbayes_core.holders import HolderSums
 from dpbayes_core.second_moments import SecondMoments
-from storage.columns import Reading
-from storage.row_groups import read_part
 from storage.source import ColumnRule, Holders, TableSource
-from storage.sources.layout import lay_out
-from storage.tables import SecurePass, read_statistics
 from tests.storage.small_tables import KEY, RULES, SCHEMA, Row, ordinary_rows, rows_each, source, sums_of, table, write
 
 COMPLETE = replace(SCHEMA, cases="complete")
@@ -63,7 +63,7 @@ def test_a_table_without_a_complete_row_is_the_zero_statistic(tmp_path: Path) ->
 def test_what_a_batch_keeps_for_a_later_pass_knows_how_many_rows_were_left_out(tmp_path: Path) -> None:
     for unit in ("person", None):
         seen = replace(source(write(tmp_path / "t.parquet", ROWS), unit), columns=KEPT)
-        from storage.contribution import Keys
+        from dpbayes.secure.contribution import Keys
 
         (batch,) = lay_out(seen).batches()
         part = read_part(batch, seen, STATISTIC, None if unit is None else Keys.derive(KEY))

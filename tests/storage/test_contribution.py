@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpbayes.secure.choice import least_of_each
+from dpbayes.secure.contribution import PARTITIONS, Keys, candidates, hash_units, rows_that_count
+from dpbayes.secure.read_table import read_statistics
 from dpbayes_core.siphash import hash_rows, hash_texts
-from storage.choice import least_of_each
-from storage.contribution import PARTITIONS, Keys, candidates, hash_units, rows_that_count
-from storage.tables import read_statistics
 from tests.storage import small_tables
 from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, siphash, source, sums_of, write
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
+from dpbayes.secure.validation.checks import quiet_library, validate
+from dpbayes.secure.validation.suite_types import ARGUMENTS, EXPECTATIONS, MOST, argument_flaw
+from dpbayes.secure.validation.suites import OwnExpectation
 from dpbayes_core.canonical import canonical_json
-from storage.expectation_types import ARGUMENTS, EXPECTATIONS, MOST, argument_flaw
-from storage.expectations import OwnExpectation
-from storage.profile import ColumnCounts, GroupProfile, Profile
 from storage.source import ColumnRule, TableSource
-from storage.validation import quiet_library, validate
 
 DOCUMENT = Path(__file__).parents[2] / "docs/data-plane.md"
 TABLE = TableSource(path="t.parquet", columns=(ColumnRule(name="region", levels=("n", "s")),), unit="person")

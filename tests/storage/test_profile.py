@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from storage.profile import Profile
-from storage.tables import SecurePass, read_statistics
+from dpbayes.secure.profile import Profile
+from dpbayes.secure.read_table import SecurePass, read_statistics
 from tests.storage.small_tables import KEY, STATISTIC, Row, source, write
 
 CANARY = "zebra-4711"

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from dpbayes.secure.read_table import read_statistics
+from dpbayes.secure.resume import Unfinished
 from dpbayes_core.public_fit import fit_of
 from dpbayes_core.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_sums
 from storage.source import Query, TableSource
-from storage.tables import read_statistics
-from storage.unfinished import Unfinished
 from storage.vault import Vault
 from tests.storage.small_tables import (
     KEY,

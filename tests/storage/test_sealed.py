@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from rich.traceback import Traceback
 
+from dpbayes.secure.leak_guard import SecureFailure, sealed
 from dpbayes_core.errors import DpbayesError, ShapeMismatch
-from storage.sealed import SecureFailure, sealed
 
 CANARY = "zebra-4711"
 

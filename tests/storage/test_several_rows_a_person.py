@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpbayes.secure.batches import Part, add_up, read_part, set_aside
+from dpbayes.secure.choice import least_of_each
+from dpbayes.secure.contribution import PARTITIONS, Candidates, Keys, candidates, rows_that_count
+from dpbayes.secure.sources.open_source import lay_out
+from dpbayes.secure.spill import Waiting
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.statistics import ExactStatistics
-from storage.choice import least_of_each
-from storage.contribution import PARTITIONS, Candidates, Keys, candidates, rows_that_count
-from storage.row_groups import Part, add_up, read_part, set_aside
-from storage.sources.layout import lay_out
-from storage.waiting import Waiting
 from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, rows_each, source, sums_of, write
 
 KEYS = Keys.derive(KEY)

@@ -17,14 +17,14 @@ import pytest
 from rich.console import Console
 from rich.traceback import Traceback
 
+from dpbayes.secure.leak_guard import SecureFailure, sealed
+from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import DpbayesError, ShapeMismatch
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.statistics import ExactStatistics
-from storage.sealed import SecureFailure, sealed
 from storage.source import ColumnRule, TableSource
-from storage.tables import SecurePass, read_statistics
 from tests.storage.small_tables import (
     KEY,
     RULES,
@@ -255,7 +255,7 @@ def test_a_failure_deep_in_the_pass_carries_nothing_out_of_it(tmp_path: Path, mo
         values = column.to_pylist()
         raise ValueError(f"cannot encode {values} of {rule.name}")
 
-    monkeypatch.setattr("storage.columns._numbers", fail)
+    monkeypatch.setattr("dpbayes.secure.columns._numbers", fail)
     path = write(tmp_path / "t.parquet", [ORDINARY | {"wage": 47.11, "region": "zebra"}])
 
     @sealed()

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes_core.errors import ShapeMismatch
-from storage.tables import check_shape, read_statistics
 from tests.storage.small_tables import KEY, STATISTIC, TYPES, ordinary_rows, source, table, write
 
 ROWS = ordinary_rows(200, people=50, seed=5)

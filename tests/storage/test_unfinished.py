@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpbayes.secure.read_table import SecurePass, read_statistics
+from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.sources.parquet import RowGroup
+from dpbayes.secure.spill import Waiting
 from dpbayes_core.second_moments import SecondMoments
 from storage.source import TableSource
-from storage.sources.parquet import RowGroup
-from storage.tables import SecurePass, read_statistics
-from storage.unfinished import Unfinished
 from storage.vault import Vault
-from storage.waiting import Waiting
 from tests.storage.small_tables import KEY, SCHEMA, STATISTIC, ordinary_rows, source, write
 from tests.support.canaries import places
 
@@ -200,7 +200,7 @@ def test_a_vault_that_takes_nothing_stops_no_pass(home: Path, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("storage.unfinished.os.open", fail)
+    monkeypatch.setattr("dpbayes.secure.resume.os.open", fail)
     table = source(write(home / "t.parquet", ROWS, GROUPS))
     assert same(read(table, home), read_statistics(table, STATISTIC, key=KEY))
     assert files(home) == []

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
+from dpbayes.secure.read_table import read_statistics
+from dpbayes.secure.validation.checks import Expectation, expectations_of, foreseen_by, validate
 from dpbayes_core.bounds import Bounds
-from storage.profile import ColumnCounts, GroupProfile, Profile
 from storage.source import ColumnRule, TableSource
-from storage.tables import read_statistics
-from storage.validation import Expectation, expectations_of, foreseen_by, validate
 from tests.storage.small_tables import KEY, STATISTIC, ordinary_rows, source, write
 
 TABLE = TableSource(
@@ -111,7 +111,7 @@ def test_a_failure_inside_the_library_says_only_that(monkeypatch: pytest.MonkeyP
     def fail(*_: Any) -> None:
         raise ValueError("zebra-4711")
 
-    monkeypatch.setattr("storage.validation._met", fail)
+    monkeypatch.setattr("dpbayes.secure.validation.checks._met", fail)
     result = validate(profile(group()), TABLE)
     assert (result.ran, result.success) == (False, False)
 
@@ -146,7 +146,7 @@ def refuse(*_):
 socket.socket.connect = socket.socket.connect_ex = refuse
 socket.getaddrinfo = refuse
 from tests.storage.test_validation import TABLE, group, profile
-from storage.validation import validate
+from dpbayes.secure.validation.checks import validate
 assert "great_expectations" not in sys.modules
 assert "pandas" not in sys.modules
 sys.exit(0 if validate(profile(group()), TABLE).success else 3)
@@ -158,9 +158,8 @@ sys.exit(0 if validate(profile(group()), TABLE).success else 3)
 
 
 def test_importing_the_pass_loads_nothing_heavy() -> None:
-    program = (
-        "import sys, storage.tables, storage.validation, storage.vault, storage.sealed; print(sorted(sys.modules))"
-    )
+    rooms = "dpbayes.secure.read_table, dpbayes.secure.validation.checks, storage.vault, dpbayes.secure.leak_guard"
+    program = f"import sys, {rooms}; print(sorted(sys.modules))"
     root = Path(__file__).parents[2]
     loaded = subprocess.run(
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True

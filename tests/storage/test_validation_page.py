@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
+from dpbayes.secure.read_table import SecurePass, read_statistics
+from dpbayes.secure.validation.checks import Expectation, ValidationResult, validate
+from dpbayes.secure.validation.page import page, render, validation_of
 from dpbayes_core.bounds import Bounds
-from storage.profile import ColumnCounts, GroupProfile, Profile
 from storage.source import WIDEST, ColumnRule, TableSource
-from storage.tables import SecurePass, read_statistics
-from storage.validation import Expectation, ValidationResult, validate
-from storage.validation_page import page, render, validation_of
 from storage.vault import Vault
 from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, source, write
 from tests.support.desk import STUDY, Desk, people

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from storage.sources.parquet import RowGroup
-from storage.tables import read_statistics
-from storage.unfinished import Unfinished
+from dpbayes.secure.read_table import read_statistics
+from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.sources.parquet import RowGroup
 from storage.vault import Vault
 from tests.storage.small_tables import KEY, STATISTIC, source
 from tests.support.killed import before

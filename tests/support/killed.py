@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dpbayes.secure.read_table
+import dpbayes.secure.sources.open_source
+import dpbayes.secure.sources.parquet
 import storage.archive
 import storage.books
 import storage.ledger.ledger
 import storage.ledger.store
-import storage.sources.layout
-import storage.sources.parquet
 import storage.stores
-import storage.tables
 
 
 def die() -> None:
@@ -75,8 +75,8 @@ def between_holders() -> None:
 
 
 BOUNDARIES: dict[str, Callable[[], None]] = {
-    "before-read": lambda: before(storage.sources.layout, "lay_out"),
-    "during-pass": lambda: before(storage.sources.parquet.RowGroup, "read", nth=3),
+    "before-read": lambda: before(dpbayes.secure.sources.open_source, "lay_out"),
+    "during-pass": lambda: before(dpbayes.secure.sources.parquet.RowGroup, "read", nth=3),
     "before-commit": lambda: before(storage.ledger.ledger.Ledger, "commit_all"),
     "after-commit": lambda: after(storage.ledger.ledger.Ledger, "commit_all"),
     "while-anchoring": while_anchoring,

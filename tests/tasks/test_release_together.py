@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpbayes.secure.read_table import read_statistics
 from dpbayes_core.design import Design
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
@@ -22,7 +23,6 @@ from storage.ledger.store import Page
 from storage.ledger.together import Answer
 from storage.ledger.verify import verify
 from storage.study.load import load_study
-from storage.tables import read_statistics
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.storage.ledger_cases import STAMP

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from dpbayes.secure.sources.batch import Batch
+from dpbayes.secure.sources.open_source import lay_out
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import ColumnRule, TableSource
-from storage.sources.batch import Batch
-from storage.sources.layout import lay_out
 
 RULES = (
     ColumnRule(name="x", bounds=Bounds(0, 10)),

@@ -69,7 +69,7 @@ def test_empty_lines_are_no_rows(tmp_path: Path) -> None:
 def test_bytes_that_are_no_utf8_stop_nothing(tmp_path: Path) -> None:
     import pyarrow as pa
 
-    from storage.sources.layout import lay_out
+    from dpbayes.secure.sources.open_source import lay_out
 
     (tmp_path / "t.csv").write_bytes(HEADER + b"\xff,\xfe,\xfd,\xc3\n")
     (batch,) = lay_out(source(tmp_path / "t.csv")).batches()
@@ -122,8 +122,8 @@ def test_files_of_two_formats_are_refused(tmp_path: Path) -> None:
 def test_a_quote_that_never_closes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.csv").write_bytes(HEADER + f'a,1,,n\n"{CANARY},1,,n\n'.encode() * 3)
     assert "a quote in a file of it is never closed" in refusal(source(tmp_path / "t.csv"), reading=True)
-    monkeypatch.setattr("storage.sources.csv.CHUNK", 16)
-    monkeypatch.setattr("storage.sources.csv.LONGEST_ROW", 100)
+    monkeypatch.setattr("dpbayes.secure.sources.csv.CHUNK", 16)
+    monkeypatch.setattr("dpbayes.secure.sources.csv.LONGEST_ROW", 100)
     (tmp_path / "t.csv").write_bytes(HEADER + f'"{CANARY}'.encode() + b"x" * 1000 + b'",1,,n\n')
     assert "a quote in a file of it is never closed" in refusal(source(tmp_path / "t.csv"), reading=True)
 
@@ -168,8 +168,8 @@ def test_whatever_a_writer_writes_comes_back_row_by_row(
     table = TableSource(path=str(path), columns=(RULES[2],), unit="b")
     read: list[tuple[str | None, str | None]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("storage.sources.csv.CHUNK", size)
-        from storage.sources.layout import lay_out
+        patch.setattr("dpbayes.secure.sources.csv.CHUNK", size)
+        from dpbayes.secure.sources.open_source import lay_out
 
         for batch in lay_out(table).batches():
             columns = batch.read(("b", "level")).to_pydict()
@@ -193,7 +193,7 @@ def test_any_bytes_below_a_header_are_refused_by_shape_or_read_alike_in_pieces(
     def outcome() -> list[tuple[object, object]] | str:
         import pyarrow as pa
 
-        from storage.sources.layout import lay_out
+        from dpbayes.secure.sources.open_source import lay_out
 
         rows: list[tuple[object, object]] = []
         try:
@@ -207,6 +207,6 @@ def test_any_bytes_below_a_header_are_refused_by_shape_or_read_alike_in_pieces(
 
     whole = outcome()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("storage.sources.csv.CHUNK", size)
+        patch.setattr("dpbayes.secure.sources.csv.CHUNK", size)
         assert outcome() == whole
     assert not isinstance(whole, str) or "never closed" in whole

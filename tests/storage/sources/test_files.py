@@ -8,9 +8,9 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from dpbayes.secure.sources.files import files_of
+from dpbayes.secure.sources.open_source import lay_out
 from storage.source import TableSource
-from storage.sources.files import files_of
-from storage.sources.layout import lay_out
 from tests.storage.sources.cases import CANARY, RULES, refusal, source
 from tests.support.object_store import ObjectStore
 

@@ -12,12 +12,12 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.secure.read_table import check_shape, read_statistics
+from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.sources.parquet import RowGroup
 from dpbayes_core.errors import ShapeMismatch
 from dpbayes_core.holders import HolderStatistics, HolderSums
 from storage.source import Holders, Query, TableSource
-from storage.sources.parquet import RowGroup
-from storage.tables import check_shape, read_statistics
-from storage.unfinished import Unfinished
 from storage.vault import Vault
 from tests.storage.small_tables import KEY, RULES, STATISTIC, ordinary_rows, table
 

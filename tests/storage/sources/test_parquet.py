@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.secure.sources.open_source import lay_out
 from storage.source import ColumnRule, TableSource
-from storage.sources.layout import lay_out
 from tests.storage.sources.cases import RULES, refusal
 
 

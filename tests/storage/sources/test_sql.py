@@ -13,12 +13,12 @@ import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError
 
+from dpbayes.secure.read_table import read_statistics
+from dpbayes.secure.sources import postgresql as source_postgresql
+from dpbayes.secure.sources import sqlite as source_sqlite
+from dpbayes.secure.sources.open_source import lay_out
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import Query, TableSource
-from storage.sources import postgresql as source_postgresql
-from storage.sources import sqlite as source_sqlite
-from storage.sources.layout import lay_out
-from storage.tables import read_statistics
 from tests.storage.small_tables import KEY, STATISTIC
 from tests.storage.sources.cases import CANARY, RULES, refusal, rows_of
 from tests.support.postgres import Server

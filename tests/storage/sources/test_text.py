@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.sources.text import days, numbers
+from dpbayes.secure.sources.text import days, numbers
 
 
 def array(values: list[str | None]) -> pa.Array:

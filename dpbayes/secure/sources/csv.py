@@ -13,14 +13,14 @@ from typing import BinaryIO, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
+from dpbayes.secure.sources.batch import Arrow, Batch, Layout, attempt
+from dpbayes.secure.sources.csv_tokens import Bytes, Places, fields_of, first_row, gathered, whole_rows
+from dpbayes.secure.sources.files import File
+from dpbayes.secure.sources.shape import place_of, places_of
+from dpbayes.secure.sources.text import days, numbers
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import ColumnRule, TableSource
-from storage.sources.batch import Arrow, Batch, Layout, attempt
-from storage.sources.files import File
-from storage.sources.shape import place_of, places_of
-from storage.sources.text import days, numbers
-from storage.sources.tokens import Bytes, Places, fields_of, first_row, gathered, whole_rows
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 CHUNK = 1 << 23  # bytes of text that one batch has, about

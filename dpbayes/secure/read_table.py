@@ -11,13 +11,13 @@ from dpbayes_core.errors import DpbayesError, ShapeMismatch
 from storage.source import TableSource
 
 if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
+    from dpbayes.secure.batches import Counted, Part
+    from dpbayes.secure.contribution import Keys
+    from dpbayes.secure.profile import Profile
+    from dpbayes.secure.resume import Unfinished
+    from dpbayes.secure.sources.batch import Batch, Layout
+    from dpbayes.secure.spill import Waiting
     from dpbayes_core.statistic import Statistic
-    from storage.contribution import Keys
-    from storage.profile import Profile
-    from storage.row_groups import Counted, Part
-    from storage.sources.batch import Batch, Layout
-    from storage.unfinished import Unfinished
-    from storage.waiting import Waiting
 
 KEY_BYTES = 16
 
@@ -32,7 +32,7 @@ class SecurePass(Confidential):
 
 def check_shape(source: TableSource) -> None:
     """Raise `ShapeMismatch` unless files, column names and storage types are as declared; no value is looked at."""
-    from storage.sources.layout import lay_out
+    from dpbayes.secure.sources.open_source import lay_out
 
     lay_out(source)
 
@@ -52,11 +52,11 @@ def read_statistics(
     in memory, or encrypted beside `unfinished`, until the last batch is read. What an earlier pass left in
     `unfinished` is not read again, and this one leaves its own there. `progress` hears the share of bytes read.
     """
-    from storage.profile import Profile
-    from storage.row_groups import add_up, read_part
-    from storage.sources.layout import lay_out
-    from storage.sources.pool import each_in_threads
-    from storage.waiting import Waiting
+    from dpbayes.secure.batches import add_up, read_part
+    from dpbayes.secure.profile import Profile
+    from dpbayes.secure.sources.open_source import lay_out
+    from dpbayes.secure.sources.thread_pool import each_in_threads
+    from dpbayes.secure.spill import Waiting
 
     keys = _keys(source, key)
     layout = lay_out(source)
@@ -102,13 +102,13 @@ def _keys(source: TableSource, key: bytes) -> "Keys | None":
         raise DpbayesError(
             f"cannot bound contributions: the secret key has fewer than {KEY_BYTES} bytes. Create the home's keys anew."
         )
-    from storage.contribution import Keys
+    from dpbayes.secure.contribution import Keys
 
     return Keys.derive(key)
 
 
 def _set_aside(batch: "Batch", read: "Callable[[Batch], Part]", waiting: "Waiting") -> "Part":
-    from storage.row_groups import set_aside
+    from dpbayes.secure.batches import set_aside
 
     return set_aside(read(batch), waiting)
 
@@ -129,7 +129,7 @@ def _resuming(
 
 def _kept(batch: "Batch", read: "Callable[[Batch], Part]", statistic: "Statistic", unfinished: "Unfinished") -> "Part":
     """One batch's part: what an earlier pass kept of it, or read now and kept for a later one."""
-    from storage.row_groups import Part
+    from dpbayes.secure.batches import Part
 
     kept = unfinished.find(batch.identity)
     if kept is not None:

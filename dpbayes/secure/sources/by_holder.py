@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpbayes.secure.sources.batch import Arrow, Batch, Layout
+from dpbayes.secure.sources.files import files_of
+from dpbayes.secure.sources.open_source import lay_out
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import Holders, TableSource
-from storage.sources.batch import Arrow, Batch, Layout
-from storage.sources.files import files_of
-from storage.sources.layout import lay_out
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as types
 
+from dpbayes.secure.sources.batch import Arrow
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import ColumnRule, TableSource
-from storage.sources.batch import Arrow
 
 NUMBERS = ("integer", "float", "decimal", "boolean")
 DATES = ("date",)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 from numpy.typing import NDArray
 
+from dpbayes.secure.profile import ColumnCounts
 from dpbayes_core.holders import NOBODY
 from dpbayes_core.kernels import (
     MISSING,
@@ -20,7 +21,6 @@ from dpbayes_core.kernels import (
     look_up,
     settle_codes,
 )
-from storage.profile import ColumnCounts
 from storage.source import ColumnRule
 
 BLOCK_ROWS = 32_768  # a block of a dozen columns stays in the processor's cache from clipping to summing

@@ -14,8 +14,8 @@ from types import TracebackType
 
 import numpy as np
 
+from dpbayes.secure.contribution import PARTITIONS, Candidates, rows_that_count
 from dpbayes_core.errors import DpbayesError
-from storage.contribution import PARTITIONS, Candidates, rows_that_count
 
 LARGEST = 256 * 2**20  # bytes in memory before candidates go to disk
 _HEAD = struct.Struct("<QQQ")  # bytes that follow, rows, integers a row

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from dpbayes.secure.validation.suite_types import argument_flaw
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
-from storage.expectation_types import argument_flaw
 from storage.source import ColumnRule, TableSource
 from storage.study.periods import Period
 from storage.study.study import Study
@@ -143,7 +143,7 @@ def _columns(kwargs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _buildable(one: OwnExpectation) -> bool:
-    from storage.validation import quiet_library
+    from dpbayes.secure.validation.checks import quiet_library
 
     with quiet_library():
         try:

@@ -11,10 +11,10 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from dpbayes.secure.sources.batch import Arrow, attempt
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import TableSource
-from storage.sources.batch import Arrow, attempt
 
 _IGNORED = (".", "_")  # markers of other programs, such as _SUCCESS
 _STAMPS = ("mtime", "ETag", "LastModified", "last_modified", "created", "md5Hash", "generation")

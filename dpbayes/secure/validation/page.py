@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from dpbayes.secure.profile import COUNTS, GroupProfile, Profile
+from dpbayes.secure.validation.checks import OF_TABLE, Expectation, ValidationResult, foreseen_by
+from dpbayes.secure.validation.messages import (
+    HEADINGS,
+    RELEASED,
+    TABLE_WORDS,
+    declared,
+    number,
+    share_of,
+    stored,
+    whose,
+)
 from dpbayes_core.confidential import Confidential
-from storage.profile import COUNTS, GroupProfile, Profile
 from storage.source import ColumnRule, TableSource
-from storage.validation import OF_TABLE, Expectation, ValidationResult, foreseen_by
-from storage.validation_words import HEADINGS, RELEASED, TABLE_WORDS, declared, number, share_of, stored, whose
 from storage.vault import Vault, readable
 from storage.visible import visible_page
 
@@ -170,14 +179,14 @@ def _template() -> "Template":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("storage", "."),
+        loader=PackageLoader("dpbayes.secure.validation", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("validation_page.html.j2")
+    return environment.get_template("page.html.j2")
 
 
 def _lede(result: ValidationResult) -> str:

@@ -3,8 +3,8 @@
 import re
 from datetime import date, timedelta
 
+from dpbayes.secure.validation.checks import Expectation
 from storage.source import WIDEST, ColumnRule
-from storage.validation import Expectation
 
 HEADINGS = {
     "nulls": "null",

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpbayes.secure.sources import postgresql, sqlite
+from dpbayes.secure.sources.batch import Arrow, Batch, Layout, attempt
+from dpbayes.secure.sources.csv import typed
+from dpbayes.secure.sources.shape import check_kind, declared, place_of, places_of
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import ColumnRule, Query, TableSource
-from storage.sources import postgresql, sqlite
-from storage.sources.batch import Arrow, Batch, Layout, attempt
-from storage.sources.csv import typed
-from storage.sources.shape import check_kind, declared, place_of, places_of
 
 if TYPE_CHECKING:
     from sqlalchemy import CursorResult

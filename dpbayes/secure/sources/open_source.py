@@ -2,24 +2,24 @@
 
 from dataclasses import replace
 
+from dpbayes.secure.sources.batch import Layout
 from dpbayes_core.errors import ShapeMismatch
 from storage.source import TableSource
-from storage.sources.batch import Layout
 
 
 def lay_out(source: TableSource) -> Layout:
     """Check the declared shape without looking at a value, and say where the batches are; `ShapeMismatch` otherwise."""
     if source.holders is not None and source.holders.paths:
-        from storage.sources.held import lay_out_holders
+        from dpbayes.secure.sources.by_holder import lay_out_holders
 
         return lay_out_holders(source, source.holders)
     if source.query is not None:
-        from storage.sources.sql import lay_out_query
+        from dpbayes.secure.sources.sql import lay_out_query
 
         return lay_out_query(source, source.query)
-    from storage.sources.csv import is_csv, lay_out_csv
-    from storage.sources.files import files_of
-    from storage.sources.parquet import lay_out_parquet
+    from dpbayes.secure.sources.csv import is_csv, lay_out_csv
+    from dpbayes.secure.sources.files import files_of
+    from dpbayes.secure.sources.parquet import lay_out_parquet
 
     files = files_of(source)
     delimited = [is_csv(file.name) for file in files]

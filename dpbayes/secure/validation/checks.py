@@ -12,12 +12,12 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpbayes.secure.profile import Profile
 from dpbayes_core.confidential import Confidential
-from storage.profile import Profile
 from storage.source import TableSource
 
 if TYPE_CHECKING:
-    from storage.expectations import OwnExpectation
+    from dpbayes.secure.validation.suites import OwnExpectation
 
 
 OF_TABLE = ("duplicate_rows", "several_holders")
@@ -115,7 +115,7 @@ def _of_this_pass(source: TableSource, own: "Sequence[OwnExpectation]") -> "list
     """Without those that speak of columns which this release does not read."""
     if not own:
         return []
-    from storage.expectations import profile_columns
+    from dpbayes.secure.validation.suites import profile_columns
 
     known = set(profile_columns(source))
     return [one for one in own if one.columns <= known]
@@ -125,7 +125,7 @@ def _run_own(profile: Profile, source: TableSource, asked: "Sequence[OwnExpectat
     """One by one, so that none that fails takes another with it."""
     if not asked:
         return []
-    from storage.expectations import profile_columns
+    from dpbayes.secure.validation.suites import profile_columns
 
     batch = _batch({name: _counts(profile, _named(name)) for name in profile_columns(source)})
     return [_own_met(batch, one) for one in asked]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from storage.sources.batch import Arrow
+from dpbayes.secure.sources.batch import Arrow
 
 _NUMBER = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)$"
 _TRUE, _FALSE = r"(?i)^true$", r"(?i)^false$"

@@ -9,10 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.confidential import Confidential
-from dpbayes_core.statistic import EncodedTable, Statistic
-from storage.columns import BLOCK_ROWS, Reading
-from storage.contribution import (
+from dpbayes.secure.columns import BLOCK_ROWS, Reading
+from dpbayes.secure.contribution import (
     PARTITIONS,
     Candidates,
     Keys,
@@ -22,10 +20,12 @@ from storage.contribution import (
     of_holders,
     several_holders,
 )
-from storage.profile import GroupProfile
+from dpbayes.secure.profile import GroupProfile
+from dpbayes.secure.sources.batch import Batch
+from dpbayes.secure.spill import Waiting
+from dpbayes_core.confidential import Confidential
+from dpbayes_core.statistic import EncodedTable, Statistic
 from storage.source import TableSource
-from storage.sources.batch import Batch
-from storage.waiting import Waiting
 
 PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
 T = TypeVar("T")
