@@ -28,7 +28,7 @@ setup: .venv/.ready  ## make .venv and install the hash-pinned requirements.lock
 	@touch $@
 
 demo: setup  ## release and analyse the wages example, end to end
-	@$(BIN)/python -m studies.demo
+	@$(BIN)/python -m examples.demo
 
 test: setup  ## the fast suite, in JOBS=2 processes
 	$(PYTEST) $(PARALLEL)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.environment import ALWAYS
+from cli.environment import ALWAYS
 from tests.support.object_store import ObjectStore
 from tests.support.parts import missing, pytest_runtest_makereport
 from tests.support.postgres import Server, binaries, new_folder

@@ -81,7 +81,7 @@ def test_the_room_check_can_fail(tmp_path: Path) -> None:
 
 
 def test_flows_meet_only_in_the_run_flow_and_the_launcher() -> None:
-    flows_of_work = {"flows.release", "flows.inspection", "flows.analyse", "flows.run"}
+    flows_of_work = {"flows.release", "flows.inspect_source", "flows.analyse", "flows.run"}
     composers = {"run.py", "launch.py"}
     for path in modules("flows"):
         if path.name not in composers:
@@ -158,7 +158,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    call = "from typer.testing import CliRunner; from flows.cli import app"
+    call = "from typer.testing import CliRunner; from cli.main import app"
     assert loaded_by(f"{call}; assert CliRunner().invoke(app, ['--help']).exit_code == 0") == set()
 
 

@@ -119,7 +119,7 @@ def run(
 
 def dpbayes(folder: Path, *arguments: str) -> str:
     """What the command prints, which ends well or with chains that have not converged."""
-    done = subprocess.run([sys.executable, "-m", "flows", *arguments], cwd=folder, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([sys.executable, "-m", "cli", *arguments], cwd=folder, stdout=subprocess.PIPE, text=True)
     if done.returncode not in (0, NOT_CONVERGED):
         raise SystemExit(done.returncode)
     return done.stdout

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import dpbayes_core.experiments.registry as registry
+from cli.main import app
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.experiments.interface import Experiment, cell_seeds
 from dpbayes_core.experiments.networks import EXPERIMENT as NETWORKS
 from dpbayes_core.experiments.subsample import EXPERIMENT
-from flows.cli import app
 from storage import public_tables
 from storage.public_tables import PublicTable
 from tasks.evaluate import evaluate_cells, left_out, run_cell

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
+from cli.main import app
 from tests.support.command import ROOT
 
 RUNNER = CliRunner()

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from cli.main import app
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from flows.cli import app
 from storage.archive import MANIFEST, Archive, ArchiveUnavailable
 from storage.codecs import read_draws
 from storage.crate_posterior import Provenance, build_posterior_crate

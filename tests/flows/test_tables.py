@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from flows import analysis_table, tables
+from cli import analysis_table, tables
 
 HEADERS = ("coefficient", "period", "mean", "sd", "largest epsilon")
 ROWS = [

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from cli.main import app
 from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.noise import OpenDPNoise
-from flows.cli import app
 from storage.crate_release import release_record
 from storage.ledger.entries import Entry
 from storage.report.spending import cap_lines

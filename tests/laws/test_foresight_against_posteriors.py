@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import studies.wages
+import examples.wages
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.expectation import Expectation, Expected
 from dpbayes_core.foresight import foresee
@@ -25,9 +25,9 @@ from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity, released_entries
 from dpbayes_core.statistics import grid_for
 from dpbayes_core.telling_apart import told_from_zero
+from examples.wages.generate import everybody
 from storage.plan_foresight import foreseen
 from storage.study.load import load_study
-from studies.wages.generate import everybody
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]
@@ -259,7 +259,7 @@ def test_made_up_studies_have_posteriors_as_wide_as_predicted(name: str, law: st
 
 @pytest.mark.slow
 def test_the_demo_study_has_posteriors_as_wide_as_predicted() -> None:
-    study = load_study(Path(studies.wages.__file__).parent / "study.yaml")
+    study = load_study(Path(examples.wages.__file__).parent / "study.yaml")
     people, design = everybody("2026-01"), study.design("wage-regression")
     levels = {name: getattr(people, name).astype(np.int32) for name in ("female", "education", "region")}
     columns = {"log_wage": people.log_wage(), "age": people.age, "tenure": people.tenure, **levels}

@@ -16,7 +16,7 @@ from storage.study.kinds.regression import RegressionSpec
 from storage.study.load import LARGEST_FILE, load_study
 
 ROOT = Path(__file__).parents[2]
-WAGES = ROOT / "studies/wages/study.yaml"
+WAGES = ROOT / "examples/wages/study.yaml"
 SMALLEST = """\
 study: small
 population: people

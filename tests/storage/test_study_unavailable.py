@@ -10,7 +10,7 @@ from storage.study.kinds.regression import RegressionSpec
 from storage.study.models import StudyFile
 from storage.study.unavailable import UNAVAILABLE, unavailable_in
 
-STUDY = Path(__file__).parents[2].joinpath("studies/wages/study.yaml").read_text()
+STUDY = Path(__file__).parents[2].joinpath("examples/wages/study.yaml").read_text()
 
 REQUESTS = [
     ("sampler: auto ", "sampler: mcmc-ind ", "analyses.wage-posterior.sampler"),

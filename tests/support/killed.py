@@ -106,7 +106,7 @@ def main(boundary: str, *arguments: str) -> None:
     if arguments[0] == "alone":
         release_alone(*arguments[1:])
         return
-    from flows.cli import app
+    from cli.main import app
 
     app(arguments)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from flows.tables import line, of_whom
+from cli.tables import line, of_whom
 
 Document = Mapping[str, Any]
 

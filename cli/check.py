@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cli.documents import ledger_document
 from dpbayes_core.errors import DpbayesError, StudyInvalid
-from flows.documents import ledger_document
 from storage.home import Home
 from storage.missing import missing_words, unstated_words
 from storage.parts_read import planned_words

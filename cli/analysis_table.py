@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.tables import fixed, grid, line, number, of_whom, origins, shortened, unconverged
+from cli.tables import fixed, grid, line, number, of_whom, origins, shortened, unconverged
 
 Document = Mapping[str, Any]
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows import progress_table
-from flows.console import Console
-from flows.failure import failure_of
-from flows.launch import ready, run_period
+from cli import progress_table
+from cli.console import Console
+from cli.failure import failure_of
+from cli.launch import ready, run_period
 from storage.study.load import load_study
 from storage.study.periods import Period
 from storage.study.study import Study

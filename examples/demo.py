@@ -9,7 +9,7 @@ from typing import Any
 
 FOLDER = Path("demo/wages")
 PERIOD = "2026-01"
-DPBAYES = (sys.executable, "-m", "flows")
+DPBAYES = (sys.executable, "-m", "cli")
 
 
 def main() -> int:

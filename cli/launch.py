@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cli import analysis_table, progress_table
+from cli.console import Console, View
+from cli.environment import prepare
 from dpbayes_core.errors import StudyInvalid
-from flows import analysis_table, progress_table
-from flows.console import Console, View
-from flows.environment import prepare
 from storage.home import Home
 from storage.reanalysis import crate_bench
 from storage.study.load import load_study
@@ -42,7 +42,7 @@ def run_release(study: Path, period: str, asked: Asked, console: Console) -> dic
 def run_inspect(study: Path, period: str, holder: str | None, console: Console) -> dict[str, Any]:
     """The inspection flow, for one period."""
     ready(study, [period]).only(holder)
-    from flows.inspection import inspect_study
+    from flows.inspect_source import inspect_study
 
     with console.progress():
         return inspect_study(str(study), period, holder=holder, actor=actor())

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flows.tables import line, published, silent
+from cli.tables import line, published, silent
 
 Document = Mapping[str, Any]
 

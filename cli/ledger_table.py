@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from flows.tables import caps, counted, line, of_whom, out, shortened
+from cli.tables import caps, counted, line, of_whom, out, shortened
 from storage.visible import visible
 
 Document = Mapping[str, Any]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flows import analysis_table, tables
+from cli import analysis_table, tables
 
 Document = Mapping[str, Any]
 

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from flows import options, tables
-from flows.console import Console, guarded
-from flows.ending import bounded
-from flows.ledger_cli import ledger_app
-from flows.usage import Commands
+from cli import options, tables
+from cli.console import Console, guarded
+from cli.ending import bounded
+from cli.ledger_commands import ledger_app
+from cli.usage import Commands
 
 app = typer.Typer(
     name="dpbayes",
@@ -60,7 +60,7 @@ def init(
 ) -> None:
     """Make a study folder that runs as it stands: synthetic data, its own home and ledger."""
     with guarded(Console(json), debug) as console:
-        from flows.scaffold import make_study_folder
+        from cli.scaffold import make_study_folder
 
         console.show_init(make_study_folder(name))
 
@@ -77,7 +77,7 @@ def check(
 ) -> None:
     """Validate a study file without touching data; with --source also the table's declared shape."""
     with guarded(Console(json), debug) as console:
-        from flows.check import check_study
+        from cli.check import check_study
 
         console.show_check(check_study(study, period if source else None, look_at_source=source))
 
@@ -99,7 +99,7 @@ def plan(
 ) -> None:
     """What each release would cost, what the caps would keep, and which coming period they refuse; reads no table."""
     with guarded(Console(json), debug) as console:
-        from flows.plan import plan_study
+        from cli.plan import plan_study
 
         console.show_plan(plan_study(study, period, html, key or []))
 
@@ -110,7 +110,7 @@ def inspect(
 ) -> None:
     """The pass without the charge: a validation page for the steward's eyes; the ledger notes that it was looked at."""
     with guarded(Console(json), debug) as console:
-        from flows.launch import run_inspect
+        from cli.launch import run_inspect
 
         console.show(run_inspect(study, period, holder, console), tables.inspected)
 
@@ -127,7 +127,7 @@ def release(
 ) -> None:
     """One pass over the table, charge, release; again: the same stored answer at no cost."""
     with guarded(Console(json), debug) as console:
-        from flows.launch import Asked, run_release
+        from cli.launch import Asked, run_release
 
         console.show_release(run_release(study, period, Asked(revision, reason, holder), console))
 
@@ -154,8 +154,8 @@ def analyse(
 ) -> None:
     """Chains, diagnostics, archived posterior, report; spends nothing; the same request returns the stored crate."""
     with guarded(Console(json), debug) as console:
-        from flows.launch import run_analyse, run_reanalyse
-        from flows.orders import crate_order, only_a_study
+        from cli.launch import run_analyse, run_reanalyse
+        from cli.orders import crate_order, only_a_study
 
         given = {"prior": prior, "sampler": sampler, "chains": chains, "draws": draws, "seed": seed, "to": to}
         given |= {"key": key, "sign": sign, "alike": alike}
@@ -177,7 +177,7 @@ def run(
 ) -> None:
     """Release, then analyse; `--period 2026-01..2026-03` does one period after the other, to the first that fails."""
     with guarded(Console(json), debug) as console:
-        from flows.periods import run_periods
+        from cli.periods import run_periods
 
         console.show_run(run_periods(study, period, console, keep_going=keep_going))
 
@@ -202,7 +202,7 @@ def audit(
 ) -> None:
     """Recompute everything offline: chain, totals against caps, anchors, release bytes, signatures, crates."""
     with guarded(Console(json), debug) as console:
-        from flows.audit import audit_crate_on_ledger, audit_ledger, run_audit
+        from cli.audit import audit_crate_on_ledger, audit_ledger, run_audit
 
         keys = key or []
         if ledger and crate:
@@ -230,7 +230,7 @@ def predict(
 ) -> None:
     """What a published posterior predicts for public rows: responses and their mean; needs no study, ledger or data."""
     with guarded(Console(json), debug) as console:
-        from flows.predict import run_predict, show_predictions
+        from cli.predict import run_predict, show_predictions
 
         show_predictions(console, run_predict(crate, rows, at or [], level, key or []))
 
@@ -254,7 +254,7 @@ def evaluate(
 ) -> None:
     """The papers' experiments and calibration studies on public tables and synthetic data; touches no ledger."""
     with guarded(Console(json), debug) as console:
-        from flows.evaluate import run_evaluation, show_evaluation
+        from cli.evaluate import run_evaluation, show_evaluation
 
         with console.progress():
             document = run_evaluation(name, seed, quick=quick, out=out, data=data)

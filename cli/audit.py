@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cli.audit_about import about_crate, noting
 from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
-from flows.audit_about import about_crate, noting
 from storage.anchors import Anchors
 from storage.archive import Archive
 from storage.audit import AuditReport, audit, audit_crate, posteriors

@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
+from cli.console import NOT_CONVERGED, Console
+from cli.tables import grid, line, number, origins, unconverged
 from dpbayes_core.errors import StudyInvalid
-from flows.console import NOT_CONVERGED, Console
-from flows.tables import grid, line, number, origins, unconverged
 from storage.predictions import predictions, read_posterior, read_rows, stated_row
 
 MOST_SHOWN = 40

@@ -6,9 +6,9 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from cli.documents import ledger_document
+from cli.launch import actor
 from dpbayes_core.errors import StudyInvalid
-from flows.documents import ledger_document
-from flows.launch import actor
 from storage.books import Books
 from storage.export import export
 from storage.home import Home

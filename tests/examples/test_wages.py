@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from cli.scaffold import EXAMPLES
 from dpbayes_core.errors import StudyInvalid
-from flows.scaffold import EXAMPLES
+from examples.wages import generate as wages
 from storage.study.load import load_study
-from studies.wages import generate as wages
 
 STUDY = Path(wages.__file__).with_name("study.yaml")
 ROWS = 20_000

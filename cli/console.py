@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from flows import analysis_table, audit_table, check_table, ending, plan_table, progress_table, tables
-from flows.failure import Failure, failure_of
+from cli import analysis_table, audit_table, check_table, ending, plan_table, progress_table, tables
+from cli.failure import Failure, failure_of
 from storage.visible import visible, visible_json
 
 SoFar = Callable[[], Mapping[str, Any]]

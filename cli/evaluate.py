@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cli.tables import grid, line
 from dpbayes_core.errors import StudyInvalid
-from flows.tables import grid, line
 
 
 def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data: Path | None = None) -> dict[str, Any]:

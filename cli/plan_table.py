@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from cli.check_table import accounts
+from cli.tables import cost, counted, grid, line, measured, number, of_whom, published, remaining, shortened, silent
 from dpbayes_core.relations import HIGH_CORRELATION
-from flows.check_table import accounts
-from flows.tables import cost, counted, grid, line, measured, number, of_whom, published, remaining, shortened, silent
 from storage.plan_document import noisy_numbers, run_ends, run_verdict, runs, shown_epsilons
 from storage.report.numbers import percent
 

@@ -8,13 +8,13 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
+from cli.documents import ledger_document
+from cli.launch import actor
 from dpbayes_core.errors import StudyInvalid
-from flows.documents import ledger_document
-from flows.launch import actor
+from examples.wages.generate import PERIODS, generate
 from storage.books import Books
 from storage.home import Home
 from storage.study.load import load_study
-from studies.wages.generate import PERIODS, generate
 from tasks.software import stamp_of
 
 EXAMPLES = ("study.yaml", "networks.yaml", "questions.yaml")
@@ -28,7 +28,7 @@ def make_study_folder(folder: Path) -> dict[str, Any]:
     Home.refuse_second(folder)
     folder.mkdir(parents=True)
     for name in EXAMPLES:
-        with as_file(files("studies.wages") / name) as template:
+        with as_file(files("examples.wages") / name) as template:
             shutil.copyfile(template, folder / name)
     _write_schedule(folder)
     study = folder / EXAMPLES[0]
@@ -39,7 +39,7 @@ def make_study_folder(folder: Path) -> dict[str, Any]:
 
 def _write_schedule(folder: Path) -> None:
     """A deployment for Prefect, named like the folder, so that two studies are two deployments."""
-    schedule = (files("studies.wages") / "prefect.yaml").read_text()
+    schedule = (files("examples.wages") / "prefect.yaml").read_text()
     name = re.sub(r"[^\w.-]+", "-", folder.resolve().name)  # Prefect takes no slash, percent sign or angle
     (folder / "prefect.yaml").write_text(schedule.replace("- name: wages", f"- name: {json.dumps(name)}"))
 

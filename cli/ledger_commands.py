@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from flows import ledger_table, options
-from flows.console import Console, guarded
+from cli import ledger_table, options
+from cli.console import Console, guarded
 
 ledger_app = typer.Typer(
     no_args_is_help=True, help="The privacy budget: open it, look at it, change it on the record. Nothing is refunded."
@@ -24,7 +24,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an u
 def create(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None:
     """Open the account of the study's population; where there is no home yet, make one with keys and a ledger."""
     with guarded(Console(json), debug) as console:
-        from flows.scaffold import create_ledger
+        from cli.scaffold import create_ledger
 
         console.show(create_ledger(study), ledger_table.opened)
 
@@ -33,7 +33,7 @@ def create(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None
 def show(near: Near = Path(), key: options.Trusted = None, json: AsJson = False, debug: Debug = False) -> None:
     """Accounts, caps, what was spent and what remains."""
     with guarded(Console(json), debug) as console:
-        from flows.check import show_ledger
+        from cli.check import show_ledger
 
         console.show(show_ledger(near, key or []), ledger_table.ledger)
 
@@ -42,7 +42,7 @@ def show(near: Near = Path(), key: options.Trusted = None, json: AsJson = False,
 def history(near: Near = Path(), key: options.Trusted = None, json: AsJson = False, debug: Debug = False) -> None:
     """Every entry: who did what, when, at what cost and why."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         console.show(ledger.history(near, key or []), ledger_table.history)
 
@@ -57,7 +57,7 @@ def export(
 ) -> None:
     """Write the whole ledger to one file; auditors check the JSON with nothing else but a fingerprint."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         console.show(ledger.export_ledger(near, file, key or []), ledger_table.exported)
 
@@ -73,7 +73,7 @@ def raise_cap(
 ) -> None:
     """Raise a cap of the study's population for every later charge; a cap never goes down."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         console.show(ledger.raise_cap(study, cap, limit, reason), ledger_table.act)
 
@@ -82,7 +82,7 @@ def raise_cap(
 def close(study: StudyFile, period: PeriodName, reason: Reason, json: AsJson = False, debug: Debug = False) -> None:
     """Take no further charge for a period of the study's population, for good; what was released stays."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         console.show(ledger.close_period(study, period, reason), ledger_table.act)
 
@@ -100,7 +100,7 @@ def withdraw(
 ) -> None:
     """Mark a release as withdrawn; what it spent stays spent."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         named = ledger.Named(release, period, revision, holder)
         document = ledger.withdraw_release(study, named, reason)
@@ -116,7 +116,7 @@ def note(
 ) -> None:
     """Write down something that auditors should know, such as a release that was held by hand."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         console.show(ledger.write_note(near, text), ledger_table.act)
 
@@ -132,7 +132,7 @@ def recover(
 ) -> None:
     """Rebuild lost entries, or a whole lost database, from the signed anchors; refused where the two disagree."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         console.show(ledger.recover_ledger(near, set_aside=set_aside), ledger_table.recovered)
 
@@ -141,7 +141,7 @@ def recover(
 def rotate_key(reason: Reason, near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
     """Sign with a new key from here on; the old one stays trusted for what it signed."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         console.show(ledger.rotate_key(near, reason), ledger_table.act)
 
@@ -150,6 +150,6 @@ def rotate_key(reason: Reason, near: Near = Path(), json: AsJson = False, debug:
 def move(reason: Reason, near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
     """Use the ledger and archive that the environment names from here on, once they were copied there."""
     with guarded(Console(json), debug) as console:
-        from flows import ledger
+        from cli import ledger
 
         console.show(ledger.move_home(near, reason), ledger_table.act)

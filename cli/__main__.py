@@ -1,0 +1,5 @@
+"""`python -m cli` is `dpbayes`."""
+
+from cli.main import main
+
+main()

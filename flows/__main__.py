@@ -1,5 +1,0 @@
-"""`python -m flows` is `dpbayes`."""
-
-from flows.cli import main
-
-main()
