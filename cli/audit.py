@@ -7,17 +7,17 @@ from typing import Any
 
 from cli.audit_about import about_crate, noting
 from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
-from storage.anchors import Anchors
-from storage.archive import Archive
 from storage.audit import AuditReport, audit, audit_crate, posteriors
 from storage.audit_publications import crate_on_ledger
-from storage.books import open_ledger, refuse_empty_archive
 from storage.crate_files import load_with_manifest
-from storage.evidence import Evidence, refuse_unspelled, spelled
-from storage.export import read_anchors, read_export
-from storage.home import Home
+from storage.files.archive import Archive
+from storage.home.home import Home
+from storage.ledger.anchored import open_ledger, refuse_empty_archive
+from storage.ledger.anchors import Anchors
+from storage.ledger.export import read_anchors, read_export
+from storage.ledger.offline_ledger import Evidence, refuse_unspelled, spelled
+from storage.ledger.reading import KeyNeeded, keys_of
 from storage.lone_surroundings import on_ledger, with_surroundings
-from storage.reading import KeyNeeded, keys_of
 from storage.reasons import Reasons
 from storage.replay import replayed
 

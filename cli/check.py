@@ -6,13 +6,13 @@ from typing import Any
 
 from cli.documents import ledger_document
 from dpbayes_core.errors import DpbayesError, StudyInvalid
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.periods import Period
+from storage.ledger.reading import KeyNeeded, look
 from storage.missing import missing_words, unstated_words
 from storage.parts_read import planned_words
-from storage.reading import KeyNeeded, look
 from storage.study.kinds.automatic import told_choice
 from storage.study.load import load_study
-from storage.study.periods import Period
 from storage.study.prior import law_words
 from storage.study.public_count import query_words
 from storage.study.study import Study
@@ -57,7 +57,7 @@ def show_ledger(near: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
 
 def _account(study: Study) -> dict[str, Any]:
     """Whether the account that would pay is open; refused where it, or its study, is known otherwise."""
-    from storage.position import Position
+    from storage.ledger.account_snapshot import Position
 
     try:
         with Position.near(study.path, study.account(), study.study) as position:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from storage.books import Books
-from storage.budget import account_document
 from storage.ledger.accounts import AccountState
-from storage.ledger.lines import line_of
-from storage.reading import Reading
+from storage.ledger.anchored import Books
+from storage.ledger.cap_document import account_document
+from storage.ledger.readable import line_of
+from storage.ledger.reading import Reading
 
 
 def ledger_document(books: Books | Reading) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from importlib import import_module
 
-from storage.home import Home
+from storage.home.home import Home
 
 ALWAYS = {
     "DO_NOT_TRACK": "1",

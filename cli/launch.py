@@ -12,10 +12,10 @@ from cli import analysis_table, progress_table
 from cli.console import Console, View
 from cli.environment import prepare
 from dpbayes_core.errors import StudyInvalid
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.periods import Period
 from storage.reanalysis import crate_bench
 from storage.study.load import load_study
-from storage.study.periods import Period
 from storage.study.study import Study
 from tasks.done import collected
 

@@ -9,18 +9,18 @@ from typing import Any
 from cli.documents import ledger_document
 from cli.launch import actor
 from dpbayes_core.errors import StudyInvalid
-from storage.books import Books
-from storage.export import export
-from storage.home import Home
+from storage.home.home import Home
+from storage.home.key_rotation import pending_key
+from storage.home.places import rewrite_places
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry, Stamp
-from storage.ledger.lines import line_of
+from storage.ledger.export import export
+from storage.ledger.moving import home_to_recover, move
+from storage.ledger.readable import line_of
+from storage.ledger.reading import keys_of, look
+from storage.ledger.recovery import recover
 from storage.ledger.request import release_key
-from storage.moving import home_to_recover, move
 from storage.notices import marked, notice_name
-from storage.places import rewrite_places
-from storage.reading import keys_of, look
-from storage.recovery import recover
-from storage.rotation import pending_key
 from storage.study.load import load_study
 from storage.study.study import Study
 from tasks.software import stamp_of

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes_core.errors import DpbayesError, StudyInvalid
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.account_snapshot import Position
 from storage.plan import period_to_plan, plan
 from storage.plan_document import plan_document
-from storage.position import Position
 from storage.study.load import load_study
 
 

@@ -12,8 +12,8 @@ from cli.documents import ledger_document
 from cli.launch import actor
 from dpbayes_core.errors import StudyInvalid
 from examples.wages.generate import PERIODS, generate
-from storage.books import Books
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.anchored import Books
 from storage.study.load import load_study
 from tasks.software import stamp_of
 

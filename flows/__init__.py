@@ -2,7 +2,7 @@
 
 import sys
 
-from storage.kernel_cache import keep_kernels_private
+from storage.files.kernel_cache import keep_kernels_private
 from storage.visible import visible
 
 if told := keep_kernels_private():

@@ -9,8 +9,8 @@ from flows.analyse import analyse_study
 from flows.giving_up import give_up_without_server
 from flows.release import release_study
 from flows.states import answer, stated
+from storage.ledger.periods import Period
 from storage.study.load import load_study
-from storage.study.periods import Period
 
 
 @flow(name="run", flow_run_name="run", persist_result=False)

@@ -9,13 +9,13 @@ from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.pool import Pool, has_numbers, parts_law
 from dpbayes_core.priors import Prior
 from storage.analysis_request import AnalysisRequest, analysis_key, earlier_key
-from storage.books import Books
 from storage.crate_posterior import RECORD
 from storage.crate_release import ENTRY
 from storage.crate_sources import evidence_of, order_of, sources_of
 from storage.crates import posterior_path
 from storage.entries_of import newest_releases
 from storage.entries_until import releases_until
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.priors import AnyPrior, prior_for, refuse_law

@@ -12,8 +12,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage.anchors import Anchors, anchor_name
-from storage.archive import MANIFEST, Archive, manifest_flaw
 from storage.audit_names import UNIQUE, alike
 from storage.audit_notices import NOTICED, due_notices, is_notice, notice_flaws
 from storage.audit_parts import superseded_in
@@ -24,6 +22,9 @@ from storage.crate_posterior import links_of, paths_of
 from storage.crate_release import ENTRY
 from storage.crate_sources import Source, sources_of
 from storage.crates import NOT_CONVERGED, release_path
+from storage.files.archive import MANIFEST, Archive, manifest_flaw
+from storage.home.signatures import public_key_name, read_public_key
+from storage.ledger.anchors import Anchors, anchor_name
 from storage.ledger.check import Check, holds
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
@@ -31,7 +32,6 @@ from storage.ledger.request import AccountSpec
 from storage.ledger.verify import verify
 from storage.lone_crate import Replay, judge
 from storage.reasons import Reasons
-from storage.signatures import public_key_name, read_public_key
 
 RELEASES, POSTERIORS, KEYS = "releases", "posteriors", "keys"
 DEPTH = 4  # names in the path of a crate

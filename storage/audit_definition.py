@@ -18,11 +18,11 @@ from storage.crate_release import RECORD, STUDY
 from storage.crate_sources import Source, read_entry, sources_of
 from storage.ledger.check import Remark
 from storage.ledger.entries import Entry
+from storage.ledger.periods import Period
 from storage.study import compile as compiled
 from storage.study.flaw import Flaw
 from storage.study.load import LARGEST_FILE, decoded
 from storage.study.models import StudyFile
-from storage.study.periods import Period
 from storage.study.words import flaws_of
 from storage.study.yaml12 import parse
 

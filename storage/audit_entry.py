@@ -7,10 +7,10 @@ from typing import Any
 from storage.crate_sources import Source
 from storage.ledger.caps import Scope, Tally, Total, admits
 from storage.ledger.entries import Entry
+from storage.ledger.periods import Period, overlapped
 from storage.ledger.refusal import limit_text
 from storage.ledger.request import CapSpec
 from storage.ledger.verify import verify_charge
-from storage.study.periods import Period, overlapped
 
 Problem = str | None
 Record = Mapping[str, Any]

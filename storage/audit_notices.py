@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from storage.anchors import retirements
-from storage.archive import Archive
 from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_posterior import links_of
 from storage.crates import release_path
+from storage.files.archive import Archive
+from storage.ledger.anchors import retirements
 from storage.ledger.history import MALFORMED
 from storage.notices import STATUSES, Status, notice_flaw, notice_name, plain_words, stated
 from storage.own_source import SOURCE

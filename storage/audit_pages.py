@@ -14,10 +14,10 @@ from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_release import REGISTRY, REPORT, SOFTWARE, STUDY, release_record
 from storage.crate_sources import FOLDER, read_entry, sources_of
 from storage.crates import METADATA, PUBLIC_KEY, UNSIGNED
+from storage.home.signatures import read_public_key
 from storage.ledger.check import Remark
 from storage.own_source import makes_the_same
 from storage.report.estimates import coefficient_lines
-from storage.signatures import read_public_key
 from storage.tellings.registry import telling_of
 
 Files = Mapping[str, bytes]

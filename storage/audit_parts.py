@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from storage.analysis_request import AnalysisRequest
-from storage.archive import Archive
 from storage.crate_posterior import RECORD
 from storage.crate_release import SOFTWARE
 from storage.crate_sources import evidence_of, sources_of
+from storage.files.archive import Archive
 from storage.ledger.history import MALFORMED
 from storage.own_source import makes_the_same
 from storage.parts_read import parts_record, superseded

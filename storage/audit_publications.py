@@ -5,19 +5,19 @@ from contextlib import suppress
 from typing import Any
 
 from dpbayes_core.canonical import canonical_json
-from storage.anchors import retirements
 from storage.crate_audit import Files
 from storage.crate_posterior import RECORD
 from storage.crate_release import ENTRY
 from storage.crate_sources import sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY
+from storage.home.signatures import read_public_key
+from storage.ledger.anchors import retirements
 from storage.ledger.check import Check, Remark
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.history import MALFORMED
 from storage.ledger.homes import home_of, replaced_keys
 from storage.ledger.publishing import OnRecord, Publication, on_record, summary
 from storage.publication import needs_entry, publication_of, signed_late, statement_of
-from storage.signatures import read_public_key
 
 BELONGS = "every crate is of the ledger"
 ON_RECORD = "every posterior is on the ledger"

@@ -8,8 +8,8 @@ from pathlib import Path
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.samplers.rounds import ChainDraws, Round
-from storage.disk import make_folder, replace_file
-from storage.private import read_own
+from storage.files.durable import make_folder, replace_file
+from storage.files.private import read_own
 
 _ROUND = "round.json"
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.errors import IntegrityFailure
-from storage.limits import MOST_FOOTER
+from storage.files.limits import MOST_FOOTER
 
 Floats = NDArray[np.float64]
 INDEX_COLUMNS = ("chain", "draw")

@@ -25,9 +25,9 @@ from storage.crate_gate import PROVEN, SIGNED
 from storage.crate_release import ENTRY, NOISY, release_record
 from storage.crate_sources import HELD, Source, read_entry, sources_of
 from storage.crates import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, crate_digest
+from storage.home.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 from storage.ledger.check import Check, holds
 from storage.ledger.history import MALFORMED
-from storage.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 from storage.tellings.registry import telling_of
 
 Files = Mapping[str, bytes]

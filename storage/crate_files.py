@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
-from storage.archive import MANIFEST, checked_name
 from storage.crate_zip import NoZip, member, members, refuse_alike
 from storage.crates import MARKS, METADATA
 from storage.fetch import Fetched
-from storage.limits import LONGEST_NAME, MOST_BYTES, MOST_FILES, most_of, read_bounded
+from storage.files.archive import MANIFEST, checked_name
+from storage.files.limits import LONGEST_NAME, MOST_BYTES, MOST_FILES, most_of, read_bounded
 from storage.study.flaw import shown
 
 _DEEPEST = 8  # folders inside each other

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dpbayes_core.errors import IntegrityFailure
 from storage.crates import ATTESTATION, PUBLIC_KEY
+from storage.home.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
-from storage.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 
 Files = Mapping[str, bytes]
 

@@ -10,8 +10,8 @@ from storage.codecs import columns_of
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_release import ENTRY, NOISY
 from storage.crate_sources import FOLDER
+from storage.files.limits import MOST_RELEASES, MOST_VARIABLES, refuse_shape
 from storage.ledger.history import MALFORMED
-from storage.limits import MOST_RELEASES, MOST_VARIABLES, refuse_shape
 
 Record = Mapping[str, Any]
 

@@ -16,8 +16,8 @@ from storage.crate_release import ENTRY, NOISY, REPORT, SOFTWARE, STUDY
 from storage.crate_release import RECORD as RELEASE
 from storage.crate_sources import Source, described, evidence_of, held
 from storage.crates import METADATA, attested, listed, metadata, posterior_path
+from storage.home.signatures import Signer
 from storage.parts_read import parts_record
-from storage.signatures import Signer
 
 if TYPE_CHECKING:
     from dpbayes_core.posterior import CoefficientSummary, Posterior

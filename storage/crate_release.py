@@ -11,11 +11,11 @@ from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.releases import release_from_record
 from storage.codecs import noisy_parquet
 from storage.crates import METADATA, attested, metadata
+from storage.home.signatures import Signer
 from storage.ledger.caps import Total
 from storage.ledger.entries import Entry
 from storage.ledger.request import CapSpec
 from storage.registry import registry_yaml
-from storage.signatures import Signer
 from storage.tellings.registry import telling_of
 
 SCHEMA_VERSION = 1  # of release.json; builders of every older version are kept, for audits rebuild what they read

@@ -13,8 +13,8 @@ from dpbayes_core.pool import pooled
 from dpbayes_core.releases import release_from_record
 from storage.crate_release import ENTRY, NOISY, RECORD, STUDY, entry_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, release_path
+from storage.home.signatures import read_public_key
 from storage.ledger.entries import Entry
-from storage.signatures import read_public_key
 
 Files = Mapping[str, bytes]
 

@@ -9,7 +9,7 @@ from stat import S_IFDIR, S_IFMT, S_IFREG
 from typing import BinaryIO
 
 from dpbayes_core.errors import IntegrityFailure
-from storage.limits import LONGEST_NAME, MOST_BYTES, MOST_FILES, MOST_UNPACKED, UNPACKED_FREELY, most_of
+from storage.files.limits import LONGEST_NAME, MOST_BYTES, MOST_FILES, MOST_UNPACKED, UNPACKED_FREELY, most_of
 
 Entry = zipfile.ZipInfo
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
-from storage.archive import checked_name
-from storage.signatures import STATEMENT_TYPE, Signer, statement
+from storage.files.archive import checked_name
+from storage.home.signatures import STATEMENT_TYPE, Signer, statement
 
 ATTESTATION = "attestation.json"
 UNSIGNED = "unsigned-statement.json"

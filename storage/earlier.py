@@ -10,9 +10,9 @@ from dpbayes_core.expected_prior import is_expected
 from dpbayes_core.independent_prior import LAW, IndependentPrior, prior_from_record
 from dpbayes_core.priors import Prior
 from storage.analysis import Analysis
-from storage.archive import MANIFEST
-from storage.books import Books
 from storage.crate_posterior import RECORD
+from storage.files.archive import MANIFEST
+from storage.ledger.anchored import Books
 from storage.ledger.history import MALFORMED
 from storage.ledger.publishing import publications_of
 from storage.parts_read import SPLIT_BEFORE

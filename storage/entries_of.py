@@ -4,10 +4,10 @@ from dataclasses import replace
 from shlex import quote
 
 from dpbayes_core.errors import StudyInvalid
-from storage.books import Books
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry
+from storage.ledger.periods import Period
 from storage.ledger.request import Request
-from storage.study.periods import Period
 from storage.study.study import Study
 
 

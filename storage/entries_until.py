@@ -1,9 +1,9 @@
 """What the ledger keeps of a study's release up to a period: every period of people who never come back."""
 
-from storage.books import Books
 from storage.entries_of import newest_releases
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry
-from storage.study.periods import Period
+from storage.ledger.periods import Period
 from storage.study.study import Study
 
 

@@ -6,8 +6,8 @@ from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from storage.archive import UNANSWERED, ArchiveUnavailable, reason_of
-from storage.limits import MOST_SECONDS
+from storage.files.archive import UNANSWERED, ArchiveUnavailable, reason_of
+from storage.files.limits import MOST_SECONDS
 from storage.study.flaw import shown
 
 PROTOCOLS = ("abfs", "abfss", "az", "gcs", "gs", "http", "https", "memory", "s3", "s3a")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from dpbayes_core.errors import IntegrityFailure
 from storage import crate_posterior
-from storage.archive import MANIFEST, manifest_flaw
 from storage.audit_definition import ASKED
 from storage.audit_diagnostics import DIAGNOSED
 from storage.audit_pages import RETOLD
@@ -16,12 +15,13 @@ from storage.crate_limits import refuse_beyond
 from storage.crate_release import ENTRY
 from storage.crate_sources import FOLDER, sources_of
 from storage.crates import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED
-from storage.evidence import spelled
+from storage.files.archive import MANIFEST, manifest_flaw
+from storage.home.signatures import read_public_key
 from storage.ledger.check import Check, Remark, holds
 from storage.ledger.history import MALFORMED
+from storage.ledger.offline_ledger import spelled
 from storage.reasons import Reasons
 from storage.replay import REPLAYED, exactly
-from storage.signatures import read_public_key
 
 AS_LISTED = "every file is as its maker listed it"
 COMPLETE = "the manifest names every file"

@@ -10,10 +10,10 @@ from storage.audit_notices import due_notices
 from storage.audit_parts import superseded_alone
 from storage.crate_posterior import RECORD
 from storage.crate_sources import sources_of
-from storage.evidence import Evidence, spelled
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
+from storage.ledger.offline_ledger import Evidence, spelled
 from storage.lone_crate import WITHIN
 from storage.notices import Notice, notice_records, notices_beside
 from storage.reasons import Reasons

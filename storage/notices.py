@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
-from storage.archive import Archive
 from storage.crate_posterior import RECORD as POSTERIOR
 from storage.crate_posterior import links_of
 from storage.crates import release_path
 from storage.fetch import Fetched
+from storage.files.archive import Archive
+from storage.home.signatures import Signer, encode_public_key, read_public_key, verify_stored
 from storage.ledger.history import MALFORMED
-from storage.signatures import Signer, encode_public_key, read_public_key, verify_stored
 from storage.study.flaw import shown
 
 Status = Literal["withdrawn", "superseded"]

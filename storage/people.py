@@ -8,9 +8,9 @@ from typing import Any, cast
 from dpbayes_core.errors import StudyInvalid
 from storage.crate_release import STUDY
 from storage.crate_sources import Source
+from storage.ledger.periods import Period
 from storage.study.flaw import Flaw
 from storage.study.load import LARGEST_FILE
-from storage.study.periods import Period
 from storage.study.yaml12 import parse
 
 

@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo
 
 from dpbayes_core.accounting import Cost
 from dpbayes_core.mechanisms import Mechanism
+from storage.ledger.account_snapshot import Position
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import Debit, Scope, Tally, debits
+from storage.ledger.periods import Period
 from storage.ledger.refusal import Quote, delta_of, largest_charge, quotes
 from storage.ledger.request import AccountSpec, CapSpec
-from storage.position import Position
-from storage.study.periods import Period
 from storage.study.schedule import coming
 from storage.study.study import Study
 

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from dpbayes_core.accounting import analytic_gaussian_scale, from_units, gaussian_cost
 from dpbayes_core.canonical import canonical_json
-from storage.budget import cap_document
+from storage.ledger.account_snapshot import Position
 from storage.ledger.accounts import CapState
+from storage.ledger.cap_document import cap_document
 from storage.ledger.refusal import Quote
 from storage.ledger.request import CapSpec, decimal_text
 from storage.missing import missing_words, unstated_words
 from storage.plan import ComingPeriod, Plan, PlannedRelease
 from storage.plan_foresight import foreseen
-from storage.position import Position
 from storage.study.public_count import query_words
 from storage.study.study import Study
 from storage.tellings.registry import TELLINGS

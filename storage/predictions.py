@@ -14,7 +14,6 @@ import numpy as np
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.prediction import Forecast, forecast
 from dpbayes_core.schema import Continuous, RegressionSchema
-from storage.archive import MANIFEST
 from storage.audit_parts import superseded_alone
 from storage.codecs import parquet_table, read_draws
 from storage.crate_files import load_with_manifest
@@ -22,12 +21,13 @@ from storage.crate_limits import refuse_beyond
 from storage.crate_posterior import DRAWS, RECORD
 from storage.crate_sources import evidence_of, named, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY
-from storage.evidence import refuse_unspelled, spelled
+from storage.files.archive import MANIFEST
+from storage.home.signatures import read_public_key
 from storage.ledger.history import MALFORMED
+from storage.ledger.offline_ledger import refuse_unspelled, spelled
 from storage.lone_crate import TRUSTED, check_lone_crate, opened
 from storage.mixing import advice
 from storage.notices import notice_records
-from storage.signatures import read_public_key
 from storage.study.flaw import nearest, shown
 
 MOST_BYTES = 1 << 28  # of a file of rows

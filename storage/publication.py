@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
-from storage.anchors import retirements
-from storage.archive import MANIFEST, manifest
-from storage.books import Books
 from storage.codecs import read_draws
 from storage.crate_audit import Files, asked, signed
 from storage.crate_posterior import DRAWS, RECORD, RECORDED, links_of, path_of
 from storage.crate_release import ENTRY
 from storage.crate_sources import sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY
+from storage.files.archive import MANIFEST, manifest
+from storage.home.signatures import read_public_key
+from storage.ledger.anchored import Books
+from storage.ledger.anchors import retirements
 from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
 from storage.ledger.homes import home_of, replaced_keys
 from storage.ledger.publishing import ADOPTION, Publication, adoption_key, homes, publications_of
 from storage.ledger.request import release_key, released_under
 from storage.notices import STATUSES
-from storage.signatures import read_public_key
 from storage.unarchived import Unarchived
 
 Floats = NDArray[np.float64]

@@ -12,25 +12,25 @@ from pydantic import ValidationError
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.analysis import Analysis, ordered, read_together, seeded
 from storage.analysis_request import AnalysisRequest
-from storage.archive import MANIFEST, Archive
 from storage.crate_files import load, load_with_manifest
 from storage.crate_limits import refuse_beyond
 from storage.crate_posterior import Provenance
 from storage.crate_sources import Source, evidence_of, named, order_of, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, pack
-from storage.disk import create_file, make_folder
 from storage.earlier import read_before
-from storage.evidence import refuse_unspelled, spelled
-from storage.home import dask_address
+from storage.files.archive import MANIFEST, Archive
+from storage.files.durable import create_file, make_folder
+from storage.files.private import private_folder
+from storage.home.home import dask_address
+from storage.home.signatures import Signer, read_public_key
 from storage.ledger.check import Check
 from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
+from storage.ledger.offline_ledger import refuse_unspelled, spelled
 from storage.lone_crate import TRUSTED, check_lone_crate, opened
 from storage.notices import notice_records
 from storage.people import refuse_same_people
 from storage.priors import PRIORS, prior_for, refuse_law
-from storage.private import private_folder
-from storage.signatures import Signer, read_public_key
 from storage.study.flaw import Flaw, shown
 from storage.study.prior import PriorSpec
 from storage.study.prior_file import load_prior

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from storage.evidence import spelled
+from storage.ledger.offline_ledger import spelled
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from dpbayes_core.errors import DpbayesError
 from storage.crate_files import load
 from storage.crates import pack
-from storage.disk import make_folder, replace_file
+from storage.files.durable import make_folder, replace_file
 
 
 class Unarchived:

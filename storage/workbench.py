@@ -8,16 +8,16 @@ from typing import Any, Protocol
 
 from dpbayes_core.errors import IntegrityFailure
 from storage.analysis import Analysis, prepare_analysis
-from storage.archive import MANIFEST
-from storage.books import Books
 from storage.crate_audit import asked, signed
 from storage.crate_posterior import RECORD, Provenance, path_of
 from storage.crate_sources import HELD, Source
 from storage.crates import release_path
 from storage.earlier import told_of_earlier
+from storage.files.archive import MANIFEST
+from storage.home.signatures import Signer
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Stamp
 from storage.publication import finish_posteriors, is_on_record, publish_posterior
-from storage.signatures import Signer
 from storage.study.load import load_study
 from storage.study.study import Study
 

@@ -10,11 +10,11 @@ from prefect.cache_policies import NO_CACHE
 from dpbayes_core.accounting import from_units
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.releases import release_from_record
-from storage.archive import MANIFEST
-from storage.books import Books
-from storage.budget import account_document
 from storage.crate_release import REPORT, build_release_crate
 from storage.crates import release_path
+from storage.files.archive import MANIFEST
+from storage.ledger.anchored import Books
+from storage.ledger.cap_document import account_document
 from storage.ledger.charging import stated_epsilon
 from storage.ledger.entries import Entry
 from storage.ledger.request import Request

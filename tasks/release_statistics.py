@@ -11,8 +11,8 @@ from dpbayes.secure.leak_guard import sealed
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.validation.suites import read_expectations
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
-from storage.books import Books
 from storage.entries_of import newest_complete
+from storage.ledger.anchored import Books
 from storage.ledger.request import Request
 from storage.study.load import load_study
 from storage.study.study import Study

@@ -15,7 +15,7 @@ from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round
 from storage.analysis import Analysis
 from storage.checkpoints import Checkpoints
-from storage.disk import make_folder
+from storage.files.durable import make_folder
 from storage.workbench import Order, workbench
 from tasks.dask import dask_workers
 from tasks.dask_faults import DaskLost

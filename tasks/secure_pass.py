@@ -13,13 +13,13 @@ from dpbayes.secure.validation.messages import INSPECTED, RELEASED
 from dpbayes.secure.validation.page import VALIDATION_PAGE, Validation, validation_of
 from dpbayes.secure.validation.suites import OwnExpectation
 from dpbayes_core.confidential import Confidential
-from storage.books import Books
 from storage.crates import plain
-from storage.home import Home
+from storage.home.home import Home
+from storage.home.vault import Vault, VaultFailure
+from storage.ledger.anchored import Books
 from storage.ledger.request import Request
 from storage.source import TableSource
 from storage.study.study import Study
-from storage.vault import Vault, VaultFailure
 from tasks.progress import report
 
 

@@ -74,7 +74,7 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
 
 def test_the_room_check_can_fail(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
-    wrong.write_text("import prefect\nfrom storage.home import Home\n")
+    wrong.write_text("import prefect\nfrom storage.home.home import Home\n")
     used = {name.split(".")[0] for name in imports(wrong)}
     assert used & FORBIDDEN["dpbayes_core"]
     assert not used & set(ROOMS) <= MAY_IMPORT["dpbayes_core"]

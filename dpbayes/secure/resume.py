@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.errors import DpbayesError
-from storage.disk import create_file, require_private
-from storage.vault import Vault
+from storage.files.durable import create_file, require_private
+from storage.home.vault import Vault
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.errors import StudyInvalid
-from storage.study.periods import Period
+from storage.ledger.periods import Period
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

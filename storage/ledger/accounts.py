@@ -22,10 +22,10 @@ from storage.ledger.caps import (
     with_limits,
 )
 from storage.ledger.entries import Entry, act_key
+from storage.ledger.periods import overlapped
 from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.ledger.store import Page
-from storage.study.periods import overlapped
 
 FIXED = {
     "unit": "unit of privacy",

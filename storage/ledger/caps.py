@@ -7,9 +7,9 @@ from functools import cache, cached_property
 from typing import Any
 
 from dpbayes_core.accounting import Cost, cap_rho_units, limit_units
+from storage.ledger.exposure import NOTHING, Tally, Total
+from storage.ledger.periods import Period, overlapped
 from storage.ledger.request import AccountSpec, CapSpec, Grain, Membership, Window
-from storage.ledger.tally import NOTHING, Tally, Total
-from storage.study.periods import Period, overlapped
 
 __all__ = ["CONVERSION", "NOTHING", "Debit", "Room", "Scope", "Tally", "Total", "admits", "capacity", "debits"]
 __all__ += ["remaining", "scopes", "total_in", "with_limits"]

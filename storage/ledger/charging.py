@@ -12,12 +12,12 @@ from dpbayes_core.release import Release
 from storage.ledger.accounts import account_key, opened, total_of
 from storage.ledger.caps import CONVERSION, Debit, Scope, Total, debits
 from storage.ledger.entries import Entry, Stamp, act_key
+from storage.ledger.exposure import COUNTING
 from storage.ledger.opening import payer
+from storage.ledger.periods import Period
 from storage.ledger.refusal import PeriodClosed, refusal, up
 from storage.ledger.request import Membership, Request, priced_under
 from storage.ledger.store import Page
-from storage.ledger.tally import COUNTING
-from storage.study.periods import Period
 
 
 def matching(page: Page, known: Entry, request: Request) -> Entry:

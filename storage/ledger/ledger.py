@@ -15,13 +15,13 @@ from storage.ledger.accounts import AccountState, opened, standing, states
 from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
 from storage.ledger.drawing import drawn, refuse_relation
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
+from storage.ledger.joint_release import Answer, answers
 from storage.ledger.opening import known_accounts, open_account
+from storage.ledger.periods import Period, overlapped
 from storage.ledger.publishing import Publication, publish
 from storage.ledger.refusal import Quote, quotes
 from storage.ledger.request import AccountSpec, Request, decimal_text
 from storage.ledger.store import Page, Store
-from storage.ledger.together import Answer, answers
-from storage.study.periods import Period, overlapped
 
 GENESIS = act_key("genesis")
 

@@ -8,9 +8,9 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 
 from dpbayes_core.errors import DpbayesError, StudyInvalid
-from storage.ledger import wire
+from storage.ledger import raw_sql
 from storage.ledger.entries import BEFORE_GENESIS
-from storage.postgresql_waits import REACHING, give_up_after
+from storage.ledger.postgresql_waits import REACHING, give_up_after
 
 LOCK = 0x6470_6261_7965_73  # "dpbayes": one per database
 PATIENCE = 60.0  # seconds to wait for another writer; one that falls silent for half of it loses its turn
@@ -119,4 +119,4 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
 def _begin(connection: Connection) -> None:
     begin: str | None = connection.get_execution_options().get("begin")
     if begin is not None:
-        wire.at_once(connection, begin)  # with the lock in one round trip; the driver would begin in another
+        raw_sql.at_once(connection, begin)  # with the lock in one round trip; the driver would begin in another

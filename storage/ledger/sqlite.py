@@ -10,7 +10,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
-from storage.ledger import wire
+from storage.ledger import raw_sql
 from storage.ledger.entries import BEFORE_GENESIS
 
 PATIENCE = 60.0  # seconds to wait for another writer
@@ -89,17 +89,17 @@ def founding(engine: Engine) -> Generator[Connection]:
         yield connection
 
 
-def exclusive(engine: Engine) -> AbstractContextManager[wire.Wire]:
+def exclusive(engine: Engine) -> AbstractContextManager[raw_sql.Wire]:
     """A transaction that no other writer overlaps, from before its first read to its commit."""
-    return wire.transaction(engine, "BEGIN IMMEDIATE")
+    return raw_sql.transaction(engine, "BEGIN IMMEDIATE")
 
 
 @contextmanager
-def snapshot(engine: Engine) -> Generator[wire.Wire]:
+def snapshot(engine: Engine) -> Generator[raw_sql.Wire]:
     """A reading transaction; where the file was taken to be at rest and is not, what was read is not believed."""
     unchanged: Callable[[], bool] | None = engine.get_execution_options().get("unchanged")
     try:
-        with wire.transaction(engine, "BEGIN") as connection:
+        with raw_sql.transaction(engine, "BEGIN") as connection:
             yield connection
     finally:
         if unchanged is not None and not unchanged():
@@ -117,4 +117,4 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
     if not options.get("bare"):
-        wire.at_once(connection, "BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")
+        raw_sql.at_once(connection, "BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")

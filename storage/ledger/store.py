@@ -11,13 +11,13 @@ from sqlalchemy.exc import ArgumentError
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure, LedgerMissing, StudyInvalid
-from storage.ledger import postgresql, sqlite, wire
+from storage.ledger import postgresql, raw_sql, sqlite
 from storage.ledger.caps import Scope
+from storage.ledger.database_errors import plain_failures
 from storage.ledger.entries import COPIED, Entry, act_key, hash_of
-from storage.ledger.failures import plain_failures
+from storage.ledger.periods import overlapped
+from storage.ledger.prefetch import in_sight
 from storage.ledger.schema import ENTRY, METADATA
-from storage.ledger.sight import in_sight
-from storage.study.periods import overlapped
 
 T = TypeVar("T")
 COLUMNS = list(ENTRY.c.keys())
@@ -44,8 +44,8 @@ class Dialect(Protocol):
     def make_reader(self, url: URL) -> Engine: ...
     def prepare(self, engine: Engine) -> None: ...
     def founding(self, engine: Engine) -> AbstractContextManager[Connection]: ...
-    def exclusive(self, engine: Engine) -> AbstractContextManager[wire.Wire]: ...
-    def snapshot(self, engine: Engine) -> AbstractContextManager[wire.Wire]: ...
+    def exclusive(self, engine: Engine) -> AbstractContextManager[raw_sql.Wire]: ...
+    def snapshot(self, engine: Engine) -> AbstractContextManager[raw_sql.Wire]: ...
 
 
 DIALECTS: Mapping[str, Dialect] = {"sqlite": sqlite, "postgresql": postgresql}
@@ -54,7 +54,7 @@ DIALECTS: Mapping[str, Dialect] = {"sqlite": sqlite, "postgresql": postgresql}
 class Page:
     """The table as one transaction sees it: what it has seen stays so, but for what it writes itself."""
 
-    def __init__(self, connection: wire.Wire) -> None:
+    def __init__(self, connection: raw_sql.Wire) -> None:
         self._connection = connection
         self._seen: dict[Hashable, Any] = {}
 
@@ -146,7 +146,7 @@ class Page:
     def restore(self, entry: Entry) -> None:
         """Write an entry as it stands; the database refuses one that does not follow the last."""
         record = entry.to_record() | {"payload": entry.text} | entry.copies
-        wire.at_once(self._connection, INSERT, record)
+        raw_sql.at_once(self._connection, INSERT, record)
         self._seen.clear()
 
     def _last(self, wanted: str, **named: Any) -> Entry | None:
@@ -157,7 +157,7 @@ class Page:
         return [_intact(row) for row in self._rows(f"SELECT * FROM entry WHERE {wanted} ORDER BY seq", **named)]
 
     def _rows(self, statement: str, **named: Any) -> Sequence[tuple[Any, ...]]:
-        return wire.at_once(self._connection, statement, named)
+        return raw_sql.at_once(self._connection, statement, named)
 
     def _once(self, question: Hashable, ask: Callable[[], T]) -> T:
         if question not in self._seen:

@@ -16,9 +16,9 @@ from storage.ledger.check import Check, Remark, holds
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.homes import key_flaw
+from storage.ledger.periods import overlapped
 from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, priced_under, release_key, stored_decimal
-from storage.study.periods import overlapped
 
 Problem = str | None
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from storage.study.periods import ends_of_names
+from storage.ledger.periods import ends_of_names
 from storage.study.table import SourceSpec
 
 PERIOD = "{period}"

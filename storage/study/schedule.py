@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from storage.study.periods import Period
+from storage.ledger.periods import Period
 
 FEWEST = 12
 """How many periods are looked at after the first one, however long they are."""

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_core.errors import StudyInvalid
+from storage.ledger.periods import Period
 from storage.ledger.request import AccountSpec, Request
 from storage.source import TableSource
 from storage.study import compile as compiled
 from storage.study.flaw import Flaw, nearest, shown
 from storage.study.models import StudyFile
-from storage.study.periods import Period
 from storage.study.privacy import PrivacySpec
 from storage.study.table import ColumnSpec, PeriodSpec, SourceSpec
 from storage.study.work import AnalysisSpec, ReleaseSpec, ScheduleSpec

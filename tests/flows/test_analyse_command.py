@@ -9,10 +9,10 @@ import pytest
 
 from dpbayes_core.samplers.driver import sample
 from storage.analysis import prepare_analysis
-from storage.books import Books
 from storage.codecs import read_draws
+from storage.home.signatures import Signer
+from storage.ledger.anchored import Books
 from storage.mixing import LONGER
-from storage.signatures import Signer
 from storage.study.load import load_study
 from tests.support.desk import PERIOD, Desk
 from tests.support.earlier import made_earlier

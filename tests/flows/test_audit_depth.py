@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpbayes_core.noise import OpenDPNoise
-from storage.books import Books
 from storage.ledger import drawing
+from storage.ledger.anchored import Books
 from storage.study.load import load_study
 from tasks.publish_release import store_crate
 from tasks.software import stamp_of

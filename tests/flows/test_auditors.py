@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from storage.books import Books
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.anchored import Books
 from tests.storage.ledger_cases import STAMP
 from tests.support.charged import charge, publish
 from tests.support.desk import STUDY, Desk

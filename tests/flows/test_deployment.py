@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from storage.study.periods import Period
+from storage.ledger.periods import Period
 from tests.support.command import ROOT, document, dpbayes
 from tests.support.desk import PERIOD, Desk
 from tests.support.faults import assert_says, fault, faults_of

@@ -11,8 +11,8 @@ import pytest
 from dpbayes_core.accounting import cap_rho_units
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.releases import release_from_record
-from storage.books import Books
 from storage.entries_of import newest_releases
+from storage.ledger.anchored import Books
 from storage.ledger.store import Page
 from storage.study.load import load_study
 from tests.flows.test_release_killed import files, run

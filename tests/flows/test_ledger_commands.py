@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.books import Books
+from storage.ledger.anchored import Books
 from storage.ledger.refusal import PeriodClosed
 from storage.study.load import load_study
 from tests.support.charged import charge

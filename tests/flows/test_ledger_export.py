@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from storage.export import read_anchors, read_export
-from storage.signatures import Signer
+from storage.home.signatures import Signer
+from storage.ledger.export import read_anchors, read_export
 from tests.support.charged import charge
 from tests.support.desk import Desk
 
@@ -76,7 +76,7 @@ def test_an_export_holds_every_entry_with_its_release_and_the_keys(desk: Desk, e
 
 
 def read_anchors_of(desk: Desk) -> object:
-    from storage.archive import Archive
+    from storage.files.archive import Archive
 
     return read_anchors(Archive(str(desk.home / "archive"))).entries
 
@@ -120,8 +120,8 @@ def test_a_forged_export_is_found_and_placed(desk: Desk, export: Path, forgery: 
 
 def test_a_forger_with_a_key_of_their_own_is_not_believed(desk: Desk, export: Path, tmp_path: Path) -> None:
     from dpbayes_core.canonical import canonical_json
-    from storage.evidence import HEAD_TYPE
     from storage.ledger.entries import Entry
+    from storage.ledger.offline_ledger import HEAD_TYPE
 
     forger = Signer.create(tmp_path / "keys")
     document = json.loads(export.read_text())
@@ -154,8 +154,8 @@ def test_rubbish_is_no_export_and_never_a_crash(desk: Desk, tmp_path: Path, rubb
 def test_an_export_that_fails_halfway_leaves_no_file(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.export.Entry.to_record", lambda entry: 1 / 0)
-    monkeypatch.setattr("storage.anchors.Anchors.check_newest", lambda *_: None)
+    monkeypatch.setattr("storage.ledger.export.Entry.to_record", lambda entry: 1 / 0)
+    monkeypatch.setattr("storage.ledger.anchors.Anchors.check_newest", lambda *_: None)
     assert desk.run("ledger", "export", tmp_path / "out.json", desk.study).exit_code == 1
     assert not (tmp_path / "out.json").exists()
 
@@ -163,8 +163,8 @@ def test_an_export_that_fails_halfway_leaves_no_file(
 def test_an_overspent_ledger_does_not_pass_even_if_the_agency_signs_it(desk: Desk, export: Path) -> None:
     """The signature says who wrote it; the arithmetic is checked all the same."""
     from dpbayes_core.canonical import canonical_json
-    from storage.evidence import HEAD_TYPE
     from storage.ledger.entries import Entry
+    from storage.ledger.offline_ledger import HEAD_TYPE
 
     document = json.loads(export.read_text())
     records = document["entries"]

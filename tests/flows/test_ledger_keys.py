@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import storage.rotation
+import storage.home.key_rotation
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage.anchors import ANCHOR_TYPE, Anchors, anchor_name
-from storage.archive import Archive
-from storage.books import Books
+from storage.files.archive import Archive
+from storage.home.signatures import Signer, enveloped, public_key_name
+from storage.ledger.anchored import Books
+from storage.ledger.anchors import ANCHOR_TYPE, Anchors, anchor_name
 from storage.ledger.ledger import Ledger
-from storage.signatures import Signer, enveloped, public_key_name
 from tests.support.charged import charge, slip_in_key
 from tests.support.desk import Desk
 
@@ -165,7 +165,7 @@ def test_a_change_of_key_that_was_killed_is_finished_by_running_it_again(
     assert charge(desk.study).seq == 4
     assert [signer_of(desk, seq) for seq in range(1, 5)] == [old] * 3 + [new]
     assert flaws(desk) == []
-    assert not (desk.home / "keys" / storage.rotation.NEXT_KEY).exists()
+    assert not (desk.home / "keys" / storage.home.key_rotation.NEXT_KEY).exists()
 
 
 @pytest.mark.parametrize("boundary", list(BOUNDARIES)[2:])

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from dpbayes_core.errors import IntegrityFailure
-from storage.anchors import anchor_name
-from storage.books import Books
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.anchored import Books
+from storage.ledger.anchors import anchor_name
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
+from storage.ledger.recovery import recover
 from storage.ledger.store import Page
 from storage.ledger.verify import verify
-from storage.recovery import recover
 from tests.support.charged import charge, tamper
 from tests.support.desk import Desk
 

@@ -10,7 +10,7 @@ import pytest
 
 from dpbayes.secure.read_table import read_statistics
 from dpbayes_core.canonical import canonical_json
-from storage.home import Home
+from storage.home.home import Home
 from storage.study.load import load_study
 from tests.support.canaries import cells, finds
 from tests.support.desk import PERIOD, Desk, people

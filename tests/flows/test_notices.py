@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from dpbayes_core.canonical import canonical_json
-from storage.books import Books
 from storage.crate_posterior import Provenance, build_posterior_crate, path_of
 from storage.crate_sources import sources_of
 from storage.crates import release_path
-from storage.home import Home
+from storage.home.home import Home
+from storage.home.signatures import Signer
+from storage.ledger.anchored import Books
 from storage.notices import NOTICE_TYPE, write_notices
 from storage.publication import publish_posterior
 from storage.reanalysis import crate_bench
-from storage.signatures import Signer
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
 from tasks.software import software_versions, stamp_of

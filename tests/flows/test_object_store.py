@@ -10,7 +10,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from storage.archive import Archive
+from storage.files.archive import Archive
 from tests.support.command import ROOT, document, dpbayes
 from tests.support.desk import PERIOD, Desk
 from tests.support.object_store import ObjectStore
@@ -18,7 +18,7 @@ from tests.support.place import Place
 
 KILLED = """
 import os, signal, sys
-from storage.stores import RemoteStore
+from storage.files.stores import RemoteStore
 from tests.support.killed import release_alone
 
 moment, calls, put = int(sys.argv[3]), 0, RemoteStore._put

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.home import Home
-from storage.places import INSIDE, RECORD, place_of
+from storage.home.home import Home
+from storage.home.places import INSIDE, RECORD, place_of
 from tests.support.charged import charge, publish
 from tests.support.desk import STUDY, Desk
 from tests.support.postgres import OWNER

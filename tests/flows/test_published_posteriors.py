@@ -11,16 +11,16 @@ import pytest
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.posterior import Posterior
-from storage.archive import Archive
-from storage.books import Books
 from storage.crate_files import load
 from storage.crate_posterior import PREDICATE, build_posterior_crate, predicate_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, attested, pack
-from storage.evidence import HEAD_TYPE
+from storage.files.archive import Archive
+from storage.home.signatures import Signer, public_key_name
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry
+from storage.ledger.offline_ledger import HEAD_TYPE
 from storage.ledger.publishing import adoption_key
 from storage.publication import publication_of
-from storage.signatures import Signer, public_key_name
 from storage.workbench import StudyBench
 from tasks.software import software_versions
 from tests.support.charged import slip_in, slip_in_key

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from storage.archive import Archive
 from storage.crate_files import load
 from storage.crates import pack
+from storage.files.archive import Archive
 from tests.flows.test_networks import network_desk
 from tests.flows.test_subsample import question_desk
 from tests.support.desk import PERIOD, Desk

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage.books import Books
 from storage.facts import ROBUST
+from storage.ledger.anchored import Books
 from tests.support.desk import PERIOD, STUDY, Desk, people
 
 ROOT = Path(__file__).parents[2]

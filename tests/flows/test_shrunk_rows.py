@@ -8,7 +8,7 @@ import pytest
 from dpbayes_core import sensitivity
 from dpbayes_core.release import Release
 from dpbayes_core.releases import release_from_record
-from storage.signatures import Signer
+from storage.home.signatures import Signer
 from tests.support.desk import PERIOD, Desk
 
 SECTION = (

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from dpbayes_core.canonical import canonical_json, digest
-from storage.archive import Archive
 from storage.crate_files import load
 from storage.crate_posterior import PREDICATES, predicate_of
 from storage.crate_release import build_release_crate
 from storage.crates import ATTESTATION, PUBLIC_KEY, attested
+from storage.files.archive import Archive
+from storage.home.signatures import Signer
 from storage.ledger.entries import Entry
-from storage.signatures import Signer
 from tests.support.desk import PERIOD, Desk
 from tests.support.earlier import as_version_2
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
-from storage.anchors import anchor_name
-from storage.books import Books
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.anchored import Books
+from storage.ledger.anchors import anchor_name
 from tests.support.charged import charge, publish, tamper
 from tests.support.desk import STUDY, Desk
 

@@ -16,7 +16,7 @@ from storage.crate_posterior import ONE, PREDICATE, PREDICATES, predicate_of, to
 from storage.crate_release import PREDICATE as RELEASE_PREDICATE
 from storage.crate_sources import HELD, sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, pack
-from storage.signatures import Signer
+from storage.home.signatures import Signer
 from tests.support.desk import PERIOD, Desk
 
 pytestmark = pytest.mark.usefixtures("workers")

@@ -9,7 +9,7 @@ import pytest
 
 from storage.crate_files import load
 from storage.crates import pack
-from storage.signatures import Signer
+from storage.home.signatures import Signer
 from tests.flows.test_notices import REASON, crates, posterior_of, withdraw
 from tests.support.charged import charge, publish
 from tests.support.desk import Desk

@@ -18,10 +18,10 @@ from sqlalchemy.pool import Pool
 
 from dpbayes_core.errors import BudgetExceeded, LedgerMissing
 from dpbayes_core.noise import OpenDPNoise
-from storage.ledger import wire
+from storage.ledger import raw_sql
+from storage.ledger.joint_release import Answer
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, HolderSpec, Request
-from storage.ledger.together import Answer
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
     EXACT,
@@ -178,8 +178,8 @@ def die_at(step: int) -> None:
         boundary()
         commit_at_once(*arguments)
 
-    commit_at_once, wire.commit = wire.commit, committing
-    at_once, wire.at_once = wire.at_once, told  # what goes straight to the driver passes no event
+    commit_at_once, raw_sql.commit = raw_sql.commit, committing
+    at_once, raw_sql.at_once = raw_sql.at_once, told  # what goes straight to the driver passes no event
     for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
         event.listen(Engine, name, boundary)
     event.listen(Pool, "checkin", boundary)

@@ -24,11 +24,11 @@ import tasks.secure_pass
 from dpbayes.secure.read_table import read_statistics
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.noise import OpenDPNoise
-from storage.anchors import Anchors
-from storage.archive import MANIFEST
-from storage.books import Books
 from storage.crates import release_path
-from storage.home import Home
+from storage.files.archive import MANIFEST
+from storage.home.home import Home
+from storage.ledger.anchored import Books
+from storage.ledger.anchors import Anchors
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
 from storage.study.load import load_study

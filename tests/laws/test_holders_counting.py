@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpbayes_core.accounting import Cost
 from storage.ledger.caps import Scope, debits
-from storage.ledger.tally import NOTHING, Tally, Total
+from storage.ledger.exposure import NOTHING, Tally, Total
 from tests.storage.ledger_cases import account, cap
 from tests.storage.test_ledger_holders import split
 

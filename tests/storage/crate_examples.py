@@ -22,18 +22,18 @@ from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
 from dpbayes_core.statistics import grid_for
 from storage.analysis_request import AnalysisRequest
-from storage.anchors import Anchors
-from storage.archive import Archive
 from storage.crate_posterior import Provenance, build_posterior_crate, path_of
 from storage.crate_release import build_release_crate
 from storage.crate_sources import Source, sources_of
 from storage.crates import release_path
+from storage.files.archive import Archive
+from storage.home.signatures import Signer
+from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
 from storage.own_source import SOURCE, own_source
 from storage.publication import publication_of
-from storage.signatures import Signer
 from storage.study import compile as compiled
 from storage.study.models import StudyFile
 from storage.study.yaml12 import parse

@@ -12,13 +12,13 @@ import numpy as np
 
 from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.noise import OpenDPNoise
-from storage.books import Books
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.account_snapshot import Position
+from storage.ledger.anchored import Books
 from storage.ledger.caps import NOTHING, Total
 from storage.ledger.ledger import Ledger
 from storage.plan import Plan, plan
 from storage.plan_document import plan_document
-from storage.position import Position
 from storage.study.load import load_study
 from storage.study.study import Study
 from tests.storage.ledger_cases import STAMP

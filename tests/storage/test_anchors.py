@@ -7,9 +7,9 @@ import pytest
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
-from storage.anchors import Anchors, Check, anchor_name
-from storage.archive import Archive
-from storage.signatures import Signer, public_key_name
+from storage.files.archive import Archive
+from storage.home.signatures import Signer, public_key_name
+from storage.ledger.anchors import Anchors, Check, anchor_name
 
 
 class Entry:

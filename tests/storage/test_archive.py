@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
-from storage.archive import MANIFEST, Archive, ArchiveUnavailable, checked_name
+from storage.files.archive import MANIFEST, Archive, ArchiveUnavailable, checked_name
 
 FILES = {"release.json": b'{"a":1}', "draws/part-0.parquet": bytes(range(256)) * 40, "empty.txt": b""}
 
 KILLED = """
 import os, signal, sys
-from storage.archive import Archive
+from storage.files.archive import Archive
 
 action, root, moment = sys.argv[1], sys.argv[2], int(sys.argv[3])
 calls = 0
@@ -315,7 +315,7 @@ def test_people_are_told_where_files_are(tmp_path: Path) -> None:
 
 def test_a_local_archive_needs_no_fsspec(tmp_path: Path) -> None:
     program = (
-        "import sys; from storage.archive import Archive; Archive(sys.argv[1]).list(); "
+        "import sys; from storage.files.archive import Archive; Archive(sys.argv[1]).list(); "
         "assert 'fsspec' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)

@@ -11,11 +11,11 @@ import fsspec
 import pytest
 
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
-from storage.archive import MANIFEST, Archive, ArchiveUnavailable
 from storage.crate_files import load
 from storage.crates import pack
 from storage.fetch import Fetched
-from storage.stores import RemoteStore
+from storage.files.archive import MANIFEST, Archive, ArchiveUnavailable
+from storage.files.stores import RemoteStore
 from tests.support.command import ROOT
 from tests.support.object_store import ObjectStore
 
@@ -24,11 +24,11 @@ WRITERS = 6
 
 KILLED = """
 import os, signal, sys
-from storage.archive import Archive
+from storage.files.archive import Archive
 from storage.crate_files import load
 from storage.crates import pack
 from storage.fetch import Fetched
-from storage.stores import RemoteStore
+from storage.files.stores import RemoteStore
 
 moment, calls, put = int(sys.argv[2]), 0, RemoteStore._put
 

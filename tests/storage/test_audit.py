@@ -13,7 +13,6 @@ import pytest
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError
-from storage.archive import MANIFEST, manifest
 from storage.audit import AuditReport, audit, audit_crate
 from storage.crate_files import load, load_with_manifest
 from storage.crate_posterior import PREDICATE as POSTERIOR_PREDICATE
@@ -21,8 +20,9 @@ from storage.crate_posterior import predicate_of
 from storage.crate_release import PREDICATE as RELEASE_PREDICATE
 from storage.crate_release import build_release_crate
 from storage.crates import ATTESTATION, PUBLIC_KEY, attested, pack, release_path
+from storage.files.archive import MANIFEST, manifest
+from storage.home.signatures import Signer
 from storage.ledger.ledger import Ledger
-from storage.signatures import Signer
 from tests.storage.crate_examples import STUDY_TEXT, Published, charge, posterior_crate, publish, request
 
 

@@ -13,8 +13,8 @@ from storage import audit_definition
 from storage.audit import audit_crate
 from storage.crate_release import PREDICATE, build_release_crate
 from storage.crates import ATTESTATION, PUBLIC_KEY, attested
+from storage.home.signatures import Signer
 from storage.ledger.entries import Entry
-from storage.signatures import Signer
 from tests.storage.crate_examples import STUDY_TEXT, mechanism, posterior_crate, small_entry
 
 Record = dict[str, Any]

@@ -21,9 +21,9 @@ from storage.crate_posterior import PREDICATE, predicate_of
 from storage.crate_release import PREDICATE as RELEASE_PREDICATE
 from storage.crate_release import build_release_crate
 from storage.crates import ATTESTATION, PUBLIC_KEY, attested
+from storage.home.signatures import STATEMENT_TYPE, Signer
 from storage.ledger.entries import Entry
 from storage.own_source import SOURCE, own_source
-from storage.signatures import STATEMENT_TYPE, Signer
 from tests.storage.crate_examples import (
     STAMP,
     STUDY_TEXT,

@@ -32,8 +32,8 @@ from storage.crates import (
     posterior_path,
     release_path,
 )
+from storage.home.signatures import STATEMENT_TYPE, Signer, verify_stored
 from storage.ledger.entries import Entry
-from storage.signatures import STATEMENT_TYPE, Signer, verify_stored
 from tests.storage.crate_examples import STUDY_TEXT, analysis, drawn, of, posterior_crate, posterior_draws, small_entry
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import KeysExposed, create_file, make_folder, require_private, sweep
+from storage.files.durable import KeysExposed, create_file, make_folder, require_private, sweep
 
 
 def test_a_file_is_created_once_and_never_replaced(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.guarded import HomeShared
-from storage.home import Home
+from storage.home.guarded import HomeShared
+from storage.home.home import Home
 from tests.support.others import require_another_user
 
 

@@ -9,8 +9,8 @@ import pytest
 from dpbayes_core.releases import release_from_record
 from storage.crate_release import build_release_crate, release_record
 from storage.crates import METADATA, place, plain, release_path
+from storage.home.signatures import Signer
 from storage.registry import registry_record
-from storage.signatures import Signer
 from tests.storage.crate_examples import STUDY_TEXT, small_entry
 
 NAMES = (

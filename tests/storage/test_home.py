@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing
-from storage.disk import KeysExposed
-from storage.home import Home
+from storage.files.durable import KeysExposed
+from storage.home.home import Home
 
 
 def mode(path: Path) -> int:
@@ -162,7 +162,7 @@ def test_a_home_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
 def test_looking_for_a_home_imports_neither_cryptography_nor_fsspec(tmp_path: Path) -> None:
     Home.create(tmp_path, {})
     program = (
-        "import sys, pathlib; from storage.home import Home; Home.find(pathlib.Path(sys.argv[1]), {}); "
+        "import sys, pathlib; from storage.home.home import Home; Home.find(pathlib.Path(sys.argv[1]), {}); "
         "assert not {'cryptography', 'fsspec', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)

@@ -19,14 +19,15 @@ import pytest
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage import crate_limits, limits
-from storage.archive import ArchiveUnavailable
+from storage import crate_limits
 from storage.codecs import read_draws
 from storage.crate_posterior import ONE, PREDICATE, predicate_of, told
 from storage.crate_sources import HELD, sources_of
 from storage.crates import ATTESTATION, METADATA, PUBLIC_KEY, attested, pack
 from storage.fetch import PROTOCOLS, THREAD, Fetched
-from storage.signatures import Signer
+from storage.files import limits
+from storage.files.archive import ArchiveUnavailable
+from storage.home.signatures import Signer
 from tests.storage.crate_examples import STUDY_TEXT, posterior_crate, small_entry
 from tests.support.bounded import SECONDS, Answer, Bounded
 from tests.support.command import ROOT

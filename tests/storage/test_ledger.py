@@ -23,8 +23,8 @@ from dpbayes_core.noise import OpenDPNoise, SeededNoise
 from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
 from dpbayes_core.sensitivity import regression_sensitivity
+from storage.ledger.database_errors import plain_failures
 from storage.ledger.entries import Entry, Stamp
-from storage.ledger.failures import plain_failures
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
 from storage.ledger.verify import verify

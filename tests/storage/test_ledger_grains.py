@@ -10,13 +10,13 @@ import pytest
 from dpbayes_core.accounting import UNITS
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
-from storage.budget import account_document
+from storage.ledger.cap_document import account_document
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
+from storage.ledger.periods import Period, overlapped
 from storage.ledger.refusal import PeriodClosed
 from storage.ledger.request import Request
 from storage.ledger.verify import verify
-from storage.study.periods import Period, overlapped
 from tests.storage.ledger_cases import (
     STAMP,
     account,

@@ -12,9 +12,9 @@ from dpbayes_core.accounting import UNITS
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
 from dpbayes_core.noise import OpenDPNoise
 from storage.ledger.entries import Entry
+from storage.ledger.exposure import COUNTING
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, HolderSpec, Request
-from storage.ledger.tally import COUNTING
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
     EXACT,

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import event
 
 from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
-from storage.ledger import wire
+from storage.ledger import raw_sql
 from storage.ledger.ledger import Ledger
 from storage.ledger.postgresql import LOCK
 from storage.ledger.verify import verify
@@ -124,7 +124,7 @@ def test_a_ledger_outlives_its_server(mortal_postgresql: Server) -> None:
 @contextmanager
 def stopped_at(step: int, server: Server, ledger: Ledger, environment: pytest.MonkeyPatch) -> Iterator[None]:
     """Inside, the server is stopped before the statement, or commit, of that number is sent."""
-    counted, at_once, engine = itertools.count(1), wire.at_once, ledger._store.engine
+    counted, at_once, engine = itertools.count(1), raw_sql.at_once, ledger._store.engine
     with ExitStack() as stopped, environment.context() as patched:
 
         def boundary(*_: object) -> None:
@@ -135,7 +135,7 @@ def stopped_at(step: int, server: Server, ledger: Ledger, environment: pytest.Mo
             boundary()
             return at_once(*arguments)
 
-        patched.setattr(wire, "at_once", asked)
+        patched.setattr(raw_sql, "at_once", asked)
         for name in ("before_cursor_execute", "commit"):
             event.listen(engine, name, boundary)
         yield

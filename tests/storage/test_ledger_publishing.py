@@ -12,8 +12,8 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.ledger.entries import Entry, Stamp, act_key
 from storage.ledger.homes import replaced_keys
 from storage.ledger.ledger import Ledger
-from storage.ledger.lines import line_of
 from storage.ledger.publishing import ADOPTION, KIND, Publication, adoption_key, on_record, summary
+from storage.ledger.readable import line_of
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import STAMP, account, commit, laplace, new_ledger, publication, request, url
 from tests.support.postgres import Server

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from dpbayes_core.noise import OpenDPNoise
-from storage.ledger import wire
+from storage.ledger import raw_sql
 from storage.ledger.caps import Scope, scopes
 from storage.ledger.charging import closing_key, look_ahead
 from storage.ledger.ledger import Ledger
+from storage.ledger.prefetch import in_sight
 from storage.ledger.request import Request
-from storage.ledger.sight import in_sight
 from storage.ledger.store import Page
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import EXACT, STAMP, design, request
@@ -100,8 +100,8 @@ def test_every_answer_comes_from_the_end_of_an_index(ledger: Ledger, monkeypatch
             plans.extend(str(row[-1]) for row in at_once(connection, f"{explain} {statement}", parameters))
             return at_once(connection, statement, parameters)
 
-        at_once = wire.at_once
-        monkeypatch.setattr(wire, "at_once", explained)
+        at_once = raw_sql.at_once
+        monkeypatch.setattr(raw_sql, "at_once", explained)
         everywhere = [Scope(window="programme", account="a", period="p", programme="x")]
         in_sight(connection, ["key"], everywhere)
     assert len(plans) > 6

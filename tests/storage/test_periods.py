@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbayes_core.errors import StudyInvalid
-from storage.study.periods import MOST_PERIODS, Grain, Period
+from storage.ledger.periods import MOST_PERIODS, Grain, Period
 
 GRAINS: tuple[Grain, ...] = ("month", "quarter", "year", "day")
 NAMES: dict[Grain, tuple[str, ...]] = {

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpbayes_core.errors import DpbayesError
-from storage.home import Home
-from storage.places import RECORD, place_of
+from storage.home.home import Home
+from storage.home.places import RECORD, place_of
 
 LEDGER, ARCHIVE = "sqlite:////home/ledger.db", "/home/archive"
 PARTS = st.lists(st.sampled_from(["/", "?", "#", "@", ":", "%", "&", "=", "[", "]", "options=", "1"]), max_size=6)

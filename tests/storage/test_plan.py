@@ -11,12 +11,12 @@ import pytest
 
 from dpbayes_core.accounting import analytic_gaussian_epsilon
 from dpbayes_core.errors import IntegrityFailure, RequestChanged, StudyInvalid
-from storage.budget import cap_document
+from storage.ledger.account_snapshot import Position
 from storage.ledger.accounts import CapState
+from storage.ledger.cap_document import cap_document
 from storage.ledger.ledger import Ledger
 from storage.plan import period_to_plan
 from storage.plan_document import runs
-from storage.position import Position
 from tests.storage.ledger_cases import STAMP
 from tests.storage.plan_cases import Bureau, regression
 

@@ -8,7 +8,7 @@ import pytest
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.samplers.rounds import Round
 from storage.checkpoints import Checkpoints
-from storage.private import is_ours_alone, passing_folder, private_folder, read_own
+from storage.files.private import is_ours_alone, passing_folder, private_folder, read_own
 
 
 def test_a_private_folder_is_made_in_the_users_cache_and_closed(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from storage.crate_posterior import Provenance, build_posterior_crate
 from storage.crate_release import build_release_crate
 from storage.crate_sources import Source, sources_of
 from storage.crates import UNSIGNED
+from storage.home.signatures import Signer
 from storage.ledger.ledger import Ledger
-from storage.signatures import Signer
 from tests.storage.crate_examples import (
     STAMP,
     STUDY_TEXT,

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage.disk import KeysExposed
-from storage.signatures import (
+from storage.files.durable import KeysExposed
+from storage.home.signatures import (
     PRIVATE_KEY,
     STATEMENT_TYPE,
     Signer,

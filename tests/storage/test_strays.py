@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.anchors import Anchors
-from storage.archive import Archive
 from storage.audit import audit
+from storage.files.archive import Archive
+from storage.ledger.anchors import Anchors
 from tests.storage.crate_examples import Published, publish
 
 

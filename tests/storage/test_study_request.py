@@ -8,10 +8,10 @@ import pytest
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
+from storage.ledger.periods import Period
 from storage.ledger.request import Request
 from storage.source import ColumnRule
 from storage.study.load import load_study
-from storage.study.periods import Period
 from storage.study.study import Study
 
 STUDY = """\

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from storage.study.periods import Period
+from storage.ledger.periods import Period
 from storage.study.schedule import FEWEST, coming
 
 

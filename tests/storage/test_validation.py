@@ -158,7 +158,7 @@ sys.exit(0 if validate(profile(group()), TABLE).success else 3)
 
 
 def test_importing_the_pass_loads_nothing_heavy() -> None:
-    rooms = "dpbayes.secure.read_table, dpbayes.secure.validation.checks, storage.vault, dpbayes.secure.leak_guard"
+    rooms = "dpbayes.secure.read_table, dpbayes.secure.validation.checks, storage.home.vault, dpbayes.secure.leak_guard"
     program = f"import sys, {rooms}; print(sorted(sys.modules))"
     root = Path(__file__).parents[2]
     loaded = subprocess.run(

@@ -14,8 +14,8 @@ from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.secure.validation.checks import Expectation, ValidationResult, validate
 from dpbayes.secure.validation.page import page, render, validation_of
 from dpbayes_core.bounds import Bounds
+from storage.home.vault import Vault
 from storage.source import WIDEST, ColumnRule, TableSource
-from storage.vault import Vault
 from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, source, write
 from tests.support.desk import STUDY, Desk, people
 

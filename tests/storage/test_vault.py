@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.vault import Vault, VaultFailure
+from storage.home.vault import Vault, VaultFailure
 
 
 def mode(path: Path) -> int:

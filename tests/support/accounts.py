@@ -3,8 +3,8 @@
 from datetime import date
 from pathlib import Path
 
-from storage.books import Books
 from storage.ledger.accounts import account_key
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec

@@ -6,7 +6,7 @@ from pathlib import Path
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.sources.parquet import RowGroup
-from storage.vault import Vault
+from storage.home.vault import Vault
 from tests.storage.small_tables import KEY, STATISTIC, source
 from tests.support.killed import before
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from dpbayes_core.canonical import canonical_json
 from storage.analysis_request import AnalysisRequest, earlier_key
-from storage.archive import Archive
 from storage.audit_pages import GIVEN
 from storage.codecs import read_draws
 from storage.crate_files import load
 from storage.crate_posterior import PREDICATES, predicate_of, told
 from storage.crate_sources import sources_of
 from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, posterior_path
-from storage.signatures import Signer
+from storage.files.archive import Archive
+from storage.home.signatures import Signer
 
 Files = dict[str, bytes]
 

@@ -10,11 +10,11 @@ from typing import Any
 import dpbayes.secure.read_table
 import dpbayes.secure.sources.open_source
 import dpbayes.secure.sources.parquet
-import storage.archive
-import storage.books
+import storage.files.archive
+import storage.files.stores
+import storage.ledger.anchored
 import storage.ledger.ledger
 import storage.ledger.store
-import storage.stores
 
 
 def die() -> None:
@@ -49,7 +49,7 @@ def after(owner: Any, name: str) -> None:
 
 def while_anchoring() -> None:
     """Die with the anchor's bytes half written."""
-    original = storage.stores.create_file
+    original = storage.files.stores.create_file
 
     def patched(path: Path, data: bytes, **keywords: Any) -> None:
         if path.parent.name == "anchors":
@@ -57,7 +57,7 @@ def while_anchoring() -> None:
             die()
         original(path, data, **keywords)
 
-    storage.stores.create_file = patched
+    storage.files.stores.create_file = patched
 
 
 def between_holders() -> None:
@@ -80,9 +80,9 @@ BOUNDARIES: dict[str, Callable[[], None]] = {
     "before-commit": lambda: before(storage.ledger.ledger.Ledger, "commit_all"),
     "after-commit": lambda: after(storage.ledger.ledger.Ledger, "commit_all"),
     "while-anchoring": while_anchoring,
-    "after-anchoring": lambda: after(storage.books.Books, "anchor"),
-    "while-archiving": lambda: before(storage.stores.LocalStore, "create", nth=4),
-    "before-manifest": lambda: before(storage.archive, "manifest", nth=1),
+    "after-anchoring": lambda: after(storage.ledger.anchored.Books, "anchor"),
+    "while-archiving": lambda: before(storage.files.stores.LocalStore, "create", nth=4),
+    "before-manifest": lambda: before(storage.files.archive, "manifest", nth=1),
 }
 BETWEEN_HOLDERS = "between-holders"  # of a study that has several
 CHARGED = ("after-commit", "while-anchoring", "after-anchoring", "while-archiving", "before-manifest")

@@ -6,9 +6,9 @@ from itertools import count, islice
 from storage.ledger.caps import Debit, Scope, debits
 from storage.ledger.charging import charge_payload
 from storage.ledger.entries import Entry
+from storage.ledger.exposure import NOTHING, Tally
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, Request
-from storage.ledger.tally import NOTHING, Tally
 from tests.storage.ledger_cases import STAMP, account, cap, commit, laplace, request
 
 MECHANISM = laplace(0.001)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.noise import OpenDPNoise
-from storage.books import Books
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage.home import Home
-from storage.places import RECORD, rewrite_places
+from storage.home.home import Home
+from storage.home.places import RECORD, rewrite_places
 
 
 @contextmanager

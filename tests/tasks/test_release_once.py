@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import tasks.software
-from storage.books import Books
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.anchored import Books
 from storage.ledger.ledger import Ledger
 from tests.storage.ledger_cases import STAMP
 from tests.support.desk import PERIOD, people

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.books import Books
-from storage.vault import Vault, VaultFailure
+from storage.home.vault import Vault, VaultFailure
+from storage.ledger.anchored import Books
 from tests.storage.ledger_cases import STAMP
 from tests.support.command import ROOT, clean_environment
 from tests.support.desk import PERIOD

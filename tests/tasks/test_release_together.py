@@ -13,14 +13,14 @@ from dpbayes_core.design import Design
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
 from storage.audit import audit
-from storage.books import Books
 from storage.entries_of import newest_releases
-from storage.home import Home
+from storage.home.home import Home
+from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry, Stamp
+from storage.ledger.joint_release import Answer
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page
-from storage.ledger.together import Answer
 from storage.ledger.verify import verify
 from storage.study.load import load_study
 from tasks.publish_release import publish_once

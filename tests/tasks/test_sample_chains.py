@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.driver import sample
 from storage.analysis import prepare_analysis
-from storage.books import Books
+from storage.ledger.anchored import Books
 from storage.study.load import load_study
 from tasks import progress
 from tasks.release_statistics import ReleaseOrder, release_once

@@ -24,8 +24,8 @@ from dpbayes.secure.validation.messages import (
     whose,
 )
 from dpbayes_core.confidential import Confidential
+from storage.home.vault import Vault, readable
 from storage.source import ColumnRule, TableSource
-from storage.vault import Vault, readable
 from storage.visible import visible_page
 
 if TYPE_CHECKING:

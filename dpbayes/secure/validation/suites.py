@@ -14,8 +14,8 @@ from typing import Any, cast
 from dpbayes.secure.validation.suite_types import argument_flaw
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
+from storage.ledger.periods import Period
 from storage.source import ColumnRule, TableSource
-from storage.study.periods import Period
 from storage.study.study import Study
 
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)

@@ -17,8 +17,8 @@ from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.sources.parquet import RowGroup
 from dpbayes_core.errors import ShapeMismatch
 from dpbayes_core.holders import HolderStatistics, HolderSums
+from storage.home.vault import Vault
 from storage.source import Holders, Query, TableSource
-from storage.vault import Vault
 from tests.storage.small_tables import KEY, RULES, STATISTIC, ordinary_rows, table
 
 OFFICES = ("n", "s")

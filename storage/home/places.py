@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
-from storage.disk import create_file, replace_file
+from storage.files.durable import create_file, replace_file
 
 if TYPE_CHECKING:  # loads only when an address is read
     from sqlalchemy import URL

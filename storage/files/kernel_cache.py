@@ -5,11 +5,11 @@ import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
-from storage.private import is_ours_alone, others_may_write, private_folder
+from storage.files.private import is_ours_alone, others_may_write, private_folder
 
 SETTING = "NUMBA_CACHE_DIR"
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("dpbayes_core", "storage")
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("dpbayes_core", "storage", "dpbayes")
 """The packages with kernels: without a setting, numba keeps each beside its module."""
 KEPT = (".nbi", ".nbc")
 

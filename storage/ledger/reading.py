@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbayes_core.errors import DpbayesError, StudyInvalid
-from storage.anchors import Anchors, retirements
-from storage.archive import Archive
-from storage.books import open_ledger, refuse_empty_archive
-from storage.evidence import refuse_unspelled
-from storage.export import read_anchors
-from storage.home import Home
+from storage.files.archive import Archive
+from storage.home.home import Home
+from storage.ledger.anchored import open_ledger, refuse_empty_archive
+from storage.ledger.anchors import Anchors, retirements
+from storage.ledger.export import read_anchors
 from storage.ledger.ledger import Ledger
+from storage.ledger.offline_ledger import refuse_unspelled
 
 
 class KeyNeeded(DpbayesError):

@@ -7,13 +7,13 @@ from typing import Any
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
-from storage.anchors import ANCHOR_TYPE, retirements
+from storage.home.signatures import enveloped, signers_of
+from storage.ledger.anchors import ANCHOR_TYPE, retirements
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
 from storage.ledger.homes import changes_of_key
 from storage.ledger.publishing import summary
 from storage.ledger.verify import verify
-from storage.signatures import enveloped, signers_of
 
 HEAD_TYPE = "application/vnd.dpbayes.ledger-head+json"
 """The payload type of a signed head: seq and hash of the last entry."""

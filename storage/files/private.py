@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from dpbayes_core.errors import IntegrityFailure
-from storage.disk import make_folder
+from storage.files.durable import make_folder
 
 NAME = "dpbayes"
 

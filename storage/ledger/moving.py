@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from storage.anchors import Anchors
-from storage.archive import Archive
-from storage.books import Books, open_ledger
-from storage.home import Home
+from storage.files.archive import Archive
+from storage.home.home import Home
+from storage.home.places import INSIDE, read_places, refuse_other_places, rewrite_places
+from storage.ledger.anchored import Books, open_ledger
+from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
-from storage.places import INSIDE, read_places, refuse_other_places, rewrite_places
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Any
 
 from dpbayes_core.accounting import from_units
 from storage.ledger.accounts import AccountState, CapState
+from storage.ledger.periods import overlapped
 from storage.ledger.remains import remains
-from storage.study.periods import overlapped
 
 TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING)
 

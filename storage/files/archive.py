@@ -10,7 +10,7 @@ from typing import Any
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from storage.stores import SCRATCH, LocalStore, RemoteStore, Store
+from storage.files.stores import SCRATCH, LocalStore, RemoteStore, Store
 
 MANIFEST = "MANIFEST.json"
 """The file that is written last and names every other file of a folder with its sha256."""

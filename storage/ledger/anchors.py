@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
-from storage.archive import Archive
+from storage.files.archive import Archive
+from storage.home.signatures import Signer, public_key_name, read_public_key, signers_of, verify_stored
 from storage.ledger.check import Check
-from storage.signatures import Signer, public_key_name, read_public_key, signers_of, verify_stored
 
 ANCHOR_TYPE = "application/vnd.dpbayes.ledger-entry+json"
 """The payload type of an anchor: the ledger entry's record as canonical JSON."""

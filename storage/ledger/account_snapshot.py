@@ -10,10 +10,10 @@ from storage.ledger.caps import NOTHING, Scope, Tally
 from storage.ledger.charging import closing_key, matching
 from storage.ledger.entries import Entry
 from storage.ledger.opening import account_names, refuse_other_population
+from storage.ledger.periods import Period, overlapped
+from storage.ledger.reading import look
 from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page, Store
-from storage.reading import look
-from storage.study.periods import Period, overlapped
 
 
 class Position:

@@ -8,14 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing, StudyInvalid
-from storage.disk import create_file, make_folder, require_private
-from storage.guarded import refuse_shared
-from storage.places import INSIDE, RECORD, local_parts, place_of, read_places, record_places, refuse_other_places
+from storage.files.durable import create_file, make_folder, require_private
+from storage.home.guarded import refuse_shared
+from storage.home.places import (
+    INSIDE,
+    RECORD,
+    local_parts,
+    place_of,
+    read_places,
+    record_places,
+    refuse_other_places,
+)
 
 if TYPE_CHECKING:  # opened by methods, so that `dpbayes --help` stays quick
-    from storage.archive import Archive
-    from storage.signatures import Signer
-    from storage.vault import Vault
+    from storage.files.archive import Archive
+    from storage.home.signatures import Signer
+    from storage.home.vault import Vault
 
 NAME = ".dpbayes"
 """The folder that is looked for upward from a study file."""
@@ -177,25 +185,25 @@ class Home:
 
     def archive(self) -> "Archive":
         """The public archive."""
-        from storage.archive import Archive
+        from storage.files.archive import Archive
 
         return Archive(self.archive_url)
 
     def signer(self) -> "Signer":
         """The present signing key; a keys folder open to other users is refused."""
-        from storage.signatures import Signer
+        from storage.home.signatures import Signer
 
         return Signer.load(self.keys)
 
     def trusted(self) -> Mapping[str, bytes]:
         """Fingerprint to public key of every present and past key; none where they are another user's."""
-        from storage.signatures import trusted_keys
+        from storage.home.signatures import trusted_keys
 
         return trusted_keys(self.keys) if self.is_ours else {}
 
     def open_vault(self) -> "Vault":
         """The confidential folder, with the means to write it."""
-        from storage.vault import Vault
+        from storage.home.vault import Vault
 
         return Vault(self.vault)
 
@@ -209,7 +217,7 @@ class Home:
         return path.read_bytes()
 
     def _make(self) -> None:
-        from storage.signatures import Signer
+        from storage.home.signatures import Signer
 
         make_folder(self.folder, mode=0o755)
         for name in _PRIVATE_FOLDERS:

@@ -10,9 +10,9 @@ from sqlalchemy import make_url
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
-from storage.anchors import Anchors, anchor_name
-from storage.disk import sync_folder
-from storage.home import Home
+from storage.files.durable import sync_folder
+from storage.home.home import Home
+from storage.ledger.anchors import Anchors, anchor_name
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
 from storage.ledger.homes import strange_key

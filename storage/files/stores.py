@@ -7,8 +7,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Protocol
 
-from storage.disk import create_file, make_folder, sweep
-from storage.strays import strays
+from storage.files.durable import create_file, make_folder, sweep
+from storage.files.strays import strays
 
 SCRATCH = ".tmp"
 """The folder of a local store that holds half-written files; never part of what is stored."""

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Literal
 
 from dpbayes_core.errors import IntegrityFailure, LedgerMissing
-from storage.anchors import Anchors, retirements
-from storage.archive import Archive
 from storage.crates import release_path
-from storage.home import Home
+from storage.files.archive import Archive
+from storage.home.home import Home
+from storage.home.key_rotation import next_signer, pending_key, take_over
+from storage.home.places import PlaceChanged, read_places, refuse_other_places
+from storage.home.signatures import Signer
+from storage.ledger.anchors import Anchors, retirements
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.homes import strange_key
 from storage.ledger.ledger import Ledger
 from storage.notices import Status, marked, stated, unmarked, write_notices
-from storage.places import PlaceChanged, read_places, refuse_other_places
-from storage.rotation import next_signer, pending_key, take_over
-from storage.signatures import Signer
 
 _BEGUN = 2
 """A ledger of so few entries may have been killed while it was made."""

@@ -5,8 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpbayes_core.errors import IntegrityFailure
-from storage.disk import require_private, sync_folder
-from storage.signatures import PRIVATE_KEY, Signer
+from storage.files.durable import require_private, sync_folder
+from storage.home.signatures import PRIVATE_KEY, Signer
 
 NEXT_KEY = "next.pem"
 """The private key that is to sign once the ledger says so."""

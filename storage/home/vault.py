@@ -9,7 +9,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from dpbayes_core.errors import DpbayesError
-from storage.disk import replace_file
+from storage.files.durable import replace_file
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _STEP = 1 << 16  # bytes in which room is taken

@@ -9,15 +9,15 @@ from typing import Any, Protocol
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from storage.anchors import Anchors
-from storage.archive import Archive
-from storage.evidence import HEAD_TYPE, Evidence, signers_of_entry
+from storage.files.archive import Archive
+from storage.files.limits import MOST_BYTES, MOST_LEDGER_NODES, read_bounded, refuse_shape
+from storage.home.signatures import Signer, encode_public_key, enveloped, read_public_key, signers_of
+from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.ledger import Ledger
-from storage.ledger.lines import spreadsheet
-from storage.limits import MOST_BYTES, MOST_LEDGER_NODES, read_bounded, refuse_shape
-from storage.signatures import Signer, encode_public_key, enveloped, read_public_key, signers_of
+from storage.ledger.offline_ledger import HEAD_TYPE, Evidence, signers_of_entry
+from storage.ledger.readable import spreadsheet
 
 FORMAT = "dpbayes ledger"
 VERSION = 1

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage.disk import create_file, make_folder, require_private, sweep
+from storage.files.durable import create_file, make_folder, require_private, sweep
 
 PRIVATE_KEY = "signing.pem"
 PUBLIC_KEYS = "public"

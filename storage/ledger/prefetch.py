@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from storage.ledger import wire
+from storage.ledger import raw_sql
 from storage.ledger.caps import Scope
 from storage.ledger.entries import COPIED
 
@@ -26,8 +26,8 @@ UNION ALL SELECT * FROM entry WHERE kind = 'raise' AND programme = :programme
 """
 
 
-def in_sight(connection: wire.Wire, keys: Sequence[str], scopes: Sequence[Scope]) -> set[tuple[Any, ...]]:
+def in_sight(connection: raw_sql.Wire, keys: Sequence[str], scopes: Sequence[Scope]) -> set[tuple[Any, ...]]:
     """The rows of up to `KEYS` keys, the last charge of each scope, every raise of their caps, and the last row."""
     named = {f"key_{number}": keys[min(number, len(keys) - 1)] for number in range(KEYS)}
     copied = {name: next((value for scope in scopes if (value := getattr(scope, name))), None) for name in COPIED}
-    return set(wire.at_once(connection, STATEMENT, named | copied))
+    return set(raw_sql.at_once(connection, STATEMENT, named | copied))
