@@ -59,10 +59,10 @@ def timed(work: Callable[[], Any]) -> float:
 
 def declared(what: str) -> tuple[Any, Any]:
     """Statistic and rules of a regression, with or without the columns of levels."""
+    from dpbayes.study.table_source import ColumnRule
     from dpbayes_core.bounds import Bounds
     from dpbayes_core.schema import Continuous, Factor, RegressionSchema
     from dpbayes_core.second_moments import SecondMoments
-    from storage.source import ColumnRule
 
     box = Bounds(LOW, HIGH)
     factors = (Factor(SEX, SEXES), Factor(REGION, REGIONS)) if what == "dummies" else ()
@@ -110,7 +110,7 @@ def only_products(path: str, statistic: Any) -> None:
 def work_on(path: str, what: str) -> Callable[[], Any]:
     """One pass of the kind that is measured."""
     from dpbayes.secure.read_table import read_statistics
-    from storage.source import TableSource
+    from dpbayes.study.table_source import TableSource
 
     statistic, rules = declared(what)
     if what == "products":

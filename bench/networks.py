@@ -51,8 +51,8 @@ def naive_bayes() -> Any:
 def compare(path: Path, rows: int) -> None:
     """Scan and pass in turn, in this process; the first turn compiles and warms the page cache, and does not count."""
     from dpbayes.secure.read_table import read_statistics
+    from dpbayes.study.table_source import ColumnRule, TableSource
     from dpbayes_core.networks.tables import FamilyTables
-    from storage.source import ColumnRule, TableSource
 
     schema = naive_bayes()
     rules = tuple(ColumnRule(name=name, levels=LEVELS) for name in schema.names)

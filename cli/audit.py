@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from cli.audit_about import about_crate, noting
+from dpbayes.audit.audit import AuditReport, audit, audit_crate, posteriors
+from dpbayes.audit.lone_surroundings import on_ledger, with_surroundings
+from dpbayes.audit.publications import crate_on_ledger
+from dpbayes.audit.reasons import Reasons
+from dpbayes.audit.replay import replayed
+from dpbayes.crates.files import load_with_manifest
 from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
-from storage.audit import AuditReport, audit, audit_crate, posteriors
-from storage.audit_publications import crate_on_ledger
-from storage.crate_files import load_with_manifest
 from storage.files.archive import Archive
 from storage.home.home import Home
 from storage.ledger.anchored import open_ledger, refuse_empty_archive
@@ -17,9 +20,6 @@ from storage.ledger.anchors import Anchors
 from storage.ledger.export import read_anchors, read_export
 from storage.ledger.offline_ledger import Evidence, refuse_unspelled, spelled
 from storage.ledger.reading import KeyNeeded, keys_of
-from storage.lone_surroundings import on_ledger, with_surroundings
-from storage.reasons import Reasons
-from storage.replay import replayed
 
 
 def run_audit(near: Path, crate: str | None, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:

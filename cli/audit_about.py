@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from storage.crate_sources import named, sources_of
+from dpbayes.crates.contained_releases import named, sources_of
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 

@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from cli.documents import ledger_document
+from dpbayes.kinds.regression.auto_mechanism import told_choice
+from dpbayes.kinds.regression.pooled_parts import planned_words
+from dpbayes.plans.missing import missing_words, unstated_words
+from dpbayes.study.analyses import AnalysisSpec
+from dpbayes.study.load import load_study
+from dpbayes.study.prior import law_words
+from dpbayes.study.public_count import query_words
+from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.home.home import Home
 from storage.ledger.periods import Period
 from storage.ledger.reading import KeyNeeded, look
-from storage.missing import missing_words, unstated_words
-from storage.parts_read import planned_words
-from storage.study.kinds.automatic import told_choice
-from storage.study.load import load_study
-from storage.study.prior import law_words
-from storage.study.public_count import query_words
-from storage.study.study import Study
-from storage.study.work import AnalysisSpec
 
 
 def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
 
         read_expectations(study)
     if any(analysis.test for analysis in study.analyses.values()):
-        from storage.public_test import refuse_table
+        from dpbayes.analyses.public_records import refuse_table
 
         refuse_table(study)
     source = _check_source(study, period) if look_at_source else None

@@ -9,7 +9,7 @@ import typer
 
 from cli import analysis_table, audit_table, check_table, ending, plan_table, progress_table, tables
 from cli.failure import Failure, failure_of
-from storage.visible import visible, visible_json
+from dpbayes.markup.visible import visible, visible_json
 
 SoFar = Callable[[], Mapping[str, Any]]
 View = Callable[[Mapping[str, Any]], None]

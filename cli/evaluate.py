@@ -39,7 +39,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data:
         "notes": [*experiment.notes, *left_out(cells, folder)],
     }
     if out is not None:
-        from storage.evaluation import write_evaluation
+        from dpbayes.pages.evaluation.page import write_evaluation
 
         document["files"] = write_evaluation(out, document, experiment.figures(rows))
     return {**document, "seconds": round(time.monotonic() - begun, 1)}
@@ -47,7 +47,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data:
 
 def show_evaluation(document: Mapping[str, Any]) -> None:
     """The table and what is published beside it, for people."""
-    from storage.evaluation import shown
+    from dpbayes.pages.evaluation.page import shown
 
     columns = ["method", *(column for column in document["columns"] if column != "method")]
     grid(document["title"], columns, [[shown(row.get(column)) for column in columns] for row in document["rows"]])

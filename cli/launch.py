@@ -11,12 +11,12 @@ from typing import Any
 from cli import analysis_table, progress_table
 from cli.console import Console, View
 from cli.environment import prepare
+from dpbayes.analyses.crates_workspace import crate_bench
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
 from storage.home.home import Home
 from storage.ledger.periods import Period
-from storage.reanalysis import crate_bench
-from storage.study.load import load_study
-from storage.study.study import Study
 from tasks.done import collected
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from cli.documents import ledger_document
 from cli.launch import actor
+from dpbayes.crates.notices import marked, notice_name
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
 from storage.home.home import Home
 from storage.home.key_rotation import pending_key
@@ -20,9 +23,6 @@ from storage.ledger.readable import line_of
 from storage.ledger.reading import keys_of, look
 from storage.ledger.recovery import recover
 from storage.ledger.request import release_key
-from storage.notices import marked, notice_name
-from storage.study.load import load_study
-from storage.study.study import Study
 from tasks.software import stamp_of
 
 Document = dict[str, Any]

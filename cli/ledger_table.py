@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.tables import caps, counted, line, of_whom, out, shortened
-from storage.visible import visible
+from dpbayes.markup.visible import visible
 
 Document = Mapping[str, Any]
 

@@ -8,9 +8,9 @@ from cli import progress_table
 from cli.console import Console
 from cli.failure import failure_of
 from cli.launch import ready, run_period
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from storage.ledger.periods import Period
-from storage.study.load import load_study
-from storage.study.study import Study
 from tasks.done import Done, collected
 
 Document = dict[str, Any]

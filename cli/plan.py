@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dpbayes.plans.document import plan_document
+from dpbayes.plans.plan import period_to_plan, plan
+from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.home.home import Home
 from storage.ledger.account_snapshot import Position
-from storage.plan import period_to_plan, plan
-from storage.plan_document import plan_document
-from storage.study.load import load_study
 
 
 def plan_study(path: Path, period: str | None, page: Path | None, keys: Sequence[str] = ()) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def plan_study(path: Path, period: str | None, page: Path | None, keys: Sequence
 
 
 def _write(page: Path, document: dict[str, Any]) -> None:
-    from storage.plan_page import render
+    from dpbayes.pages.plan.page import render
 
     try:
         page.write_text(render(document), encoding="utf-8")

@@ -6,9 +6,9 @@ from typing import Any
 
 from cli.check_table import accounts
 from cli.tables import cost, counted, grid, line, measured, number, of_whom, published, remaining, shortened, silent
+from dpbayes.markup.numbers import percent
+from dpbayes.plans.document import noisy_numbers, run_ends, run_verdict, runs, shown_epsilons
 from dpbayes_core.relations import HIGH_CORRELATION
-from storage.plan_document import noisy_numbers, run_ends, run_verdict, runs, shown_epsilons
-from storage.report.numbers import percent
 
 Document = Mapping[str, Any]
 

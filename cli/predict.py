@@ -8,8 +8,8 @@ import typer
 
 from cli.console import NOT_CONVERGED, Console
 from cli.tables import grid, line, number, origins, unconverged
+from dpbayes.analyses.predict import predictions, read_posterior, read_rows, stated_row
 from dpbayes_core.errors import StudyInvalid
-from storage.predictions import predictions, read_posterior, read_rows, stated_row
 
 MOST_SHOWN = 40
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from cli.documents import ledger_document
 from cli.launch import actor
+from dpbayes.study.load import load_study
 from dpbayes_core.errors import StudyInvalid
 from examples.wages.generate import PERIODS, generate
 from storage.home.home import Home
 from storage.ledger.anchored import Books
-from storage.study.load import load_study
 from tasks.software import stamp_of
 
 EXAMPLES = ("study.yaml", "networks.yaml", "questions.yaml")

@@ -10,9 +10,9 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 
+from dpbayes.markup.convergence_advice import why_words
+from dpbayes.markup.visible import visible
 from storage.ledger.remains import rounded_down
-from storage.mixing import why_words
-from storage.visible import visible
 
 Document = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from storage.visible import visible_json
+from dpbayes.markup.visible import visible_json
 
 UsageError = typer.BadParameter.__mro__[1]
 """What every such failure is; typer has no public name for it."""

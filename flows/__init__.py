@@ -2,8 +2,8 @@
 
 import sys
 
+from dpbayes.markup.visible import visible
 from storage.files.kernel_cache import keep_kernels_private
-from storage.visible import visible
 
 if told := keep_kernels_private():
     print(visible(told), file=sys.stderr)

@@ -5,8 +5,8 @@ from typing import Any
 
 from prefect import flow
 
+from dpbayes.study.load import load_study
 from flows.states import stated
-from storage.study.load import load_study
 from tasks import done
 from tasks.archive_posterior import archive_posterior, stored_posterior
 from tasks.sample_chains import sample_chains

@@ -12,8 +12,8 @@ from pathlib import Path
 import prefect
 from prefect.settings import PREFECT_API_URL
 
+from dpbayes.markup.visible import visible
 from flows.surroundings import PREFECT_SILENT
-from storage.visible import visible
 
 PATIENCE = 60.0
 """Seconds that such a run waits for Prefect, before it asks whether its server is there."""
@@ -23,7 +23,10 @@ ANSWER = 10.0
 
 POLL = 0.25
 PAUSE = 2.0  # of work between two waits, that makes them two
-ROOMS = tuple(f"{Path(__file__).parents[1] / room}{os.sep}" for room in ("dpbayes_core", "storage", "tasks", "flows"))
+ROOMS = tuple(
+    f"{Path(__file__).parents[1] / room}{os.sep}"
+    for room in ("dpbayes_core", "storage", "dpbayes", "tasks", "flows", "cli")
+)
 PREFECT = f"{Path(prefect.__file__).parent}{os.sep}"
 _WATCHING = threading.Lock()
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from prefect import flow
 
+from dpbayes.plans.missing import unstated_words
+from dpbayes.study.load import load_study
+from dpbayes.study.public_count import query_words
 from flows.states import stated
-from storage.missing import unstated_words
-from storage.study.load import load_study
-from storage.study.public_count import query_words
 from tasks.inspect_table import inspect_table
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from prefect import flow
 
+from dpbayes.analyses.public_records import refuse_table
+from dpbayes.study.load import load_study
 from flows.states import stated
-from storage.public_test import refuse_table
-from storage.study.load import load_study
 from tasks import done
 from tasks.publish_release import publish_release
 from tasks.release_statistics import newest_revision, release_statistics

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, cast
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from dpbayes.analyses.checkpoints import Checkpoints
+from dpbayes.analyses.prepare import Analysis
+from dpbayes.analyses.workspace import Order, StudyBench, Workbench, workbench
+from dpbayes.crates.posterior import RECORD, REPORT, build_posterior_crate, links_of
+from dpbayes.kinds.registry import TELLINGS
+from dpbayes.kinds.regression.clipping import clipping_alarm
+from dpbayes.kinds.regression.facts import facts
+from dpbayes.kinds.regression.pooled_parts import parts_record
+from dpbayes.markup.convergence_advice import advice
 from dpbayes_core.pool import parts_of
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.samplers.registry import SAMPLERS
-from storage.analysis import Analysis
-from storage.checkpoints import Checkpoints
-from storage.crate_posterior import RECORD, REPORT, build_posterior_crate, links_of
-from storage.facts import facts
-from storage.mixing import advice
-from storage.parts_read import parts_record
-from storage.tellings.clipping import clipping_alarm
-from storage.tellings.registry import TELLINGS
-from storage.workbench import Order, StudyBench, Workbench, workbench
 from tasks.progress import report
 from tasks.publish_release import store_crate
 from tasks.software import software_versions, stamp_of

@@ -36,7 +36,7 @@ def run_cell(name: str, cell: Cell, seed: int, data: str | None = None) -> list[
     """
     if "table" not in cell:
         return EXPERIMENTS[name].run(cell, seed)
-    from storage.public_tables import read_public_table
+    from dpbayes.evaluation.public_tables import read_public_table
 
     return EXPERIMENTS[name].run({**cell, "columns": read_public_table(cell["table"], data)}, seed)
 
@@ -49,6 +49,6 @@ def left_out(cells: Sequence[Cell], data: str | None = None) -> list[str]:
 def _unavailable(cell: Cell, data: str | None) -> str | None:
     if "table" not in cell:
         return None
-    from storage.public_tables import unavailable
+    from dpbayes.evaluation.public_tables import unavailable
 
     return unavailable(cell["table"], data)

@@ -10,10 +10,10 @@ from prefect.cache_policies import NO_CACHE
 from dpbayes.secure.leak_guard import sealed
 from dpbayes.secure.read_table import check_shape
 from dpbayes.secure.validation.suites import read_expectations
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from storage.ledger.anchored import Books
 from storage.ledger.request import Request
-from storage.study.load import load_study
-from storage.study.study import Study
 from tasks.secure_pass import Stewardship, TablePass
 from tasks.software import stamp_of
 

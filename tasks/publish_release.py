@@ -7,21 +7,21 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from dpbayes.crates.format import release_path
+from dpbayes.crates.release import REPORT, build_release_crate
+from dpbayes.kinds.counted import Counted
+from dpbayes.kinds.registry import telling_of
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from dpbayes_core.accounting import from_units
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.releases import release_from_record
-from storage.crate_release import REPORT, build_release_crate
-from storage.crates import release_path
 from storage.files.archive import MANIFEST
 from storage.ledger.anchored import Books
 from storage.ledger.cap_document import account_document
 from storage.ledger.charging import stated_epsilon
 from storage.ledger.entries import Entry
 from storage.ledger.request import Request
-from storage.study.load import load_study
-from storage.study.study import Study
-from storage.tellings.counted import Counted
-from storage.tellings.registry import telling_of
 from tasks.progress import report
 from tasks.release_statistics import ReleaseOrder, requests_of
 from tasks.secure_pass import validation_page

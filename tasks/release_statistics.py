@@ -7,15 +7,15 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from dpbayes.analyses.stored_releases import newest_complete
 from dpbayes.secure.leak_guard import sealed
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.validation.suites import read_expectations
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
-from storage.entries_of import newest_complete
 from storage.ledger.anchored import Books
 from storage.ledger.request import Request
-from storage.study.load import load_study
-from storage.study.study import Study
 from tasks.progress import report
 from tasks.secure_pass import Stewardship, TablePass
 from tasks.software import stamp_of

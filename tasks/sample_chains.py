@@ -7,16 +7,16 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from dpbayes.analyses.checkpoints import Checkpoints
+from dpbayes.analyses.prepare import Analysis
+from dpbayes.analyses.workspace import Order, workbench
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.driver import begin, choose, combine
 from dpbayes_core.samplers.interface import Block, ChainState
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round
-from storage.analysis import Analysis
-from storage.checkpoints import Checkpoints
 from storage.files.durable import make_folder
-from storage.workbench import Order, workbench
 from tasks.dask import dask_workers
 from tasks.dask_faults import DaskLost
 from tasks.dask_workers import Workers

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from dpbayes.crates.format import plain
 from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.validation.checks import validate
 from dpbayes.secure.validation.messages import INSPECTED, RELEASED
 from dpbayes.secure.validation.page import VALIDATION_PAGE, Validation, validation_of
 from dpbayes.secure.validation.suites import OwnExpectation
+from dpbayes.study.study import Study
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
-from storage.crates import plain
 from storage.home.home import Home
 from storage.home.vault import Vault, VaultFailure
 from storage.ledger.anchored import Books
 from storage.ledger.request import Request
-from storage.source import TableSource
-from storage.study.study import Study
 from tasks.progress import report
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 
+from dpbayes.crates.own_source import SOURCE, own_source
 from storage.ledger.entries import Stamp
-from storage.own_source import SOURCE, own_source
 
 RECORDED = ("dpbayes", "numpy", "scipy", "numba", "opendp", "pyarrow", "prefect", "distributed")
 

@@ -23,9 +23,9 @@ from dpbayes.secure.contribution import (
 from dpbayes.secure.profile import GroupProfile
 from dpbayes.secure.sources.batch import Batch
 from dpbayes.secure.spill import Waiting
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.statistic import EncodedTable, Statistic
-from storage.source import TableSource
 
 PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
 T = TypeVar("T")

@@ -11,6 +11,7 @@ import pyarrow.types as types
 from numpy.typing import NDArray
 
 from dpbayes.secure.profile import ColumnCounts
+from dpbayes.study.table_source import ColumnRule
 from dpbayes_core.holders import NOBODY
 from dpbayes_core.kernels import (
     MISSING,
@@ -21,7 +22,6 @@ from dpbayes_core.kernels import (
     look_up,
     settle_codes,
 )
-from storage.source import ColumnRule
 
 BLOCK_ROWS = 32_768  # a block of a dozen columns stays in the processor's cache from clipping to summing
 Floats = NDArray[np.float64]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import DpbayesError, ShapeMismatch
-from storage.source import TableSource
 
 if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from dpbayes.secure.batches import Counted, Part

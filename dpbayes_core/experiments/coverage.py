@@ -34,7 +34,7 @@ FLAT = Prior(intercept_sd=1e3, coefficient_sd=1e3, noise_shape=1e-3, noise_scale
 
 
 def about(cell: Cell) -> dict[str, Any]:
-    """What a study is compared with a cell by: see storage/measured.py."""
+    """What a study is compared with a cell by: see dpbayes/kinds/regression/measured_coverage.py."""
     table, rows = table_of(cell), int(cell["rows"])
     mechanism, variables = _mechanism(table.schema, cell), table.schema.variables[:-1]
     guess = {"guess": cell["guess"]} if "guess" in cell else {}

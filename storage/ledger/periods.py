@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache, total_ordering
 
+from dpbayes.strict_yaml.problem import shown
 from dpbayes_core.errors import StudyInvalid
 from storage.ledger.request import Grain
-from storage.study.flaw import shown
 
 MOST_PERIODS = 1000
 _FIRST_YEAR = 1000  # years of four digits sort as text

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpbayes.evaluation.public_tables import PUBLIC_TABLES
 from dpbayes_core.accounting import analytic_gaussian_epsilon
 from dpbayes_core.analytic_gaussian import analytic_gaussian_scale
 from dpbayes_core.errors import DpbayesError
@@ -29,7 +30,6 @@ from dpbayes_core.experiments.distributed_published import (
     published_scale,
 )
 from dpbayes_core.experiments.distributed_tables import Table, clipped_averages, shares_of, simulated
-from storage.public_tables import PUBLIC_TABLES
 from tests.storage.ledger_cases import commit, gaussian, new_ledger, request
 
 Floats = NDArray[np.float64]

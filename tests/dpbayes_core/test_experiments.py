@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbayes.pages.evaluation.page import table_text
+from dpbayes.pages.evaluation.plots import box_plot
 from dpbayes_core.experiments.interface import cell_seeds
 from dpbayes_core.experiments.registry import EXPERIMENTS
 from dpbayes_core.subsample.moments import SubsetScatters
 from dpbayes_core.subsample.simulation import pooled, simulated
-from storage.evaluation import table_text
-from storage.evaluation_plots import box_plot
 from tests.support.subsets import dealt
 
 ROOT = Path(__file__).parent.parent.parent

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.scaffold import EXAMPLES
+from dpbayes.study.load import load_study
 from dpbayes_core.errors import StudyInvalid
 from examples.wages import generate as wages
-from storage.study.load import load_study
 
 STUDY = Path(wages.__file__).with_name("study.yaml")
 ROWS = 20_000

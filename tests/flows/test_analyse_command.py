@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpbayes.analyses.prepare import prepare_analysis
+from dpbayes.crates.parquet import read_draws
+from dpbayes.markup.convergence_advice import LONGER
+from dpbayes.study.load import load_study
 from dpbayes_core.samplers.driver import sample
-from storage.analysis import prepare_analysis
-from storage.codecs import read_draws
 from storage.home.signatures import Signer
 from storage.ledger.anchored import Books
-from storage.mixing import LONGER
-from storage.study.load import load_study
 from tests.support.desk import PERIOD, Desk
 from tests.support.earlier import made_earlier
 
@@ -160,7 +160,7 @@ def test_what_an_earlier_version_named_like_any_other_though_it_had_not_converge
     desk.edit_study("draws: 500", "draws: 12")
     desk.document("release", desk.study, "--period", PERIOD)
     with monkeypatch.context() as patched:
-        patched.setattr("storage.publication.put_on_record", lambda *_: None)
+        patched.setattr("dpbayes.analyses.publication.put_on_record", lambda *_: None)
         crate = Path(analyse(desk, exit_code=6)["analyses"][0]["crate"])
     before = made_earlier(crate, Signer.load(desk.home / "keys"))
     again = analyse(desk, exit_code=6)["analyses"][0]

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpbayes.study.load import load_study
 from dpbayes_core.noise import OpenDPNoise
 from storage.ledger import drawing
 from storage.ledger.anchored import Books
-from storage.study.load import load_study
 from tasks.publish_release import store_crate
 from tasks.software import stamp_of
 from tests.support.desk import PERIOD, Desk

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 import dpbayes_core.experiments.registry as registry
 from cli.main import app
+from dpbayes.evaluation import public_tables
+from dpbayes.evaluation.public_tables import PublicTable
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.experiments.interface import Experiment, cell_seeds
 from dpbayes_core.experiments.networks import EXPERIMENT as NETWORKS
 from dpbayes_core.experiments.subsample import EXPERIMENT
-from storage import public_tables
-from storage.public_tables import PublicTable
 from tasks.evaluate import evaluate_cells, left_out, run_cell
 
 RUNNER = CliRunner()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from dpbayes.analyses.stored_releases import newest_releases
+from dpbayes.study.load import load_study
 from dpbayes_core.accounting import cap_rho_units
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.releases import release_from_record
-from storage.entries_of import newest_releases
 from storage.ledger.anchored import Books
 from storage.ledger.store import Page
-from storage.study.load import load_study
 from tests.flows.test_release_killed import files, run
 from tests.support.canaries import places
 from tests.support.command import dpbayes

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes.study.load import load_study
 from storage.ledger.anchored import Books
 from storage.ledger.refusal import PeriodClosed
-from storage.study.load import load_study
 from tests.support.charged import charge
 from tests.support.desk import PERIOD, Desk
 

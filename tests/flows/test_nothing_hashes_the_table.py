@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dpbayes.secure.read_table import read_statistics
+from dpbayes.study.load import load_study
 from dpbayes_core.canonical import canonical_json
 from storage.home.home import Home
-from storage.study.load import load_study
 from tests.support.canaries import cells, finds
 from tests.support.desk import PERIOD, Desk, people
 from tests.support.killed import release_alone

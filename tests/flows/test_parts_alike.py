@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes.audit.definition import stated_again
+from dpbayes.audit.parts import OTHERWISE, TRIED, read_as_asked
+from dpbayes.crates import posterior as crate_posterior
+from dpbayes.crates.files import load
+from dpbayes.study import prior
 from dpbayes_core import pool
-from storage import crate_posterior
-from storage.audit_definition import stated_again
-from storage.audit_parts import OTHERWISE, TRIED, read_as_asked
-from storage.crate_files import load
-from storage.study import prior
 from tests.flows.test_pooled import ANALYSIS, arrivals, fetched, key_of, release
 from tests.support.desk import Desk, people
 from tests.support.offices import offices

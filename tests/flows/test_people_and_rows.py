@@ -4,7 +4,7 @@ import html
 import re
 from pathlib import Path
 
-from storage.tellings.counted import Counted, alike
+from dpbayes.kinds.counted import Counted, alike
 from tests.support.desk import PERIOD, Desk, people
 
 PEOPLE, ROWS = 656, 788

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage.crate_files import load
-from storage.crates import pack
-from storage.study.load import load_study
+from dpbayes.crates.files import load
+from dpbayes.crates.format import pack
+from dpbayes.study.load import load_study
 from tests.support.desk import STUDY, Desk, people
 from tests.support.offices import OFFICES, offices
 from tests.support.schemas import flaws_of_record

@@ -12,16 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from dpbayes.analyses.predict import predictions, read_posterior, read_rows, stated_row
+from dpbayes.crates.contained_releases import sources_of
+from dpbayes.crates.format import pack
+from dpbayes.crates.parquet import read_draws
+from dpbayes.crates.posterior import Provenance, build_posterior_crate
+from dpbayes.crates.release import build_release_crate
+from dpbayes.markup.convergence_advice import APART, LONGER, OTHER_PRIOR
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from storage.codecs import read_draws
-from storage.crate_posterior import Provenance, build_posterior_crate
-from storage.crate_release import build_release_crate
-from storage.crate_sources import sources_of
-from storage.crates import pack
 from storage.files.archive import MANIFEST, Archive, ArchiveUnavailable
 from storage.home.signatures import Signer
-from storage.mixing import APART, LONGER, OTHER_PRIOR
-from storage.predictions import predictions, read_posterior, read_rows, stated_row
 from tests.storage.crate_examples import (
     STAMP,
     STUDY_TEXT,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-import storage
+import dpbayes.crates
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.expectation import Expected
 from dpbayes_core.expected_prior import expected_prior
@@ -17,7 +17,7 @@ from dpbayes_core.priors import Prior
 from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.desk import PERIOD, Desk
 
-SCHEMA = Path(storage.__file__).parent / "schemas" / "posterior-3.json"
+SCHEMA = Path(dpbayes.crates.__file__).parent / "schemas" / "posterior-3.json"
 SCHEMA_OF_PAY = RegressionSchema(Continuous("pay", Bounds(0, 10)), (Continuous("age", Bounds(16, 80)),))
 CONJUGATE = "{law: conjugate, intercept: {sd: 10}, coefficients: {sd: 1.5}, noise: {shape: 1, scale: 0.1}}"
 

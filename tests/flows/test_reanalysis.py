@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from dpbayes.analyses.checkpoints import Checkpoints
+from dpbayes.analyses.crates_workspace import crate_bench
+from dpbayes.crates.files import load
+from dpbayes.crates.format import METADATA, UNSIGNED, pack
 from dpbayes_core.priors import Prior
 from dpbayes_core.samplers.driver import begin
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.samplers.rounds import first_round, run_chain
-from storage.checkpoints import Checkpoints
-from storage.crate_files import load
-from storage.crates import METADATA, UNSIGNED, pack
-from storage.reanalysis import crate_bench
 from tasks.software import software_versions
 from tests.support.desk import PERIOD, Desk
 from tests.support.schemas import flaws_of_record
@@ -302,9 +302,9 @@ def test_any_file_that_was_altered_fails_the_audit(analyst: Analyst, made: Path,
 
 
 def test_a_forged_list_does_not_save_a_forged_release_or_forged_draws(analyst: Analyst, made: Path) -> None:
-    from storage.codecs import draws_parquet, read_draws
-    from storage.crate_posterior import PREDICATE, predicate_of
-    from storage.crates import listed
+    from dpbayes.crates.format import listed
+    from dpbayes.crates.parquet import draws_parquet, read_draws
+    from dpbayes.crates.posterior import PREDICATE, predicate_of
 
     def forged(name: str, files: dict[str, bytes]) -> Path:
         record = json.loads(files["posterior.json"])

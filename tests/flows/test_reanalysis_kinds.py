@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from storage.crate_files import load
-from storage.crates import pack
+from dpbayes.crates.files import load
+from dpbayes.crates.format import pack
 from storage.files.archive import Archive
 from tests.flows.test_networks import network_desk
 from tests.flows.test_subsample import question_desk

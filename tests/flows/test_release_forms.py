@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
+from dpbayes.audit import pages as audit_pages
+from dpbayes.crates import deployments_registry as registry
 from dpbayes_core.accounting import limit_units
 from dpbayes_core.release import Release
 from dpbayes_core.releases import release_from_record
-from storage import audit_pages, registry
 from tests.support.desk import PERIOD, Desk, people
 from tests.support.schemas import flaws_of_record
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.study.load import load_study
+from dpbayes.study.load import load_study
 from tests.support.charged import charge
 from tests.support.desk import PERIOD, Desk
 

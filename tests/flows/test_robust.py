@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage.facts import ROBUST
+from dpbayes.kinds.regression.facts import ROBUST
 from storage.ledger.anchored import Books
 from tests.support.desk import PERIOD, STUDY, Desk, people
 

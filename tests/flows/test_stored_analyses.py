@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from dpbayes.crates.files import load
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested
+from dpbayes.crates.posterior import PREDICATES, predicate_of
+from dpbayes.crates.release import build_release_crate
 from dpbayes_core.canonical import canonical_json, digest
-from storage.crate_files import load
-from storage.crate_posterior import PREDICATES, predicate_of
-from storage.crate_release import build_release_crate
-from storage.crates import ATTESTATION, PUBLIC_KEY, attested
 from storage.files.archive import Archive
 from storage.home.signatures import Signer
 from storage.ledger.entries import Entry
@@ -121,7 +121,7 @@ def test_an_analysis_that_an_earlier_version_archived_is_found_and_not_drawn_aga
     desk = Desk.set_up(tmp_path)
     desk.edit_study("draws: 500", "draws: 300\n    sampler: naive")
     with monkeypatch.context() as patched:  # nor did it put anything on the ledger
-        patched.setattr("storage.publication.put_on_record", lambda *_: None)
+        patched.setattr("dpbayes.analyses.publication.put_on_record", lambda *_: None)
         desk.document("run", desk.study, "--period", PERIOD)
     new = analysed(desk)
     path, files = as_version_2(load(new), Signer.load(desk.home / "keys"))

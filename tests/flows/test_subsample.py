@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage.study.load import load_study
+from dpbayes.study.load import load_study
 from tests.support.desk import PERIOD, STUDY, Desk, people
 from tests.support.schemas import flaws_of_record
 

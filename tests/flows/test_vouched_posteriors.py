@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from dpbayes.crates.contained_releases import HELD, sources_of
+from dpbayes.crates.files import load
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, pack
+from dpbayes.crates.parquet import draws_parquet, read_draws
+from dpbayes.crates.posterior import ONE, PREDICATE, PREDICATES, predicate_of, told
+from dpbayes.crates.release import PREDICATE as RELEASE_PREDICATE
 from dpbayes_core.canonical import canonical_json
-from storage.codecs import draws_parquet, read_draws
-from storage.crate_files import load
-from storage.crate_posterior import ONE, PREDICATE, PREDICATES, predicate_of, told
-from storage.crate_release import PREDICATE as RELEASE_PREDICATE
-from storage.crate_sources import HELD, sources_of
-from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, pack
 from storage.home.signatures import Signer
 from tests.support.desk import PERIOD, Desk
 

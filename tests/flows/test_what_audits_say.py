@@ -7,8 +7,8 @@ from typing import Any
 import fsspec
 import pytest
 
-from storage.crate_files import load
-from storage.crates import pack
+from dpbayes.crates.files import load
+from dpbayes.crates.format import pack
 from storage.home.signatures import Signer
 from tests.flows.test_notices import REASON, crates, posterior_of, withdraw
 from tests.support.charged import charge, publish

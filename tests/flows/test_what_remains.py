@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from dpbayes.crates.release import release_record
+from dpbayes.pages.report.price import cap_lines
 from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.noise import OpenDPNoise
-from storage.crate_release import release_record
 from storage.ledger.entries import Entry
-from storage.report.spending import cap_lines
 from tests.storage.ledger_cases import STAMP
 from tests.storage.plan_cases import Bureau, regression
 from tests.support.accounts import open_where_missing

@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
+from dpbayes.audit.audit import audit_crate
+from dpbayes.audit.replay import replayed
+from dpbayes.crates.contained_releases import sources_of
+from dpbayes.crates.files import load
+from dpbayes.crates.release import entry_of, released
 from dpbayes_core.priors import Prior
 from dpbayes_core.samplers.driver import sample
-from storage.audit import audit_crate
-from storage.crate_files import load
-from storage.crate_release import entry_of, released
-from storage.crate_sources import sources_of
-from storage.replay import replayed
 
 FOLDER = Path(__file__).parent / "release-1"  # synthetic data, schema version 1
 DIGEST = "bc49c4a5b80cd55a6cb0be18e9b24ab1a38eca9c1f6046ac7eb19d4af0525b6f"

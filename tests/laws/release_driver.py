@@ -21,17 +21,17 @@ from sqlalchemy import Connection, Engine, event
 
 import tasks.publish_release
 import tasks.secure_pass
+from dpbayes.crates.format import release_path
 from dpbayes.secure.read_table import read_statistics
+from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.noise import OpenDPNoise
-from storage.crates import release_path
 from storage.files.archive import MANIFEST
 from storage.home.home import Home
 from storage.ledger.anchored import Books
 from storage.ledger.anchors import Anchors
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
-from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.laws.ledger_driver import alone, die_at, in_child, new_place

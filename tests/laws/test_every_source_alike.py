@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbayes.secure.read_table import check_shape, read_statistics
+from dpbayes.study.table_source import ColumnRule, Query, TableSource
 from dpbayes_core.schema import Factor
 from dpbayes_core.second_moments import SecondMoments
-from storage.source import ColumnRule, Query, TableSource
 from tests.storage.small_tables import (
     FEMALE,
     KEY,

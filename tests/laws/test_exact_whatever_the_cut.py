@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpbayes.secure.read_table import read_statistics
-from storage.source import TableSource
+from dpbayes.study.table_source import TableSource
 from tests.storage.small_tables import KEY, STATISTIC, Row, one_row_each, ordinary_rows, source, sums_of, write
 
 ROWS = ordinary_rows(400, people=150, seed=20261118)

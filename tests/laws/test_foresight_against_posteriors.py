@@ -10,6 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 import examples.wages
+from dpbayes.plans.precision import foreseen
+from dpbayes.study.load import load_study
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.expectation import Expectation, Expected
 from dpbayes_core.foresight import foresee
@@ -26,8 +28,6 @@ from dpbayes_core.sensitivity import regression_sensitivity, released_entries
 from dpbayes_core.statistics import grid_for
 from dpbayes_core.telling_apart import told_from_zero
 from examples.wages.generate import everybody
-from storage.plan_foresight import foreseen
-from storage.study.load import load_study
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbayes.secure.read_table import SecurePass, read_statistics
+from dpbayes.study.table_source import ColumnRule, Holders, TableSource
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.holders import HolderSums
 from dpbayes_core.schema import Continuous, RegressionSchema
 from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.sensitivity import Sensitivity, regression_sensitivity
 from dpbayes_core.statistics import PRODUCT_BITS, ExactStatistics
-from storage.source import ColumnRule, Holders, TableSource
 from tests.storage.small_tables import KEY
 
 BOX = Bounds(-1, 1)

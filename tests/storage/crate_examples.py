@@ -11,6 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes.analyses.publication import publication_of
+from dpbayes.crates.analysis_request import AnalysisRequest
+from dpbayes.crates.contained_releases import Source, sources_of
+from dpbayes.crates.format import release_path
+from dpbayes.crates.own_source import SOURCE, own_source
+from dpbayes.crates.posterior import Provenance, build_posterior_crate, path_of
+from dpbayes.crates.release import build_release_crate
+from dpbayes.strict_yaml.yaml12 import parse
+from dpbayes.study import requests
+from dpbayes.study.file import StudyFile
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
@@ -21,22 +31,12 @@ from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
 from dpbayes_core.statistics import grid_for
-from storage.analysis_request import AnalysisRequest
-from storage.crate_posterior import Provenance, build_posterior_crate, path_of
-from storage.crate_release import build_release_crate
-from storage.crate_sources import Source, sources_of
-from storage.crates import release_path
 from storage.files.archive import Archive
 from storage.home.signatures import Signer
 from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
-from storage.own_source import SOURCE, own_source
-from storage.publication import publication_of
-from storage.study import compile as compiled
-from storage.study.models import StudyFile
-from storage.study.yaml12 import parse
 from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
 
@@ -113,7 +113,7 @@ def mechanism(name: str = "gaussian") -> Mechanism:
 def definition(name: str = "gaussian") -> dict[str, Any]:
     """What the study file says of its release with this noise."""
     file = StudyFile.model_validate(parse(STUDY_TEXT.decode()).value)
-    return compiled.definition(file, file.releases[RELEASES[name]])
+    return requests.definition(file, file.releases[RELEASES[name]])
 
 
 def request(period: str = "2026-01", **others: Any) -> Request:

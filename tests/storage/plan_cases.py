@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dpbayes.plans.document import plan_document
+from dpbayes.plans.plan import Plan, plan
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.noise import OpenDPNoise
 from storage.home.home import Home
@@ -17,10 +21,6 @@ from storage.ledger.account_snapshot import Position
 from storage.ledger.anchored import Books
 from storage.ledger.caps import NOTHING, Total
 from storage.ledger.ledger import Ledger
-from storage.plan import Plan, plan
-from storage.plan_document import plan_document
-from storage.study.load import load_study
-from storage.study.study import Study
 from tests.storage.ledger_cases import STAMP
 from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of

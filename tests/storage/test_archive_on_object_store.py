@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import fsspec
 import pytest
 
+from dpbayes.crates.fetch import Fetched
+from dpbayes.crates.files import load
+from dpbayes.crates.format import pack
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
-from storage.crate_files import load
-from storage.crates import pack
-from storage.fetch import Fetched
 from storage.files.archive import MANIFEST, Archive, ArchiveUnavailable
 from storage.files.stores import RemoteStore
 from tests.support.command import ROOT
@@ -25,9 +25,9 @@ WRITERS = 6
 KILLED = """
 import os, signal, sys
 from storage.files.archive import Archive
-from storage.crate_files import load
-from storage.crates import pack
-from storage.fetch import Fetched
+from dpbayes.crates.files import load
+from dpbayes.crates.format import pack
+from dpbayes.crates.fetch import Fetched
 from storage.files.stores import RemoteStore
 
 moment, calls, put = int(sys.argv[2]), 0, RemoteStore._put

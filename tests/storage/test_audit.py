@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes.audit.audit import AuditReport, audit, audit_crate
+from dpbayes.crates.files import load, load_with_manifest
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested, pack, release_path
+from dpbayes.crates.posterior import PREDICATE as POSTERIOR_PREDICATE
+from dpbayes.crates.posterior import predicate_of
+from dpbayes.crates.release import PREDICATE as RELEASE_PREDICATE
+from dpbayes.crates.release import build_release_crate
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError
-from storage.audit import AuditReport, audit, audit_crate
-from storage.crate_files import load, load_with_manifest
-from storage.crate_posterior import PREDICATE as POSTERIOR_PREDICATE
-from storage.crate_posterior import predicate_of
-from storage.crate_release import PREDICATE as RELEASE_PREDICATE
-from storage.crate_release import build_release_crate
-from storage.crates import ATTESTATION, PUBLIC_KEY, attested, pack, release_path
 from storage.files.archive import MANIFEST, manifest
 from storage.home.signatures import Signer
 from storage.ledger.ledger import Ledger

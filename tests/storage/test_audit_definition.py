@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from dpbayes.audit import definition as audit_definition
+from dpbayes.audit.audit import audit_crate
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested
+from dpbayes.crates.release import PREDICATE, build_release_crate
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.mechanisms import GaussianMechanism
-from storage import audit_definition
-from storage.audit import audit_crate
-from storage.crate_release import PREDICATE, build_release_crate
-from storage.crates import ATTESTATION, PUBLIC_KEY, attested
 from storage.home.signatures import Signer
 from storage.ledger.entries import Entry
 from tests.storage.crate_examples import STUDY_TEXT, mechanism, posterior_crate, small_entry

@@ -13,17 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.audit import diagnostics as audit_diagnostics
+from dpbayes.audit import names as audit_names
+from dpbayes.audit import pages as audit_pages
+from dpbayes.audit.audit import audit, audit_crate
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested
+from dpbayes.crates.own_source import SOURCE, own_source
+from dpbayes.crates.posterior import PREDICATE, predicate_of
+from dpbayes.crates.release import PREDICATE as RELEASE_PREDICATE
+from dpbayes.crates.release import build_release_crate
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.posterior import CoefficientSummary, Posterior
-from storage import audit_diagnostics, audit_names, audit_pages
-from storage.audit import audit, audit_crate
-from storage.crate_posterior import PREDICATE, predicate_of
-from storage.crate_release import PREDICATE as RELEASE_PREDICATE
-from storage.crate_release import build_release_crate
-from storage.crates import ATTESTATION, PUBLIC_KEY, attested
 from storage.home.signatures import STATEMENT_TYPE, Signer
 from storage.ledger.entries import Entry
-from storage.own_source import SOURCE, own_source
 from tests.storage.crate_examples import (
     STAMP,
     STUDY_TEXT,

@@ -6,12 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import Expected
-from dpbayes_core.pool import Pool
-from dpbayes_core.release import Release
-from dpbayes_core.schema import Continuous
-from storage.tellings.clipping import (
+from dpbayes.kinds.regression.clipping import (
     WORTH_SAYING,
     about_share,
     advised,
@@ -21,6 +16,11 @@ from storage.tellings.clipping import (
     response_of,
     told_share,
 )
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.expectation import Expected
+from dpbayes_core.pool import Pool
+from dpbayes_core.release import Release
+from dpbayes_core.schema import Continuous
 from tests.storage.plan_cases import Bureau, regression
 from tests.support.regressions import mechanism, schema_of
 from tests.support.regressions import released as draw

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.crates.parquet import draws_parquet, noisy_parquet, read_draws, read_noisy
+from dpbayes.crates.release import released
+from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.regression.texts import CONSTANT
 from dpbayes_core.errors import IntegrityFailure
-from storage.codecs import draws_parquet, noisy_parquet, read_draws, read_noisy
-from storage.crate_release import released
-from storage.tellings.registry import telling_of
-from storage.tellings.regression import CONSTANT
 from tests.storage.crate_examples import SCHEMA, posterior_draws, small_entry
 
 

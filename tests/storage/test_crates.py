@@ -13,16 +13,10 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 from ruamel.yaml import YAML
 
-import storage
-from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.posterior import Posterior
-from storage.analysis_request import analysis_key
-from storage.crate_files import load
-from storage.crate_posterior import CONTENTS as POSTERIOR_CONTENTS
-from storage.crate_posterior import posterior_record
-from storage.crate_release import CONTENTS, build_release_crate, read_release, release_record, released
-from storage.crates import (
+import dpbayes.crates
+from dpbayes.crates.analysis_request import analysis_key
+from dpbayes.crates.files import load
+from dpbayes.crates.format import (
     ATTESTATION,
     METADATA,
     PUBLIC_KEY,
@@ -32,12 +26,18 @@ from storage.crates import (
     posterior_path,
     release_path,
 )
+from dpbayes.crates.posterior import CONTENTS as POSTERIOR_CONTENTS
+from dpbayes.crates.posterior import posterior_record
+from dpbayes.crates.release import CONTENTS, build_release_crate, read_release, release_record, released
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.posterior import Posterior
 from storage.home.signatures import STATEMENT_TYPE, Signer, verify_stored
 from storage.ledger.entries import Entry
 from tests.storage.crate_examples import STUDY_TEXT, analysis, drawn, of, posterior_crate, posterior_draws, small_entry
 
 Json = dict[str, Any]
-SCHEMAS = Path(storage.__file__).parent / "schemas"
+SCHEMAS = Path(dpbayes.crates.__file__).parent / "schemas"
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import re
 import numpy as np
 import pytest
 
+from dpbayes.kinds.draws.limits import between
+from dpbayes.kinds.registry import TELLINGS
 from dpbayes_core.draws.design import DrawDesign, grid_map, network_draws, network_map, tempered
 from dpbayes_core.draws.network import NetworkSubject, epsilon_for_floor
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.noise import SeededNoise
-from storage.tellings.draw_limits import between
-from storage.tellings.registry import TELLINGS
 from tests.storage.ledger_cases import SCHEMA
 from tests.support.networks import network
 

@@ -13,8 +13,8 @@ from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
 from dpbayes.secure.validation.checks import quiet_library, validate
 from dpbayes.secure.validation.suite_types import ARGUMENTS, EXPECTATIONS, MOST, argument_flaw
 from dpbayes.secure.validation.suites import OwnExpectation
+from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.canonical import canonical_json
-from storage.source import ColumnRule, TableSource
 
 DOCUMENT = Path(__file__).parents[2] / "docs/data-plane.md"
 TABLE = TableSource(path="t.parquet", columns=(ColumnRule(name="region", levels=("n", "s")),), unit="person")

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.crates import limits as crate_limits
+from dpbayes.crates.contained_releases import HELD, sources_of
+from dpbayes.crates.fetch import PROTOCOLS, THREAD, Fetched
+from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, attested, pack
+from dpbayes.crates.parquet import read_draws
+from dpbayes.crates.posterior import ONE, PREDICATE, predicate_of, told
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage import crate_limits
-from storage.codecs import read_draws
-from storage.crate_posterior import ONE, PREDICATE, predicate_of, told
-from storage.crate_sources import HELD, sources_of
-from storage.crates import ATTESTATION, METADATA, PUBLIC_KEY, attested, pack
-from storage.fetch import PROTOCOLS, THREAD, Fetched
 from storage.files import limits
 from storage.files.archive import ArchiveUnavailable
 from storage.home.signatures import Signer
@@ -44,7 +44,7 @@ def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
 
 @pytest.fixture(scope="module")
 def crate(tmp_path_factory: pytest.TempPathFactory, signer: Signer) -> dict[str, bytes]:
-    from storage.crate_release import build_release_crate
+    from dpbayes.crates.release import build_release_crate
 
     entry = small_entry(tmp_path_factory.mktemp("ledger"))
     return posterior_crate(build_release_crate(entry, STUDY_TEXT, signer), signer)

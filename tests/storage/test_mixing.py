@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from storage.mixing import APART, BROKEN, FEW, FIRMER, LONGER, OTHER_PRIOR, advice, agree, why_words
+from dpbayes.markup.convergence_advice import APART, BROKEN, FEW, FIRMER, LONGER, OTHER_PRIOR, advice, agree, why_words
 
 GOOD = {"rhat": 1.0, "ess_bulk": 900.0, "ess_tail": 900.0}
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from dpbayes.audit.parts import superseded_alone
+from dpbayes.crates.analysis_request import AnalysisRequest
+from dpbayes.kinds.regression.pooled_parts import check_words, law_of, planned_words, superseded
 from dpbayes_core import pool
-from storage.analysis_request import AnalysisRequest
-from storage.audit_parts import superseded_alone
-from storage.parts_read import check_words, law_of, planned_words, superseded
 from tests.support.regressions import REGION, SEX, schema_of
 
 PLAIN: dict[str, Any] = {"study": "s", "period": "p", "analysis": "a", "prior": {}, "chains": 2, "draws": 10, "seed": 1}

@@ -5,9 +5,9 @@ from itertools import permutations
 
 import pytest
 
+from dpbayes.crates.contained_releases import Source
+from dpbayes.crates.same_people import refuse_same_people
 from dpbayes_core.errors import StudyInvalid
-from storage.crate_sources import Source
-from storage.people import refuse_same_people
 
 DISJOINT = "period: {grain: month, people: disjoint}\n"
 SAME = "period: {grain: month, people: same}\n"

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from dpbayes.plans.document import runs
+from dpbayes.plans.plan import period_to_plan
 from dpbayes_core.accounting import analytic_gaussian_epsilon
 from dpbayes_core.errors import IntegrityFailure, RequestChanged, StudyInvalid
 from storage.ledger.account_snapshot import Position
 from storage.ledger.accounts import CapState
 from storage.ledger.cap_document import cap_document
 from storage.ledger.ledger import Ledger
-from storage.plan import period_to_plan
-from storage.plan_document import runs
 from tests.storage.ledger_cases import STAMP
 from tests.storage.plan_cases import Bureau, regression
 

@@ -6,10 +6,10 @@ from zlib import crc32
 
 import pytest
 
-from storage.plan_foresight import Foreseen, foreseen
-from storage.report.numbers import short
-from storage.study.load import load_study
-from storage.study.study import Study
+from dpbayes.markup.numbers import short
+from dpbayes.plans.precision import Foreseen, foreseen
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 
 STUDY = """\
 study: pay

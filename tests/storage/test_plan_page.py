@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from storage.plan_document import shown_epsilons
-from storage.plan_page import render
-from storage.plan_plot import PLOT, Bar, Runway
-from storage.plan_widths_plot import Curve, pictures
-from storage.report.numbers import short
+from dpbayes.markup.numbers import short
+from dpbayes.pages.plan.page import render
+from dpbayes.pages.plan.precision_plot import Curve, pictures
+from dpbayes.pages.plan.runway_plot import PLOT, Bar, Runway
+from dpbayes.plans.document import shown_epsilons
 from tests.storage.plan_cases import Bureau, regression
 
 MANY_CAPS = "{lifetime: {epsilon: 1.2}, per-period: {epsilon: 1}, programme: {name: labour-statistics, rho: 0.05}}"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes.analyses.priors import PRIORS
+from dpbayes.study.prior import PARTS
+from dpbayes.study.prior_file import EXAMPLES, load_prior
 from dpbayes_core.errors import StudyInvalid
-from storage.priors import PRIORS
-from storage.study.prior import PARTS
-from storage.study.prior_file import EXAMPLES, load_prior
 
 
 @pytest.mark.parametrize("kind", PRIORS)

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 
 import pytest
 
+from dpbayes.analyses.earlier import changed
+from dpbayes.analyses.priors import refuse_law
+from dpbayes.kinds.regression.prior_check import named_words
+from dpbayes.kinds.regression.texts import RegressionTelling
+from dpbayes.strict_yaml.yaml12 import parse
+from dpbayes.study.prior import NOTHING, PriorSpec, regression_prior
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.expectation import Expected
 from dpbayes_core.expected_prior import expected_prior
 from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
 from dpbayes_core.priors import Prior
 from dpbayes_core.schema import RegressionSchema
-from storage.earlier import changed
-from storage.prior_check import named_words
-from storage.priors import refuse_law
-from storage.study.prior import NOTHING, PriorSpec, regression_prior
-from storage.study.yaml12 import parse
-from storage.tellings.regression import RegressionTelling
 from tests.support.regressions import example, schema_of
 
 SCHEMA: RegressionSchema = schema_of("x")

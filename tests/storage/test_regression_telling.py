@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpbayes.kinds.counted import Counted
+from dpbayes.kinds.regression.texts import RegressionTelling
 from dpbayes_core.ball import Ball
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.fourth_sensitivity import fourth_sensitivity
@@ -14,8 +16,6 @@ from dpbayes_core.regression import RegressionDesign
 from dpbayes_core.release import Release
 from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
 from dpbayes_core.sensitivity import regression_sensitivity
-from storage.tellings.counted import Counted
-from storage.tellings.regression import RegressionTelling
 
 TELLING = RegressionTelling()
 COLUMNS = (Continuous("age", Bounds(16, 80)), Continuous("rank", Bounds(-2, 2)))

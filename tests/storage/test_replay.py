@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage.codecs import draws_parquet, read_draws
-from storage.crate_files import load
-from storage.replay import replayed
-from storage.replay_law import farthest
+from dpbayes.audit.replay import replayed
+from dpbayes.audit.replay_law import farthest
+from dpbayes.crates.files import load
+from dpbayes.crates.parquet import draws_parquet, read_draws
 from tests.storage.crate_examples import Floats
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "posterior-1"  # of the naive sampler, quick to draw again

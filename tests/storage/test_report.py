@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes.crates.posterior import posterior_record
+from dpbayes.crates.release import release_record
+from dpbayes.markup.convergence_advice import APART, BROKEN, FIRMER, LONGER
+from dpbayes.markup.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
+from dpbayes.markup.svg import ForestRow, Interval, axis_for, forest_row, ranks, trace
+from dpbayes.pages.report.render import render
 from dpbayes_core.priors import Prior
-from storage.crate_posterior import posterior_record
-from storage.crate_release import release_record
-from storage.mixing import APART, BROKEN, FIRMER, LONGER
-from storage.report.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
-from storage.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
-from storage.report.render import render
 from tests.storage.crate_examples import STAMP, Floats, analysis, drawn, of, posterior_draws, small_entry
 
 Draws = dict[str, Floats]

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from storage.crate_posterior import posterior_record
-from storage.crate_release import release_record
-from storage.report.render import render
+from dpbayes.crates.posterior import posterior_record
+from dpbayes.crates.release import release_record
+from dpbayes.pages.report.render import render
 from tests.storage.crate_examples import STAMP, Floats, analysis, drawn, of, posterior_draws, small_entry
 
 FLAGS = (

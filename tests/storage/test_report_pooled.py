@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from storage.crate_posterior import Provenance, build_posterior_crate
-from storage.crate_release import build_release_crate
-from storage.crate_sources import Source, sources_of
-from storage.crates import UNSIGNED
+from dpbayes.crates.contained_releases import Source, sources_of
+from dpbayes.crates.format import UNSIGNED
+from dpbayes.crates.posterior import Provenance, build_posterior_crate
+from dpbayes.crates.release import build_release_crate
 from storage.home.signatures import Signer
 from storage.ledger.ledger import Ledger
 from tests.storage.crate_examples import (

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpbayes.crates.posterior import posterior_record
+from dpbayes.crates.release import release_record
+from dpbayes.pages.report.render import render
 from dpbayes_core.noise import OpenDPNoise
 from dpbayes_core.priors import Prior
 from dpbayes_core.ridge.release import ridge_design
 from dpbayes_core.samplers import sample
 from dpbayes_core.statistics import grid_for
-from storage.crate_posterior import posterior_record
-from storage.crate_release import release_record
 from storage.ledger.ledger import Ledger
-from storage.report.render import render
 from tests.storage.crate_examples import ROWS, SEED, STAMP, analysis, of, request
 from tests.support.accounts import open_where_missing
 from tests.support.regressions import schema_of

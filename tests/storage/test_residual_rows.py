@@ -12,10 +12,10 @@ import pytest
 
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.secure.resume import Unfinished
+from dpbayes.study.table_source import Query, TableSource
 from dpbayes_core.public_fit import fit_of
 from dpbayes_core.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_sums
 from storage.home.vault import Vault
-from storage.source import Query, TableSource
 from tests.storage.small_tables import (
     KEY,
     RULES,

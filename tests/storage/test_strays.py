@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.audit import audit
+from dpbayes.audit.audit import audit
 from storage.files.archive import Archive
 from storage.ledger.anchors import Anchors
 from tests.storage.crate_examples import Published, publish

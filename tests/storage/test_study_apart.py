@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.analyses.public_records import read_public_test
+from dpbayes.study.load import load_study
+from dpbayes.study.public_paths import names_table
+from dpbayes.study.source_sections import SourceSpec
+from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.schema import Factor
-from storage.public_test import read_public_test
-from storage.study.apart import names_table
-from storage.study.load import load_study
-from storage.study.study import Study
-from storage.study.table import SourceSpec
 
 STUDY = """\
 study: net

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.study.cron import cron_flaw
+from dpbayes.strict_yaml.cron import cron_flaw
 
 
 @pytest.mark.parametrize(

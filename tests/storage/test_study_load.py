@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpbayes.kinds.regression.section import RegressionSpec
+from dpbayes.study.load import LARGEST_FILE, load_study
 from dpbayes_core.errors import StudyInvalid
-from storage.study.kinds.regression import RegressionSpec
-from storage.study.load import LARGEST_FILE, load_study
 
 ROOT = Path(__file__).parents[2]
 WAGES = ROOT / "examples/wages/study.yaml"
@@ -57,10 +57,10 @@ def test_the_smallest_study_has_every_default(tmp_path: Path) -> None:
 
 
 def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) -> None:
+    from dpbayes.study.prior import regression_prior
     from dpbayes_core.independent_prior import IndependentPrior
     from dpbayes_core.networks.posterior.prior import NetworkPrior
     from dpbayes_core.priors import Prior
-    from storage.study.prior import regression_prior
 
     study = load_study(write(tmp_path, SMALLEST + "analyses: {a: {release: r}}\n"))
     analysis = study.analysis("a")
@@ -182,8 +182,8 @@ def test_reading_a_study_imports_nothing_heavy() -> None:
         "sqlalchemy",
     )
     program = (
-        "import sys; from storage.study.load import load_study; study = load_study(sys.argv[1]); "
-        "study.request('wage-regression', '2026-01').hash; import storage.study.reference; "
+        "import sys; from dpbayes.study.load import load_study; study = load_study(sys.argv[1]); "
+        "study.request('wage-regression', '2026-01').hash; import dpbayes.study.reference; "
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(
@@ -195,7 +195,7 @@ def test_reading_a_study_imports_nothing_heavy() -> None:
 def test_the_samplers_a_study_may_name_are_the_ones_there_are() -> None:
     from typing import get_args
 
+    from dpbayes.study.analyses import SamplerName
     from dpbayes_core.samplers import SAMPLERS
-    from storage.study.work import SamplerName
 
     assert set(get_args(SamplerName)) == {"auto", *SAMPLERS}

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
+from dpbayes.study.table_source import Query
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import StudyInvalid
-from storage.source import Query
-from storage.study.load import load_study
-from storage.study.study import Study
 from tests.support.desk import STUDY
 
 PATH = 'path: "data/pay-{period}.parquet"'

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
+from dpbayes.study.reference import study_reference
+from dpbayes.study.unavailable import UNAVAILABLE
 from dpbayes_core.samplers.rounds import MOST_EXTENSION
-from storage.study.reference import study_reference
-from storage.study.unavailable import UNAVAILABLE
 
 FILE = Path(__file__).parents[2] / "docs" / "study-reference.md"
 
 
 def test_the_reference_in_docs_is_what_the_models_say() -> None:
-    assert FILE.read_text(encoding="utf-8") == study_reference(), "run: python -m storage.study.reference > docs/..."
+    assert FILE.read_text(encoding="utf-8") == study_reference(), "run: python -m dpbayes.study.reference > docs/..."
 
 
 def test_every_key_has_a_type_a_default_and_a_meaning() -> None:

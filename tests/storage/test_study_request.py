@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
+from dpbayes.study.table_source import ColumnRule
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
 from storage.ledger.periods import Period
 from storage.ledger.request import Request
-from storage.source import ColumnRule
-from storage.study.load import load_study
-from storage.study.study import Study
 
 STUDY = """\
 study: wages

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from dpbayes.study.schedule import FEWEST, coming
 from storage.ledger.periods import Period
-from storage.study.schedule import FEWEST, coming
 
 
 def names(first: str, cron: str | None, grain: Any = "month") -> list[str]:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes.kinds.regression.section import RegressionSpec
+from dpbayes.study import load
+from dpbayes.study.file import StudyFile
+from dpbayes.study.unavailable import UNAVAILABLE, unavailable_in
 from dpbayes_core.errors import StudyInvalid
-from storage.study import load
-from storage.study.kinds.regression import RegressionSpec
-from storage.study.models import StudyFile
-from storage.study.unavailable import UNAVAILABLE, unavailable_in
 
 STUDY = Path(__file__).parents[2].joinpath("examples/wages/study.yaml").read_text()
 

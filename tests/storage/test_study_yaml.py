@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from storage.study.flaw import Flaw
-from storage.study.yaml12 import MOST_NODES, parse
+from dpbayes.strict_yaml.problem import Flaw
+from dpbayes.strict_yaml.yaml12 import MOST_NODES, parse
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from rich.traceback import Traceback
 
 from dpbayes.secure.leak_guard import SecureFailure, sealed
 from dpbayes.secure.read_table import SecurePass, read_statistics
+from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import DpbayesError, ShapeMismatch
 from dpbayes_core.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.second_moments import SecondMoments
 from dpbayes_core.statistics import ExactStatistics
-from storage.source import ColumnRule, TableSource
 from tests.storage.small_tables import (
     KEY,
     RULES,

@@ -15,9 +15,9 @@ from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.sources.parquet import RowGroup
 from dpbayes.secure.spill import Waiting
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.second_moments import SecondMoments
 from storage.home.vault import Vault
-from storage.source import TableSource
 from tests.storage.small_tables import KEY, SCHEMA, STATISTIC, ordinary_rows, source, write
 from tests.support.canaries import places
 

@@ -13,8 +13,8 @@ import pytest
 from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.secure.validation.checks import Expectation, expectations_of, foreseen_by, validate
+from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
-from storage.source import ColumnRule, TableSource
 from tests.storage.small_tables import KEY, STATISTIC, ordinary_rows, source, write
 
 TABLE = TableSource(

@@ -13,9 +13,9 @@ from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
 from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.secure.validation.checks import Expectation, ValidationResult, validate
 from dpbayes.secure.validation.page import page, render, validation_of
+from dpbayes.study.table_source import WIDEST, ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
 from storage.home.vault import Vault
-from storage.source import WIDEST, ColumnRule, TableSource
 from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, source, write
 from tests.support.desk import STUDY, Desk, people
 

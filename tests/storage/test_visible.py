@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from storage.visible import visible, visible_json, visible_page
+from dpbayes.markup.visible import visible, visible_json, visible_page
 from tests.support.command import ROOT
 
 EVIL = [

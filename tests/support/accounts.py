@@ -3,12 +3,12 @@
 from datetime import date
 from pathlib import Path
 
+from dpbayes.study.load import load_study
 from storage.ledger.accounts import account_key
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec
-from storage.study.load import load_study
 
 OPENING = Stamp("tester", date(2026, 11, 18), {"dpbayes": "0.1.0"})
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dpbayes.study.load import load_study
 from dpbayes_core.noise import OpenDPNoise
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.store import INSERT, entry_of
-from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
 from tasks.software import stamp_of

@@ -4,14 +4,14 @@ import json
 import shutil
 from pathlib import Path
 
+from dpbayes.audit.pages import GIVEN
+from dpbayes.crates.analysis_request import AnalysisRequest, earlier_key
+from dpbayes.crates.contained_releases import sources_of
+from dpbayes.crates.files import load
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, posterior_path
+from dpbayes.crates.parquet import read_draws
+from dpbayes.crates.posterior import PREDICATES, predicate_of, told
 from dpbayes_core.canonical import canonical_json
-from storage.analysis_request import AnalysisRequest, earlier_key
-from storage.audit_pages import GIVEN
-from storage.codecs import read_draws
-from storage.crate_files import load
-from storage.crate_posterior import PREDICATES, predicate_of, told
-from storage.crate_sources import sources_of
-from storage.crates import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, posterior_path
 from storage.files.archive import Archive
 from storage.home.signatures import Signer
 

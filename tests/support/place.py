@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.noise import OpenDPNoise
 from storage.home.home import Home
@@ -15,7 +16,6 @@ from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec
 from storage.ledger.verify import verify
-from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.storage.ledger_cases import STAMP

@@ -6,9 +6,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-import storage
+import dpbayes.crates
 
-FOLDER = Path(storage.__file__).parent / "schemas"
+FOLDER = Path(dpbayes.crates.__file__).parent / "schemas"
 
 
 def flaws_of_record(crate: Path) -> list[str]:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpbayes.analyses.stored_releases import newest_releases
+from dpbayes.audit.audit import audit
 from dpbayes.secure.read_table import read_statistics
+from dpbayes.study.load import load_study
 from dpbayes_core.design import Design
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.noise import NoiseSource, OpenDPNoise
-from storage.audit import audit
-from storage.entries_of import newest_releases
 from storage.home.home import Home
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry, Stamp
@@ -22,7 +23,6 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page
 from storage.ledger.verify import verify
-from storage.study.load import load_study
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.storage.ledger_cases import STAMP

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+from dpbayes.analyses.prepare import prepare_analysis
+from dpbayes.study.load import load_study
 from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.driver import sample
-from storage.analysis import prepare_analysis
 from storage.ledger.anchored import Books
-from storage.study.load import load_study
 from tasks import progress
 from tasks.release_statistics import ReleaseOrder, release_once
 from tasks.sample_chains import sample_chains

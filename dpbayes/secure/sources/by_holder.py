@@ -10,9 +10,9 @@ import pyarrow as pa
 from dpbayes.secure.sources.batch import Arrow, Batch, Layout
 from dpbayes.secure.sources.files import files_of
 from dpbayes.secure.sources.open_source import lay_out
+from dpbayes.study.table_source import Holders, TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import Holders, TableSource
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,9 +18,9 @@ from dpbayes.secure.sources.csv_tokens import Bytes, Places, fields_of, first_ro
 from dpbayes.secure.sources.files import File
 from dpbayes.secure.sources.shape import place_of, places_of
 from dpbayes.secure.sources.text import days, numbers
+from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import ColumnRule, TableSource
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 CHUNK = 1 << 23  # bytes of text that one batch has, about

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from dpbayes.secure.sources.batch import Arrow, attempt
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import TableSource
 
 _IGNORED = (".", "_")  # markers of other programs, such as _SUCCESS
 _STAMPS = ("mtime", "ETag", "LastModified", "last_modified", "created", "md5Hash", "generation")

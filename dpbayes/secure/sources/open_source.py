@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from dpbayes.secure.sources.batch import Layout
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import TableSource
 
 
 def lay_out(source: TableSource) -> Layout:

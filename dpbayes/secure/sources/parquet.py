@@ -14,9 +14,9 @@ import pyarrow.types as types
 from dpbayes.secure.sources.batch import Arrow, Batch, Layout, attempt
 from dpbayes.secure.sources.files import File
 from dpbayes.secure.sources.shape import NULL, check_kind, declared, kind_of, place_of, places_of, spelling_of
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import TableSource
 
 _min_max: Any = pc.min_max  # pyright: ignore[reportAttributeAccessIssue]  # made when pyarrow loads
 _MILLISECONDS_A_DAY = 86_400_000

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from dpbayes.secure.sources.batch import Arrow
+from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import ColumnRule, TableSource
 
 NUMBERS = ("integer", "float", "decimal", "boolean")
 DATES = ("date",)

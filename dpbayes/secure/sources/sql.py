@@ -15,9 +15,9 @@ from dpbayes.secure.sources import postgresql, sqlite
 from dpbayes.secure.sources.batch import Arrow, Batch, Layout, attempt
 from dpbayes.secure.sources.csv import typed
 from dpbayes.secure.sources.shape import check_kind, declared, place_of, places_of
+from dpbayes.study.table_source import ColumnRule, Query, TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import ColumnRule, Query, TableSource
 
 if TYPE_CHECKING:
     from sqlalchemy import CursorResult

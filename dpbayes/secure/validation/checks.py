@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpbayes.secure.profile import Profile
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
-from storage.source import TableSource
 
 if TYPE_CHECKING:
     from dpbayes.secure.validation.suites import OwnExpectation

@@ -4,7 +4,7 @@ import re
 from datetime import date, timedelta
 
 from dpbayes.secure.validation.checks import Expectation
-from storage.source import WIDEST, ColumnRule
+from dpbayes.study.table_source import WIDEST, ColumnRule
 
 HEADINGS = {
     "nulls": "null",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from dpbayes.markup.visible import visible_page
 from dpbayes.secure.profile import COUNTS, GroupProfile, Profile
 from dpbayes.secure.validation.checks import OF_TABLE, Expectation, ValidationResult, foreseen_by
 from dpbayes.secure.validation.messages import (
@@ -23,10 +24,9 @@ from dpbayes.secure.validation.messages import (
     stored,
     whose,
 )
+from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.confidential import Confidential
 from storage.home.vault import Vault, readable
-from storage.source import ColumnRule, TableSource
-from storage.visible import visible_page
 
 if TYPE_CHECKING:
     from jinja2 import Template

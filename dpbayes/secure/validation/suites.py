@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from dpbayes.secure.validation.suite_types import argument_flaw
+from dpbayes.study.study import Study
+from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
 from storage.ledger.periods import Period
-from storage.source import ColumnRule, TableSource
-from storage.study.study import Study
 
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 LARGEST_SUITE = 1_000_000  # bytes

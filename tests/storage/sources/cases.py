@@ -7,9 +7,9 @@ import pytest
 
 from dpbayes.secure.sources.batch import Batch
 from dpbayes.secure.sources.open_source import lay_out
+from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import ColumnRule, TableSource
 
 RULES = (
     ColumnRule(name="x", bounds=Bounds(0, 10)),

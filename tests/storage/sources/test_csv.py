@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbayes.study.table_source import TableSource
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import TableSource
 from tests.storage.sources.cases import CANARY, RULES, refusal, rows_of, source
 
 HEADER = b"person,x,born,level\n"

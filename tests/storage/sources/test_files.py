@@ -10,7 +10,7 @@ import pytest
 
 from dpbayes.secure.sources.files import files_of
 from dpbayes.secure.sources.open_source import lay_out
-from storage.source import TableSource
+from dpbayes.study.table_source import TableSource
 from tests.storage.sources.cases import CANARY, RULES, refusal, source
 from tests.support.object_store import ObjectStore
 

@@ -15,10 +15,10 @@ import pytest
 from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.sources.parquet import RowGroup
+from dpbayes.study.table_source import Holders, Query, TableSource
 from dpbayes_core.errors import ShapeMismatch
 from dpbayes_core.holders import HolderStatistics, HolderSums
 from storage.home.vault import Vault
-from storage.source import Holders, Query, TableSource
 from tests.storage.small_tables import KEY, RULES, STATISTIC, ordinary_rows, table
 
 OFFICES = ("n", "s")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbayes.secure.sources.open_source import lay_out
-from storage.source import ColumnRule, TableSource
+from dpbayes.study.table_source import ColumnRule, TableSource
 from tests.storage.sources.cases import RULES, refusal
 
 

@@ -17,8 +17,8 @@ from dpbayes.secure.read_table import read_statistics
 from dpbayes.secure.sources import postgresql as source_postgresql
 from dpbayes.secure.sources import sqlite as source_sqlite
 from dpbayes.secure.sources.open_source import lay_out
+from dpbayes.study.table_source import Query, TableSource
 from dpbayes_core.errors import ShapeMismatch
-from storage.source import Query, TableSource
 from tests.storage.small_tables import KEY, STATISTIC
 from tests.storage.sources.cases import CANARY, RULES, refusal, rows_of
 from tests.support.postgres import Server

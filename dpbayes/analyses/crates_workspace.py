@@ -1,0 +1,282 @@
+"""An analysis by somebody who has published crates and nothing else: no study, ledger, data or home."""
+
+import contextlib
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dpbayes.analyses.earlier import read_before
+from dpbayes.analyses.prepare import Analysis, ordered, read_together, seeded
+from dpbayes.analyses.priors import PRIORS, prior_for, refuse_law
+from dpbayes.audit.lone_crate import TRUSTED, check_lone_crate, opened
+from dpbayes.crates.analysis_request import AnalysisRequest
+from dpbayes.crates.contained_releases import Source, evidence_of, named, order_of, sources_of
+from dpbayes.crates.files import load, load_with_manifest
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, pack
+from dpbayes.crates.limits import refuse_beyond
+from dpbayes.crates.notices import notice_records
+from dpbayes.crates.posterior import Provenance
+from dpbayes.crates.same_people import refuse_same_people
+from dpbayes.strict_yaml.messages import flaws_of
+from dpbayes.strict_yaml.problem import Flaw, shown
+from dpbayes.study.analyses import AnalysisSpec
+from dpbayes.study.prior import PriorSpec
+from dpbayes.study.prior_file import load_prior
+from dpbayes.study.unavailable import unavailable_in
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from storage.files.archive import MANIFEST, Archive
+from storage.files.durable import create_file, make_folder
+from storage.files.private import private_folder
+from storage.home.home import dask_address
+from storage.home.signatures import Signer, read_public_key
+from storage.ledger.check import Check
+from storage.ledger.entries import Stamp
+from storage.ledger.history import MALFORMED
+from storage.ledger.offline_ledger import refuse_unspelled, spelled
+
+NAME = "reanalysis"  # of the analysis, in its record and its place
+SCRATCH = ".dpbayes-"  # how folders beside a zip begin, until it is whole
+MOST_NAMED = 3  # studies in the name of a pool
+
+
+class CrateBench:
+    """An analysis of crates, and the folder or zip that its own crate goes to."""
+
+    def __init__(self, analysis: Analysis, sources: Sequence[Source], order: Mapping[str, Any]) -> None:
+        self.analysis = analysis
+        self.sources = tuple(sources)
+        self.dask = dask_address()
+        self._keys: Sequence[str] = order["keys"]
+        self._crates: Sequence[str] = order["crates"]
+        place = Path(order["to"]).expanduser().absolute()
+        self._zip = place if place.suffix == ".zip" else None
+        self._folder = place.parent if self._zip else place
+        if self._folder.exists() and not self._folder.is_dir():
+            raise StudyInvalid(f"cannot write to {shown(order['to'])}: it is a file. Name a folder, or a .zip.")
+        self._name = f"{NAME}-{analysis.key[:16]}"
+        self._found = False
+        self.signer = None if order["sign"] is None else Signer.create(Path(order["sign"]).expanduser().absolute())
+
+    @property
+    def work(self) -> Path:
+        """The user's own: a checkpoint that somebody put beside the crate would be taken for ours."""
+        place = hashlib.sha256(str(self._zip or self._folder).encode()).hexdigest()
+        return private_folder("work") / place[:16]
+
+    def provenance(self) -> Provenance:
+        """The releases as their crates had them."""
+        return Provenance(sources=self.sources, study_text=None, alike=self.analysis.alike)
+
+    def stored(self) -> Mapping[str, bytes] | None:
+        """The crate that stands there, if it is this analysis of these releases, and whole."""
+        found = self._stands()
+        if found is None:
+            return None
+        place, files, self._found = self.address(), found, True
+        refuse_beyond(files, shown(place))
+        _refuse_flaws(place, check_lone_crate(files, _fingerprints(files, place)))
+        if not self.analysis.is_of(files):
+            raise StudyInvalid(f"cannot write {place}: another crate stands there. Name another place with --to.")
+        if self.signer is not None and self.signer.fingerprint != _maker(files):
+            raise StudyInvalid(
+                f"cannot sign {place}: it stands there as it was made, without this key. Name another place with --to."
+            )
+        return files
+
+    def _stands(self) -> Mapping[str, bytes] | None:
+        """Whatever stands in the zip, or in the folder of this analysis; earlier versions called it otherwise."""
+        if self._zip is not None:
+            return load(self._zip) if self._zip.exists() else None
+        if (found := self._in_folder(self.analysis)) is None:
+            return None
+        self._name, files = found
+        return files
+
+    def _in_folder(self, analysis: Analysis) -> tuple[str, Mapping[str, bytes]] | None:
+        """The name and files of the crate of an analysis, if it lies in the folder."""
+        for key in analysis.keys:
+            if (self._folder / (name := f"{NAME}-{key[:16]}") / MANIFEST).exists():
+                files = Archive(str(self._folder)).read_folder(name)
+                if key == analysis.key or analysis.is_of(files):
+                    return name, files
+        return None
+
+    def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
+        """Into the folder or zip, whole or not at all."""
+        if self._zip is None:
+            Archive(str(self._folder)).write_folder(self._name, files)
+        else:
+            make_folder(self._folder)
+            with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._folder) as scratch:
+                create_file(self._zip, pack(files), scratch=Path(scratch))
+
+    def tidy(self) -> None:
+        """Take the working folder away where nothing stands in it."""
+        with contextlib.suppress(OSError):  # chains of this or another analysis do
+            self.work.rmdir()
+
+    def address(self, name: str = "") -> str:
+        """Where it lies; the report of a zip is inside."""
+        place = self._zip or self._folder / self._name
+        return str(place / name if name and not self._zip else place)
+
+    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        """Where the releases come from, who signed the posterior, and what a crate alone cannot prove."""
+        links = [
+            {
+                **{
+                    name: source.entry.payload[name]
+                    for name in ("study", "account", "release", "period", "holder", "digest")
+                },
+                "signed_by": source.signed_by,
+                "trusted": bool(self._keys),
+            }
+            for source in self.sources
+        ]
+        about = {name: getattr(self.analysis.request, name) for name in ("study", "period")}
+        about["account"] = named(self.sources, "account")
+        unsure = [*self._unsigned(_maker(files)), *self._unverified()]
+        named_keys = {spelled(key) for key in self._keys}
+        noticed = [notice for place in self._crates for notice in notice_records(place, named_keys)]
+        found = {"sources": links, "notices": noticed, "not_verified": unsure, "signed_by": _maker(files)}
+        return {**about, **found, **self._before()}
+
+    def _before(self) -> Mapping[str, Any]:
+        """What changed, where the same was analysed in this folder when parts could not differ."""
+        for said, earlier in () if self._zip else read_before(self.analysis, "--alike", "a --prior of law: conjugate"):
+            if (found := self._in_folder(earlier)) is not None:
+                return {"changed": said, "earlier": str(self._folder / found[0])}
+        return {}
+
+    def _unsigned(self, maker: str | None) -> list[str]:
+        """What the draws are, where they stood there before and nobody who is trusted signed them."""
+        own = self.signer is not None and self.signer.fingerprint == maker
+        if not self._found or own or maker in {spelled(key) for key in self._keys}:
+            return []
+        whose = "nobody signed it" if maker is None else f"{maker} signed it"
+        return [
+            f"the posterior, which stood there before: {whose}. `dpbayes audit --crate` with --replay draws it again."
+        ]
+
+    def _unverified(self) -> list[str]:
+        found: list[str] = []
+        if not self._keys:
+            keys = ", ".join(sorted({str(source.signed_by) for source in self.sources}))
+            found.append(
+                f"who signed the crates: nothing says that {keys} is the agency's. Compare it with what the agency "
+                "publishes, and name it with --key."
+            )
+        found.append("whether a release was withdrawn or superseded since: only the agency's ledger says so.")
+        if len({source.entry.payload["account"] for source in self.sources}) > 1:
+            found.append("whether populations of different names are different people: the crates do not say.")
+        return found
+
+
+def crate_bench(order: Mapping[str, Any]) -> CrateBench:
+    """The workbench of an order: `crates`, `keys`, `prior`, what decides the draws, `to` and `sign`."""
+    asked = _asked(order)
+    sources = read_sources(order["crates"], order["keys"])
+    entries = ordered([source.entry for source in sources])
+    evidence = evidence_of(entries)
+    if asked.alike and len(entries) < 2:
+        raise StudyInvalid(
+            "cannot analyse as asked: --alike: one release has no parts that could be alike. Leave it out."
+        )
+    if evidence.kind not in PRIORS:
+        raise StudyInvalid(f"cannot analyse: a release of kind {evidence.kind} is an answer by itself. Read its page.")
+    names: tuple[str, ...] = evidence.schema.coefficients if evidence.kind == "regression" else ()
+    stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
+    evidence, sampler, parts = read_together(entries, asked.sampler, alike=asked.alike)
+    refuse_law(stated, sampler)
+    prior = prior_for(evidence, stated, sampler)
+    request = AnalysisRequest(
+        study=_joined([entry.payload["study"] for entry in entries]),
+        period=_spanned([entry.payload["period"] for entry in entries]),
+        analysis=NAME,
+        sampler=sampler,
+        prior=prior.to_record(),
+        chains=asked.chains,
+        draws=asked.draws,
+        seed=0,
+        parts=parts,
+    )
+    request = seeded(request, evidence, asked.seed)
+    by_default = evidence.kind == "regression" and stated.unstated
+    analysis = Analysis(entries, evidence, prior, request, seed=asked.seed, by_default=by_default, alike=asked.alike)
+    return CrateBench(analysis, sources, order)
+
+
+def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ...]:
+    """The releases of every crate, in the order of pools, once the crates are whole and their people differ."""
+    refuse_unspelled(keys)
+    found: list[Source] = []
+    for place in crates:
+        found += _verified(place, load_with_manifest(place), keys)
+    refuse_same_people(found)
+    return tuple(sorted(found, key=lambda source: order_of(source.entry)))
+
+
+def _verified(place: str, files: Mapping[str, bytes], keys: Sequence[str]) -> tuple[Source, ...]:
+    """The releases of a crate that passes its audit; without keys, by those that it brings along."""
+    inside = {name: data for name, data in files.items() if name != MANIFEST}
+    if keys and (shut := opened(inside, keys)):
+        _refuse_flaws(place, [shut])
+    try:
+        refuse_beyond(inside, shown(place))
+        sources, brought = sources_of(files, place), _fingerprints(files, place)
+    except DpbayesError:
+        raise
+    except (*MALFORMED, RecursionError):
+        raise IntegrityFailure(
+            f"cannot use {shown(place)}: it holds no release that can be read. Fetch it again."
+        ) from None
+    _refuse_flaws(place, check_lone_crate(files, keys or brought))
+    return sources
+
+
+def _fingerprints(files: Mapping[str, bytes], place: str) -> set[str]:
+    """Every key that a crate brings along: enough to see that it is whole, not whose it is."""
+    keys = [files.get(PUBLIC_KEY), *(source.files.get(PUBLIC_KEY) for source in sources_of(files, place))]
+    return {read_public_key(key)[0] for key in keys if key is not None}
+
+
+def _maker(files: Mapping[str, bytes]) -> str | None:
+    """Who signed a crate that passed its checks; nobody, where it was only listed."""
+    return read_public_key(files[PUBLIC_KEY])[0] if ATTESTATION in files else None
+
+
+def _refuse_flaws(place: str, checks: Sequence[Check]) -> None:
+    for check in checks:
+        if not check.ok:
+            remedy = "Check the fingerprint" if check.check == TRUSTED else "Fetch it again from its agency"
+            raise IntegrityFailure(f"cannot use {place}: {check.detail.rstrip('.')}. {remedy}.")
+
+
+def _asked(order: Mapping[str, Any]) -> AnalysisSpec:
+    """Sampler, chains, draws and seed, under the rules of a study's analyses."""
+    names = ("sampler", "chains", "draws", "seed", "alike")
+    given = {name: order[name] for name in names if order.get(name) is not None}
+    for flaw in unavailable_in({"analyses": {NAME: given}}):
+        raise StudyInvalid(f"cannot analyse as asked: --{Flaw(flaw.place[2:], flaw.what, flaw.remedy)}")
+    try:
+        return AnalysisSpec.model_validate({"release": "release", **given})
+    except ValidationError as error:
+        flaw = next(flaws_of(error), Flaw((), "this is not what an analysis takes", "See dpbayes analyse --help"))
+    raise StudyInvalid(f"cannot analyse as asked: --{flaw}")
+
+
+def _joined(studies: Sequence[str]) -> str:
+    """One plain name for all of them."""
+    names = list(dict.fromkeys(studies))
+    if len(names) > MOST_NAMED:
+        names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1}-more"]
+    return "-and-".join(names)
+
+
+def _spanned(periods: Sequence[str]) -> str:
+    first, last = min(periods), max(periods)
+    return first if first == last else f"{first}-to-{last}"

@@ -1,0 +1,87 @@
+"""What the same words of a study were drawn under before: another default prior, another guess, parts read as alike."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import takewhile
+from typing import Any
+
+from dpbayes.analyses.prepare import Analysis
+from dpbayes.crates.posterior import RECORD
+from dpbayes.kinds.regression.pooled_parts import SPLIT_BEFORE
+from dpbayes_core.expected_prior import is_expected
+from dpbayes_core.independent_prior import LAW, IndependentPrior, prior_from_record
+from dpbayes_core.priors import Prior
+from storage.files.archive import MANIFEST
+from storage.ledger.anchored import Books
+from storage.ledger.history import MALFORMED
+from storage.ledger.publishing import publications_of
+
+Record = Mapping[str, Any]
+
+DEFAULTS = (IndependentPrior(), Prior())
+"""What was the default before, the latest first; where the response's sd was expected, the first was, too."""
+
+
+def told_of_earlier(analysis: Analysis, books: Books, stands_at: Callable[[Analysis], str | None]) -> Mapping[str, str]:
+    """What changed and where the earlier posterior lies, where the same study was analysed under another default."""
+    others = (*_under_other_guesses(analysis, books), *_under_earlier_defaults(analysis)) if analysis.by_default else ()
+    found = [(changed(analysis.request.prior, other.request.prior), other) for other in others]
+    for said, earlier in (*found, *read_before(analysis, "alike: true", "prior: {law: conjugate}")):
+        if (path := stands_at(earlier)) is not None:
+            return {"changed": said, "earlier": books.archive.address(path)}
+    return {}
+
+
+def read_before(analysis: Analysis, alike: str, conjugate: str) -> list[tuple[str, Analysis]]:
+    """What the same words were drawn as where several releases were taken to be alike, and how to have that again.
+
+    `alike` and `conjugate` are what has to be said for either. The default prior of several was the conjugate one then.
+    """
+    if (split := analysis.read_as_alike) is None:
+        return []
+    found = [(SPLIT_BEFORE.format(how=alike), split)]
+    if analysis.by_default and analysis.request.prior != Prior().to_record():
+        how = f"{alike} together with {conjugate}, which was the default for several releases,"
+        found.append((SPLIT_BEFORE.format(how=how), split.under(Prior())))
+    return found
+
+
+def changed(now: Record, before: Record) -> str:
+    """Why a study that states no prior has another one than before, and how to have that again."""
+    if is_expected(before):
+        why = "what it expects of its columns, in units of which the default is, has changed (docs/priors.md)"
+        if not is_expected(now):
+            why = "no longer an sd of the response, in units of which the default was (docs/priors.md)"
+        return f"the study states no prior, and {why}. The posterior under what it expected before stays as it is"
+    units = ", in units of what the study expects of its columns," if is_expected(now) else ""
+    if before.get("law") == LAW:
+        default, again = "in half widths of the bounds", "{law: independent}"
+    else:
+        default, again = "law: conjugate", "{law: conjugate}"
+    return (
+        f"the study states no prior, and the default is law: independent{units} now (docs/priors.md). The posterior "
+        f"under the default before, {default}, stays as it is: state prior: {again} to have it again"
+    )
+
+
+def _under_earlier_defaults(analysis: Analysis) -> tuple[Analysis, ...]:
+    """The same under what was the default before this one was; nothing where it is the oldest."""
+    before = takewhile(lambda prior: prior.to_record() != analysis.request.prior, reversed(DEFAULTS))
+    return tuple(analysis.under(prior) for prior in reversed(list(before)))
+
+
+def _under_other_guesses(analysis: Analysis, books: Books) -> tuple[Analysis, ...]:
+    """The same as the ledger names it under what was expected before, the latest first."""
+    if analysis.request.prior == Prior().to_record():
+        return ()
+    request, found = analysis.request, list[Analysis]()
+    named = [each.publication for entry in books.ledger.publications() for each in publications_of(entry)]
+    for one in reversed(named):
+        same = (one.study, one.period, one.analysis) == (request.study, request.period, request.analysis)
+        if same and one.key != analysis.key and books.archive.exists(f"{one.path}/{MANIFEST}"):
+            with suppress(*MALFORMED):  # the audit says what is wrong with it
+                record = json.loads(books.archive.read(f"{one.path}/{RECORD}"))["request"]["prior"]
+                other = analysis.under(prior_from_record(record)) if is_expected(record) else None
+                found += [other] if other is not None and other.key == one.key else []
+    return tuple(found)

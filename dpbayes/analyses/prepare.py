@@ -1,0 +1,158 @@
+"""From a study's words to one analysis of stored releases: everything that decides the draws, chosen."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpbayes.analyses.priors import AnyPrior, prior_for, refuse_law
+from dpbayes.analyses.stored_releases import newest_releases
+from dpbayes.analyses.stored_until import releases_until
+from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key, earlier_key
+from dpbayes.crates.contained_releases import evidence_of, order_of, sources_of
+from dpbayes.crates.format import posterior_path
+from dpbayes.crates.posterior import RECORD
+from dpbayes.crates.release import ENTRY
+from dpbayes.study.analyses import AnalysisSpec, TestSpec
+from dpbayes.study.guesses import expected_of
+from dpbayes.study.study import Study
+from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.pool import Pool, has_numbers, parts_law
+from dpbayes_core.priors import Prior
+from storage.ledger.anchored import Books
+from storage.ledger.entries import Entry
+from storage.ledger.history import MALFORMED
+
+if TYPE_CHECKING:
+    from dpbayes.analyses.public_records import PublicTest
+
+SEED_DIGITS = 13  # hexadecimal: 52 bits, an integer in every JSON reader
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One analysis, ready to run: the stored releases, the prior and the request that names the result."""
+
+    entries: tuple[Entry, ...]  # in the order in which they are pooled
+    evidence: Any  # the one release, or all of them as a pool
+    prior: AnyPrior
+    request: AnalysisRequest
+    test: "PublicTest | None" = None
+    seed: int | None = None  # where the study states one
+    by_default: bool = False  # whether nobody stated the prior
+    alike: bool = False  # whether people are declared to be dealt out to several releases at random
+
+    @property
+    def key(self) -> str:
+        """The same releases and request have the same key, and the same draws."""
+        return analysis_key(self.entries, self.request)
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """The key, and the one by which earlier versions called the same analysis."""
+        return self.key, earlier_key(self.evidence.digest, self.request)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where its crate may lie in the archive: one of these, whatever came of it and whichever version made it."""
+        request = self.request
+        about = (request.study, request.period, request.analysis)
+        return tuple(
+            posterior_path(*about, key, status=status) for key in self.keys for status in ("converged", "not-converged")
+        )
+
+    def under(self, prior: Prior) -> "Analysis":
+        """The same under another prior."""
+        request = replace(self.request, prior=prior.to_record(), seed=0)
+        return replace(self, prior=prior, request=seeded(request, self.evidence, self.seed), by_default=False)
+
+    @property
+    def read_as_alike(self) -> "Analysis | None":
+        """What earlier versions drew for the same words, where several releases may differ that they took as alike."""
+        if self.request.alike:
+            return None
+        evidence, request = evidence_of(self.entries, alike=True), replace(self.request, parts=None, seed=0)
+        return replace(self, evidence=evidence, request=seeded(request, evidence, self.seed))
+
+    def is_of(self, files: Mapping[str, bytes]) -> bool:
+        """Whether a crate holds this analysis of these very ledger entries, byte for byte."""
+        try:
+            mine = [canonical_json(entry.to_record()) for entry in self.entries]
+            theirs = [source.files[ENTRY] for source in sources_of(files)]
+            return mine == theirs and json.loads(files[RECORD])["key"] in self.keys
+        except (*MALFORMED, RecursionError):
+            return False
+
+
+def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Analysis:
+    """The analysis of the newest revision of every release it is about; spends nothing."""
+    spec = study.analysis(name)
+    entries = _entries(study, spec, period, books)
+    evidence, sampler, parts = read_together(entries, spec.sampler, alike=spec.alike)
+    refuse_law(spec.prior, sampler)
+    regression = evidence.kind == "regression"
+    expected = expected_of(study.file, evidence.schema) if regression else {}
+    prior = prior_for(evidence, spec.prior, sampler, expected)
+    test, by_default = _public_test(study, spec.test, evidence), regression and spec.prior.unstated
+    request = AnalysisRequest(
+        study=study.study,
+        period=period,
+        analysis=name,
+        sampler=sampler,
+        prior=prior.to_record(),
+        chains=spec.chains,
+        draws=spec.draws,
+        seed=0,
+        test=None if test is None else test.to_record(),
+        parts=parts,
+    )
+    request = seeded(request, evidence, spec.seed)
+    return Analysis(entries, evidence, prior, request, test, seed=spec.seed, by_default=by_default, alike=spec.alike)
+
+
+def _entries(study: Study, spec: AnalysisSpec, period: str, books: Books) -> tuple[Entry, ...]:
+    """What is analysed: every holder's release of the period, or of all periods up to it."""
+    find = releases_until if spec.periods == "all" else newest_releases
+    return ordered(find(study, spec.release, period, books))
+
+
+def ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Entries in the order in which their releases are pooled."""
+    return tuple(sorted(entries, key=order_of))
+
+
+def read_together(entries: Sequence[Entry], sampler: str, *, alike: bool) -> tuple[Any, str, Literal["differ"] | None]:
+    """The releases as the sampler is given them, its name, and whether their covariates may differ for it.
+
+    A sampler is never told that parts may differ where nothing would say so in the record of what it drew.
+    """
+    evidence = evidence_of(entries, alike=alike)
+    name = chosen(evidence, sampler)
+    if isinstance(evidence, Pool):
+        law = parts_law(name, alike=alike, numbers=has_numbers(evidence.schema))
+        if law == "differ":
+            return evidence, name, law
+    return evidence_of(entries, alike=True), name, None
+
+
+def chosen(evidence: Any, sampler: str) -> str:
+    """The name of the sampler that will draw."""
+    from dpbayes_core.samplers.driver import choose
+
+    return choose(evidence, sampler).sampler.name
+
+
+def seeded(request: AnalysisRequest, evidence: Any, seed: int | None) -> AnalysisRequest:
+    """The request with its seed; where nobody chose one, from the public releases and everything else asked."""
+    if seed is None:
+        asked = {"release": evidence.digest, "request": request.to_record()}
+        seed = int(digest(asked)[:SEED_DIGITS], 16)
+    return replace(request, seed=seed)
+
+
+def _public_test(study: Study, spec: TestSpec | None, release: Any) -> "PublicTest | None":
+    if spec is None:
+        return None
+    from dpbayes.analyses.public_records import read_public_test
+
+    return read_public_test(study, spec, release.schema)

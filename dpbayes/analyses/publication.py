@@ -1,0 +1,192 @@
+"""What a posterior's crate has on record: put there before the crate is, and asked for wherever it is believed."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes.audit.crate import Files, asked, signed
+from dpbayes.crates.contained_releases import sources_of
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
+from dpbayes.crates.notices import STATUSES
+from dpbayes.crates.parquet import read_draws
+from dpbayes.crates.posterior import DRAWS, RECORD, RECORDED, links_of, path_of
+from dpbayes.crates.release import ENTRY
+from dpbayes.crates.unarchived import Unarchived
+from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.errors import IntegrityFailure
+from storage.files.archive import MANIFEST, manifest
+from storage.home.signatures import read_public_key
+from storage.ledger.anchored import Books
+from storage.ledger.anchors import retirements
+from storage.ledger.entries import Stamp
+from storage.ledger.history import MALFORMED
+from storage.ledger.homes import home_of, replaced_keys
+from storage.ledger.publishing import ADOPTION, Publication, adoption_key, homes, publications_of
+from storage.ledger.request import release_key, released_under
+
+Floats = NDArray[np.float64]
+
+
+def statement_of(files: Files) -> str:
+    """The sha256 of the statement that somebody signed about a crate."""
+    payload: str = json.loads(files[ATTESTATION])["payload"]
+    return hashlib.sha256(base64.b64decode(payload, validate=True)).hexdigest()
+
+
+def content_of(files: Files) -> str:
+    """The sha256 of what a posterior's crate says: its draws, number by number, and its record without the links.
+
+    The links name the releases' own crates, which are other files where another key signed them; which releases they
+    are, the name of the analysis covers.
+    """
+    record = {name: value for name, value in json.loads(files[RECORD]).items() if name not in ("release", "releases")}
+    draws = {name: _sha256_of(values) for name, values in read_draws(files[DRAWS]).items()}
+    return digest({"draws": draws, "record": record})
+
+
+def _sha256_of(values: Floats) -> str:
+    """The numbers with their shape, whichever way a file keeps them."""
+    return hashlib.sha256(f"{values.shape} ".encode() + np.asarray(values, dtype="<f8").tobytes()).hexdigest()
+
+
+def publication_of(path: str, files: Files) -> Publication:
+    """How the ledger names a posterior's crate."""
+    record: Mapping[str, Any] = json.loads(files[RECORD])
+    return Publication(
+        study=record["study"],
+        period=record["period"],
+        analysis=record["analysis"],
+        key=record["key"],
+        path=path,
+        prior=digest(record["request"]["prior"]),
+        releases=tuple(source.entry.key for source in sources_of(files)),
+        signed_by=read_public_key(files[PUBLIC_KEY])[0],
+        statement=statement_of(files),
+        status=record["status"],
+        content=content_of(files),
+    )
+
+
+def publish_posterior(books: Books, population: str, path: str, files: Files, stamp: Stamp) -> None:
+    """On the ledger first, then into the archive; kept meanwhile, for whoever has to finish it after a kill."""
+    kept, one = Unarchived(books.home.work), publication_of(path, files)
+    kept.keep(one.statement, files)
+    try:
+        put_on_record(books, population, one, stamp)
+    except IntegrityFailure:
+        if books.ledger.find(one.entry_key) is None:  # it was refused
+            kept.drop(one.statement)
+        raise
+    books.archive.write_folder(path, files)
+    kept.drop(one.statement)
+
+
+def finish_posteriors(books: Books) -> None:
+    """Put into the archive what killed runs had on record; what has no entry may be a rival's that is about to."""
+    kept = Unarchived(books.home.work)
+    for name, files in kept.each():
+        with suppress(*MALFORMED, RecursionError):
+            path = path_of(json.loads(files[RECORD]))
+            stands = books.archive.exists(f"{path}/{MANIFEST}")
+            if not stands and is_on_record(books, path, files) and _signed(books, files):
+                books.archive.write_folder(path, files)
+                stands = True
+            if stands:
+                _mark(books, files)
+                kept.drop(name)
+
+
+def _mark(books: Books, files: Files) -> None:
+    """Write the notices that became due while the crate was not in the archive."""
+    for source in sources_of(files):
+        named = released_under(source.entry.key)
+        acts = {
+            "withdrawn": books.ledger.withdrawn(source.entry.key),
+            "superseded": books.ledger.find(release_key(**{**named, "revision": named["revision"] + 1})),
+        }
+        for status in STATUSES:
+            if (act := acts[status]) is not None:
+                books.mark(act, source.entry.key, status)
+
+
+def put_on_record(books: Books, population: str, one: Publication, stamp: Stamp) -> None:
+    """An entry for the crate, anchored; a home's first one also names everything sound that lies in its archive."""
+    adopted = () if _has_begun(books) else tuple(_standing(books))
+    for entry in books.ledger.publish(population, one, adopted, stamp=stamp):
+        books.anchor(entry)
+
+
+def is_on_record(books: Books, path: str, files: Files) -> bool:
+    """Whether the ledger names the crate at this place; of earlier versions' only once it names any of this home."""
+    retired = _retired(books)
+    if signed_late(files, retired):
+        return False
+    if not (needs_entry(files) or _has_begun(books)):
+        return True
+    one = publication_of(path, files)
+    found = [books.ledger.find(key) for key in (one.entry_key, adoption_key(_home(books)), ADOPTION)]
+    entries = [entry for entry in found if entry is not None]
+    named = [each for entry in entries for each in publications_of(entry) if each.publication.names(one)]
+    last = retired.get(one.signed_by)
+    return any(not needs_entry(files) if each.adopted else last is None or each.seq <= last for each in named)
+
+
+def _home(books: Books) -> str:
+    return home_of(books.home.signer().fingerprint, replaced_keys(books.ledger.key_entries()))
+
+
+def _has_begun(books: Books) -> bool:
+    """Whether anything of this home is on record."""
+    return _home(books) in homes(books.ledger.publications(), replaced_keys(books.ledger.key_entries()))
+
+
+def needs_entry(files: Files) -> bool:
+    """Whether a posterior is of a version that puts every one on the ledger before it is archived."""
+    return json.loads(files[RECORD])["schema_version"] >= RECORDED
+
+
+def signed_late(files: Files, retired: Mapping[str, int]) -> str | None:
+    """How a crate tells by itself that a retired key signed it: it holds an entry later than the retirement."""
+    signer = read_public_key(files[PUBLIC_KEY])[0]
+    seq = max(source.entry.seq for source in sources_of(files))
+    if seq <= retired.get(signer, seq):
+        return None
+    return f"the key that entry {retired[signer]} retired signed it, and entry {seq} is later"
+
+
+def _retired(books: Books) -> dict[str, int]:
+    return retirements([entry.to_record() for entry in books.ledger.key_entries()])
+
+
+def _standing(books: Books) -> Iterator[Publication]:
+    """Every posterior of earlier versions in the archive that a key of this home signed in time, of its entries."""
+    from dpbayes.audit.audit import posteriors
+
+    retired, replaced = _retired(books), replaced_keys(books.ledger.key_entries())
+    for path, files in posteriors(books.archive):
+        try:
+            listing = files.pop(MANIFEST, b"")
+            sound = manifest(files) == listing and _signed(books, files)
+            if sound and not needs_entry(files) and not signed_late(files, retired) and _is_of(books, files):
+                one = publication_of(path, files)
+                if home_of(one.signed_by, replaced) == _home(books):
+                    yield one
+        except (*MALFORMED, RecursionError):
+            continue  # the audit says what is wrong with it
+
+
+def _is_of(books: Books, files: Files) -> bool:
+    entries = [books.ledger.entry_at(link["ledger"]["seq"]) for link in links_of(json.loads(files[RECORD]))]
+    stored = [source.files[ENTRY] for source in sources_of(files)]
+    return stored == [b"" if entry is None else canonical_json(entry.to_record()) for entry in entries]
+
+
+def _signed(books: Books, files: Files) -> bool:
+    """Whether a key of the home signed every byte."""
+    return asked(lambda files: signed(files, books.home.trusted()), files) is None

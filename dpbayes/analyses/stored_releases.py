@@ -1,0 +1,61 @@
+"""What the ledger keeps of a study's release in one period: the newest revision, of every holder."""
+
+from dataclasses import replace
+from shlex import quote
+
+from dpbayes.study.study import Study
+from dpbayes_core.errors import StudyInvalid
+from storage.ledger.anchored import Books
+from storage.ledger.entries import Entry
+from storage.ledger.periods import Period
+from storage.ledger.request import Request
+
+
+def newest_releases(study: Study, release: str, period: Period | str, books: Books) -> tuple[Entry, ...]:
+    """The entries of the highest revision, one a holder in the declared order; one where the study has no holders.
+
+    Refused where a holder's is missing, of another revision than the others', or withdrawn.
+    """
+    wanted = [study.request(release, period, holder=holder) for holder in study.holders]
+    newest = [_newest(request, books) for request in wanted]
+    highest = max(request.revision for request in newest)
+    found = [books.ledger.known(request) for request in newest]
+    entries: list[Entry] = []
+    for request, entry in zip(newest, found, strict=True):
+        if entry is None or request.revision < highest:
+            revision = "" if highest == 1 else f", revision {highest}"
+            again = "" if highest == 1 else f" with --revision {highest}"
+            raise StudyInvalid(
+                f"cannot analyse {request.name}{revision}: nothing was released under that name. Run `dpbayes release`"
+                f"{again} first."
+            )
+        if books.ledger.withdrawn(entry.key):
+            raise _withdrawn(study, request)
+        entries.append(entry)
+    return tuple(entries)
+
+
+def newest_complete(study: Study, release: str, period: str, books: Books) -> tuple[int, str | None]:
+    """The highest revision that is stored at every holder, with its reason; the first where there is no later one."""
+    asked, revision, reason = [study.request(release, period, holder=one) for one in study.holders], 1, None
+    while all(found := [books.ledger.find(replace(one, revision=revision + 1).key) for one in asked]):
+        revision, reason = revision + 1, next(entry.payload["reason"] for entry in found if entry is not None)
+    return revision, reason
+
+
+def _withdrawn(study: Study, request: Request) -> StudyInvalid:
+    command = (
+        f"dpbayes release {quote(str(study.path))} --period {request.period} --revision {request.revision + 1} "
+        '--reason "WHY"'
+    )
+    return StudyInvalid(
+        f"cannot analyse {request.name}: its newest revision was withdrawn, revision {request.revision}. Release the "
+        f"next one: `{command}`."
+    )
+
+
+def _newest(request: Request, books: Books) -> Request:
+    """The request of the highest revision that is stored; as it is where nothing is."""
+    while books.ledger.find((later := replace(request, revision=request.revision + 1)).key):
+        request = later
+    return request

@@ -1,0 +1,148 @@
+"""Where an analysis finds its releases and leaves its crate: a steward's home, or an analyst's folder."""
+
+import json
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from dpbayes.analyses.earlier import told_of_earlier
+from dpbayes.analyses.prepare import Analysis, prepare_analysis
+from dpbayes.analyses.publication import finish_posteriors, is_on_record, publish_posterior
+from dpbayes.audit.crate import asked, signed
+from dpbayes.crates.contained_releases import HELD, Source
+from dpbayes.crates.format import release_path
+from dpbayes.crates.posterior import RECORD, Provenance, path_of
+from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
+from dpbayes_core.errors import IntegrityFailure
+from storage.files.archive import MANIFEST
+from storage.home.signatures import Signer
+from storage.ledger.anchored import Books
+from storage.ledger.entries import Stamp
+
+Order = Mapping[str, Any]
+"""What a flow asks for: names and paths only, so that Prefect's database can hold nothing else."""
+
+
+class Workbench(Protocol):
+    """One analysis with everything around it that a task needs."""
+
+    @property
+    def analysis(self) -> Analysis:
+        """What is drawn."""
+        ...
+
+    @property
+    def work(self) -> Path:
+        """Where running chains leave their checkpoints."""
+        ...
+
+    @property
+    def dask(self) -> str | None:
+        """Address of a Dask scheduler; None starts one on this machine."""
+        ...
+
+    @property
+    def signer(self) -> Signer | None:
+        """Who signs the crate, if anybody."""
+        ...
+
+    def provenance(self) -> Provenance:
+        """The releases with what proves them."""
+        ...
+
+    def stored(self) -> Mapping[str, bytes] | None:
+        """The files of the crate, if it was made before."""
+        ...
+
+    def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
+        """Leave the crate where people find it."""
+        ...
+
+    def address(self, name: str = "") -> str:
+        """Where they find it, or one file of it."""
+        ...
+
+    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        """What else to say of the analysis, whose crate this is."""
+        ...
+
+
+class StudyBench:
+    """A study's analysis, in the steward's home."""
+
+    def __init__(self, analysis: Analysis, study: Study, books: Books) -> None:
+        self.analysis = analysis
+        self.study = study
+        self.books = books
+        self.work = books.home.work
+        self.dask = books.home.dask
+
+    @property
+    def signer(self) -> Signer | None:
+        """The home's present key."""
+        return self.books.home.signer()
+
+    def provenance(self) -> Provenance:
+        """The releases as the archive has them, and the study."""
+        folders = [release_path(entry.to_record()) for entry in self.analysis.entries]
+        crates = [self.books.archive.read_folder(folder) for folder in folders]
+        sources = tuple(Source({name: crate[name] for name in HELD}) for crate in crates)
+        return Provenance(sources=sources, study_text=self.study.text, alike=self.analysis.alike)
+
+    def stored(self) -> Mapping[str, bytes] | None:
+        """What the archive has of it."""
+        path = self._stands_at()
+        if path is None:
+            return None
+        files = self.books.archive.read_folder(path)
+        mine = not asked(lambda files: signed(files, self.books.home.trusted()), files) and self.analysis.is_of(files)
+        if not (mine and is_on_record(self.books, path, files)):
+            raise IntegrityFailure(
+                f"cannot use {path}: it is not this home's analysis of these ledger entries, or not on the ledger. "
+                "Run `dpbayes audit`, move that folder away, and run again."
+            )
+        return files
+
+    def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
+        """On the ledger first, then into the archive, under a name that says where it has not converged."""
+        stands = self._stands_at()
+        if stands is None:
+            path = path_of(json.loads(files[RECORD]))
+            publish_posterior(self.books, self.study.population, path, files, stamp)
+        else:
+            self.books.archive.write_folder(stands, files)
+
+    def address(self, name: str = "") -> str:
+        """In the archive."""
+        return self.books.archive.address(f"{self._stands_at()}/{name}".rstrip("/"))
+
+    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        """What changed, where the same study was analysed before its default prior or the law of parts did."""
+        return told_of_earlier(self.analysis, self.books, self._stands_at)
+
+    def _stands_at(self, analysis: Analysis | None = None) -> str | None:
+        """Where the archive has the crate, if it has it; under its earlier name only if it is of these very entries."""
+        archive, analysis = self.books.archive, analysis or self.analysis
+        present = (path for path in analysis.paths if archive.exists(f"{path}/{MANIFEST}"))
+        named = analysis.key[:16]
+        return next(
+            (each for each in present if each.endswith(named) or analysis.is_of(archive.read_folder(each))), None
+        )
+
+
+@contextmanager
+def workbench(order: Order) -> Generator[Workbench]:
+    """The workbench of a study's analysis, or of crates alone."""
+    if "crates" in order:
+        from dpbayes.analyses.crates_workspace import crate_bench
+
+        bench = crate_bench(order)
+        yield bench
+        bench.tidy()
+        return
+    study = load_study(order["study"])
+    with Books.open(study.path) as books:
+        finish_posteriors(books)
+        yield StudyBench(prepare_analysis(study, order["analysis"], order["period"], books), study, books)

@@ -1,0 +1,267 @@
+"""The whole audit, offline: the ledger, its anchors, and every published byte held against both."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from dpbayes.audit.crate import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, WHOLE_CHECKS, listed, problems
+from dpbayes.audit.lone_crate import Replay, judge
+from dpbayes.audit.names import UNIQUE, alike
+from dpbayes.audit.notices import NOTICED, due_notices, is_notice, notice_flaws
+from dpbayes.audit.parts import superseded_in
+from dpbayes.audit.publications import BELONGS, IN_FORCE, ON_RECORD, Publications
+from dpbayes.audit.reasons import Reasons
+from dpbayes.crates.contained_releases import Source, sources_of
+from dpbayes.crates.format import NOT_CONVERGED, release_path
+from dpbayes.crates.posterior import RECORD as POSTERIOR
+from dpbayes.crates.posterior import links_of, paths_of
+from dpbayes.crates.release import ENTRY
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import IntegrityFailure
+from storage.files.archive import MANIFEST, Archive, manifest_flaw
+from storage.home.signatures import public_key_name, read_public_key
+from storage.ledger.anchors import Anchors, anchor_name
+from storage.ledger.check import Check, holds
+from storage.ledger.entries import Entry
+from storage.ledger.history import MALFORMED
+from storage.ledger.request import AccountSpec
+from storage.ledger.verify import verify
+
+RELEASES, POSTERIORS, KEYS = "releases", "posteriors", "keys"
+DEPTH = 4  # names in the path of a crate
+
+WHOLE = "manifests name every file"
+
+Record = Mapping[str, Any]
+Found = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """Everything an audit looked at."""
+
+    checks: tuple[Check, ...]
+    verdict: str | None = None
+    """In two sentences, where one crate was looked at: whose its release and its posterior are."""
+    cannot_tell: tuple[str, ...] | None = None
+    """What no single crate can tell, where one was looked at."""
+    notices: tuple[Mapping[str, Any], ...] | None = None
+    """What lies beside that crate in its archive; and posteriors that are drawn otherwise today."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found wrong."""
+        return all(check.ok for check in self.checks)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for programs."""
+        checks = [{"check": check.check, "detail": check.detail, "ok": check.ok} for check in self.checks]
+        said = {} if self.verdict is None else {"verdict": self.verdict}
+        told = {} if self.cannot_tell is None else {"cannot_tell": list(self.cannot_tell)}
+        noticed = {} if self.notices is None else {"notices": [dict(notice) for notice in self.notices]}
+        return {"checks": checks, "ok": self.ok, **said, **told, **noticed}
+
+
+def audit(
+    entries: Iterable[Entry],
+    anchors: Anchors,
+    archive: Archive,
+    trusted: Mapping[str, bytes],
+    *,
+    signers: Collection[str] = (),
+) -> AuditReport:
+    """Hold ledger, anchors and archive against each other; `trusted` maps fingerprints to public keys.
+
+    `signers` are keys of the home whose archive it is, where others are trusted, too.
+    """
+    read: list[Entry] = []
+    ledger = verify(_kept(entries, read))
+    records = [entry.to_record() for entry in read]
+    anchored = [Check(each.check, each.ok, each.detail) for each in anchors.check(records, trusted)]
+    known = Publications(read, signers or trusted, set(anchors.numbers()))
+    checks = (*ledger, *anchored, *_published(archive, anchors, trusted, records, known))
+    noticed = superseded_in(archive, (path for path in _places(archive, 0)[0] if path.startswith(POSTERIORS)))
+    return AuditReport(checks, notices=noticed or None)
+
+
+def audit_crate(
+    files: Mapping[str, bytes],
+    fingerprints: Iterable[str],
+    replay: Replay | None = None,
+    reasons: Reasons | None = None,
+) -> AuditReport:
+    """Check one crate alone, by the fingerprints that the auditor trusts and, where asked, by drawing it again."""
+    found = judge(files, tuple(fingerprints), replay, reasons)
+    return AuditReport(found.checks, found.verdict)
+
+
+def posteriors(archive: Archive) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Every posterior's crate of an archive, by its path; damaged ones included."""
+    for path, names in _places(archive, 0)[0].items():
+        if path.startswith(f"{POSTERIORS}/"):
+            yield path, {name: archive.read(f"{path}/{name}") for name in names}
+
+
+def _kept(entries: Iterable[Entry], read: list[Entry]) -> Iterator[Entry]:
+    for entry in entries:
+        read.append(entry)
+        yield entry
+
+
+def _published(
+    archive: Archive, anchors: Anchors, trusted: Mapping[str, bytes], records: Sequence[Record], known: Publications
+) -> list[Check]:
+    """Everything in the archive but the anchors, whose own checks have been made."""
+    strays = archive.strays()
+    crates, strangers = _places(archive, len(records))
+    notices = {name for name in strangers if is_notice(name) and name not in strays}
+    called_for = due_notices(records, crates, archive.read)
+    due, never = _due(records), _never_published(records)
+    found: Found = {
+        "the archive holds nothing else": [
+            *(f"{name} {what}" for name, what in sorted(strays.items())),
+            *(f"{name} is no part of an archive" for name in strangers if name not in {*strays, *notices}),
+        ],
+        NOTICED: notice_flaws(archive, notices, called_for, trusted, records),
+        "published keys are known": _key_flaws(archive, trusted, strays),
+        "every charge has its crate": _unpublished(due, crates, never),
+        **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS, *WHOLE_CHECKS)},
+        **{name: [] for name in (ON_RECORD, IN_FORCE)},
+    }
+    found[UNIQUE] = [f"{path} has the name of another crate" for path in alike(crates)] + _analysed_twice(crates)
+    said: dict[str, Counter[str]] = defaultdict(Counter)
+    statements = set[str]()
+    ledger = {record["seq"]: record for record in records}
+    for path, names in crates.items():
+        files = {name: archive.read(f"{path}/{name}") for name in names if f"{path}/{name}" not in strays}
+        listing = files.pop(MANIFEST, None)
+        whole = f"{MANIFEST} is missing" if listing is None else manifest_flaw(files, listing)
+        flaws = {WHOLE: whole, **problems(files, trusted)}
+        flaws[BELONGS] = _belonging_flaw(path, files, due, ledger) or _unanchored(path, due, anchors)
+        flaws |= {ON_RECORD: known.unrecorded(files, path), IN_FORCE: known.late(files)}
+        statements.add(known.statement(files))
+        for name, flaw in flaws.items():
+            found[name] += [f"{path}: {flaw}"] if not holds(flaw) else []
+            said[name].update([flaw] if flaw and holds(flaw) else [])
+    found[ON_RECORD] += known.missing(statements)
+    seen = {name: known.summary() if name == ON_RECORD else _seen(len(crates), said[name]) for name in found}
+    return [Check(name, not flaws, listed(flaws) or seen[name]) for name, flaws in found.items()]
+
+
+def _unpublished(due: Mapping[str, Record], crates: Collection[str], never: Collection[int]) -> list[str]:
+    """The charges whose crate is missing, and what to do."""
+    return [
+        f"{path} of entry {record['seq']} is missing: run `dpbayes release` for it again"
+        for path, record in due.items()
+        if path not in crates and record["seq"] not in never
+    ]
+
+
+def _seen(crates: int, said: Mapping[str, int]) -> str:
+    """How many crates were looked at, and what is to be said of some of them."""
+    return "; ".join([f"{crates} crates", *(f"{many} of them {remark}" for remark, many in sorted(said.items()))])
+
+
+def _analysed_twice(crates: Iterable[str]) -> list[str]:
+    """An analysis converged or did not: it has one crate, by whichever name."""
+    plain = Counter(path.replace(NOT_CONVERGED, "") for path in crates if path.startswith(POSTERIORS))
+    return [f"{path} lies in the archive twice" for path, many in plain.items() if many > 1]
+
+
+def _places(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[str]]:
+    """The files of every crate by its path, and what belongs nowhere."""
+    anchored = {anchor_name(seq) for seq in range(entries + 1)}
+    crates: dict[str, list[str]] = {}
+    strangers: list[str] = []
+    for name in archive.list():
+        parts = name.split("/")
+        if parts[0] in (RELEASES, POSTERIORS) and len(parts) > DEPTH:
+            crates.setdefault("/".join(parts[:DEPTH]), []).append("/".join(parts[DEPTH:]))
+        elif not (parts[0] == KEYS or name in anchored):
+            strangers.append(name)
+    return crates, strangers
+
+
+def _due(records: Sequence[Record]) -> dict[str, Record]:
+    """The crate that each charge calls for; an entry too damaged to say has failed the ledger's own checks."""
+    found: dict[str, Record] = {}
+    for record in records:
+        try:
+            if record["kind"] == "charge":
+                found[release_path(record)] = record
+        except MALFORMED:
+            continue
+    return found
+
+
+def _never_published(records: Sequence[Record]) -> set[int]:
+    """Charges of releases that stand at some holders only, where people move, and were superseded by a whole one."""
+    together: dict[str, int] = {}
+    made: dict[tuple[Any, ...], list[int]] = {}
+    for record in records:
+        with suppress(*MALFORMED):
+            stated = record["payload"]
+            if record["kind"] == "account":
+                together[stated["account"]] = len(AccountSpec.from_record(stated["spec"]).released_together)
+            elif record["kind"] == "charge" and stated["holder"] is not None:
+                name = tuple(stated[each] for each in ("account", "study", "release", "period", "revision"))
+                made.setdefault(name, []).append(record["seq"])
+    part = [name for name, charges in made.items() if len(charges) < together.get(name[0], 0)]
+    return {charge for *name, revision in part if (*name, revision + 1) in made for charge in made[*name, revision]}
+
+
+def _key_flaws(archive: Archive, trusted: Mapping[str, bytes], strays: Collection[str]) -> list[str]:
+    found: list[str] = []
+    for name in archive.list(KEYS):
+        if name in strays:
+            continue
+        try:
+            data = archive.read(name)
+            fingerprint, key = read_public_key(data)
+        except IntegrityFailure:
+            found.append(f"{name} is no public key")
+            continue
+        if name != f"{KEYS}/{public_key_name(fingerprint)}" or _pem(key) != data:
+            found.append(f"{name} was altered")
+        elif fingerprint not in trusted:
+            found.append(f"{name} is not a trusted key")
+    return found
+
+
+def _belonging_flaw(
+    path: str, files: Mapping[str, bytes], due: Mapping[str, Record], ledger: Mapping[int, Record]
+) -> str | None:
+    """The crate carries an entry of this ledger and lies where it has to."""
+    try:
+        if path.startswith(RELEASES):
+            whole = _is_entry(Source(files), due.get(path))
+            return None if whole else f"{ENTRY} is no charge of the ledger that calls for it"
+        record = json.loads(files[POSTERIOR])
+        if path not in paths_of(record):
+            return f"{POSTERIOR} is of another place"
+        paid = [ledger.get(link["ledger"]["seq"]) for link in links_of(record)]
+        whole = all(_is_entry(source, entry) for source, entry in zip(sources_of(files), paid, strict=True))
+        return None if whole else f"{ENTRY} is not the ledger's"
+    except (*MALFORMED, RecursionError):
+        return "it does not say what it belongs to"
+
+
+def _unanchored(path: str, due: Mapping[str, Record], anchors: Anchors) -> str | None:
+    """Nothing is published before its entry is anchored, so this anchor was taken away."""
+    if path not in due or anchors.exists(due[path]["seq"]):
+        return None
+    return f"{anchor_name(due[path]['seq'])} is missing, and it was written before the crate"
+
+
+def _is_entry(source: Source, record: Record | None) -> bool:
+    return record is not None and source.files[ENTRY] == canonical_json(dict(record))
+
+
+def _pem(key: bytes) -> bytes:
+    return Ed25519PublicKey.from_public_bytes(key).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

@@ -1,0 +1,228 @@
+"""What an auditor asks of one crate, offline: is every byte signed for, and does every part follow from the entry."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpbayes.audit import definition as audit_definition
+from dpbayes.audit import diagnostics as audit_diagnostics
+from dpbayes.audit import entry as audit_entry
+from dpbayes.audit import names as audit_names
+from dpbayes.audit import pages as audit_pages
+from dpbayes.audit import parts as audit_parts
+from dpbayes.crates import posterior as crate_posterior
+from dpbayes.crates import release as crate_release
+from dpbayes.crates.analysis_request import AnalysisRequest, key_due
+from dpbayes.crates.contained_releases import HELD, Source, read_entry, sources_of
+from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, crate_digest
+from dpbayes.crates.gate import PROVEN, SIGNED
+from dpbayes.crates.parquet import read_draws, read_noisy
+from dpbayes.crates.release import ENTRY, NOISY, release_record
+from dpbayes.kinds.registry import telling_of
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.errors import IntegrityFailure
+from storage.home.signatures import STATEMENT_TYPE, read_public_key, verify_stored
+from storage.ledger.check import Check, holds
+from storage.ledger.history import MALFORMED
+
+Files = Mapping[str, bytes]
+Keys = Mapping[str, bytes]
+Problem = str | None
+SHOWN = 5
+SLACK = 1e-9  # relative; another processor may add the draws in another order
+
+
+def check_crate(files: Files, trusted: Keys) -> list[Check]:
+    """Every check of a crate of any kind; `trusted` maps fingerprints to public keys."""
+    found = problems(files, trusted)
+    return [Check(name, holds(problem), problem or "as written") for name, problem in found.items()]
+
+
+def problems(files: Files, trusted: Keys) -> dict[str, Problem]:
+    """What is wrong with a signed crate, check by check; None where nothing is."""
+    return {SIGNED: asked(lambda files: signed(files, trusted), files), **contents(files, trusted)}
+
+
+def contents(files: Files, trusted: Keys) -> dict[str, Problem]:
+    """What is wrong inside; the releases in folders have to be signed by the keys beside them, which are `trusted`."""
+    found: dict[str, Problem] = {}
+    posterior = crate_posterior.RECORD in files
+    if posterior and ENTRY not in files:
+        found[PROVEN] = asked(lambda files: _proven(files, trusted), files)
+    for name, question in CHECKS.items():
+        found[name] = asked(lambda files, question=question: _of_each(files, question), files)
+    found |= {name: asked(question, files) for name, question in WHOLE_CHECKS.items()}
+    if posterior:
+        found |= {name: asked(question, files) for name, question in POSTERIOR_CHECKS.items()}
+    return found
+
+
+def _of_each(files: Files, question: Callable[[Source], Problem]) -> Problem:
+    """The first flaw of any release inside, or what is said of those that have none."""
+    found = [said for source in sources_of(files) if (said := question(source))]
+    return next((said for said in found if not holds(said)), found[0] if found else None)
+
+
+def asked(question: Callable[[Files], Problem], files: Files) -> Problem:
+    """What a check says of files that may hold anything."""
+    try:
+        return question(files)
+    except IntegrityFailure as failure:
+        return str(failure)
+    except (*MALFORMED, RecursionError) as failure:
+        name = failure.args[0] if isinstance(failure, KeyError) and failure.args[0] in KNOWN else None
+        return f"{name} is missing" if name else "it lacks what this check needs, or holds something else there"
+
+
+def signed(files: Files, trusted: Keys) -> Problem:
+    """The statement is genuine, of this kind of crate, and names exactly these files with their bytes."""
+    if ATTESTATION not in files:
+        return f"{ATTESTATION} is missing"
+    payload = verify_stored(files[ATTESTATION], trusted, payload_type=STATEMENT_TYPE, thing=ATTESTATION)
+    return _listed_exactly(files, json.loads(payload), ATTESTATION) or _by_another(files)
+
+
+def _by_another(files: Files) -> Problem:
+    """The key that came with the crate is the one that signed: what is said of its maker is said by that key."""
+    own = read_public_key(files[PUBLIC_KEY])[0]
+    signers = {each["keyid"] for each in json.loads(files[ATTESTATION])["signatures"]}
+    return None if signers == {own} else f"{PUBLIC_KEY} is not the key that signed"
+
+
+def unsigned(files: Files) -> Problem:
+    """The same of a statement that nobody signed."""
+    stated = json.loads(files[UNSIGNED])
+    if canonical_json(stated) != files[UNSIGNED]:
+        return f"{UNSIGNED} is not the file that was written"
+    return _listed_exactly(files, stated, UNSIGNED)
+
+
+def _listed_exactly(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
+    subjects = {each["name"]: each["digest"]["sha256"] for each in stated["subject"]}
+    present = {name: _sha256(data) for name, data in files.items() if name != statement}
+    found = [f"{name} is missing" for name in sorted(subjects.keys() - present.keys())]
+    found += [f"{name} was added" for name in sorted(present.keys() - subjects.keys())]
+    found += [
+        f"{name} was altered" for name in sorted(subjects.keys() & present.keys()) if subjects[name] != present[name]
+    ]
+    return listed(found) or _predicate(files, stated, statement)
+
+
+def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
+    """What the statement says of the crate is what its files say."""
+    if crate_posterior.RECORD in files:
+        record = json.loads(files[crate_posterior.RECORD])
+        kind, due = crate_posterior.PREDICATES[record["schema_version"]], crate_posterior.predicate_of(record)
+    else:
+        entry = sources_of(files)[0].entry
+        kind = crate_release.PREDICATE
+        due = {"ledger": {"hash": entry.hash, "seq": entry.seq}, "release": entry.payload["digest"]}
+    same = stated["predicate"] == {**due, "crate": crate_digest(files)} and stated["predicateType"] == kind
+    return None if same else f"{statement} speaks of another crate"
+
+
+def _proven(files: Files, trusted: Keys) -> Problem:
+    """What is kept of each release's own crate is as that crate's statement says, and nothing else lies there."""
+    for source in sources_of(files):
+        place = f"the release {source.digest[:16]}"
+        fingerprint, key = read_public_key(source.files[PUBLIC_KEY])
+        keys = {fingerprint: key} if fingerprint in trusted else {}
+        payload = verify_stored(source.files[ATTESTATION], keys, payload_type=STATEMENT_TYPE, thing=place)
+        subjects = {each["name"]: each["digest"]["sha256"] for each in json.loads(payload)["subject"]}
+        for name, data in source.files.items():
+            if name != ATTESTATION and (name not in HELD or subjects.get(name) != _sha256(data)):
+                return f"{name} of {place} was altered"
+    return None
+
+
+def _entry(source: Source) -> Problem:
+    entry = source.entry
+    if canonical_json(entry.to_record()) != source.files[ENTRY]:
+        return f"{ENTRY} is not written as the ledger writes entries"
+    if entry.computed_hash != entry.hash:
+        return f"{ENTRY} does not have the hash of its contents"
+    return None
+
+
+def _release(source: Source) -> Problem:
+    data = source.files[crate_release.RECORD]
+    if json.loads(data)["schema_version"] != crate_release.SCHEMA_VERSION:
+        return f"{crate_release.RECORD} has a schema version that this program does not read"
+    due = canonical_json(release_record(source.entry.to_record()))
+    return None if data == due else f"{crate_release.RECORD} is not the entry's release"
+
+
+def _noisy(source: Source) -> Problem:
+    """Compared as numbers, so that another version of the Parquet writer does not fail an old crate."""
+    release = read_entry(source.entry.release or b"")
+    due = telling_of(release).lines(release)
+    return None if read_noisy(source.files[NOISY]) == due else f"{NOISY} is not the entry's release"
+
+
+def _posterior(files: Files) -> Problem:
+    record = json.loads(files[crate_posterior.RECORD])
+    if record["schema_version"] not in crate_posterior.VERSIONS:
+        return f"{crate_posterior.RECORD} has a schema version that this program does not read"
+    sources = sources_of(files)
+    request = AnalysisRequest(**record["request"])
+    due = [source.link(proven=ENTRY not in files) for source in sources]
+    if record["schema_version"] == 1:
+        due = [{name: link[name] for name in ("crate", "digest", "ledger", "release", "revision")} for link in due]
+    tied = (
+        crate_posterior.links_of(record) == due
+        and record["key"] == key_due(record["schema_version"], sources, request)
+        and all(record[name] == record["request"][name] for name in ("study", "period", "analysis"))
+    )
+    return None if tied else f"{crate_posterior.RECORD} is of another release or request"
+
+
+def _summary(files: Files) -> Problem:
+    """Moments and intervals are those of the draws."""
+    record = json.loads(files[crate_posterior.RECORD])
+    draws = read_draws(files[crate_posterior.DRAWS])
+    shape = (record["diagnostics"]["chains"], record["diagnostics"]["draws"])
+    lines = {line["name"]: line for line in record["coefficients"]}
+    if lines.keys() != draws.keys() or any(values.shape != shape for values in draws.values()):
+        return f"{crate_posterior.DRAWS} does not hold the draws of {crate_posterior.RECORD}"
+    for name, values in draws.items():
+        low, high = np.quantile(values, (0.025, 0.975))
+        due = {"mean": values.mean(), "sd": values.std(ddof=1), "q025": low, "q975": high}
+        room = SLACK * (abs(due["mean"]) + due["sd"])
+        if not all(abs(float(lines[name][key]) - value) <= room for key, value in due.items()):
+            return f"{crate_posterior.DRAWS} and {crate_posterior.RECORD} disagree on {name}"
+    return None
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+CHECKS: Mapping[str, Callable[[Source], Problem]] = {
+    "the ledger entry is whole": _entry,
+    "the release is the entry's": _release,
+    "the noisy statistics are the entry's": _noisy,
+    audit_entry.PRICED: audit_entry.priced,
+    audit_entry.CAPPED: audit_entry.capped,
+    audit_definition.STATED: audit_definition.stated,
+}
+POSTERIOR_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
+    "the posterior is of this release": _posterior,
+    audit_definition.ASKED: audit_definition.stated_again,
+    audit_parts.READ: audit_parts.read_as_asked,
+    "the summary is that of the draws": _summary,
+    audit_diagnostics.DIAGNOSED: audit_diagnostics.diagnosed,
+}
+WHOLE_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
+    audit_pages.RETOLD: audit_pages.retold,
+    audit_names.UNIQUE: audit_names.unique,
+}
+KNOWN = {*crate_release.CONTENTS, *crate_posterior.CONTENTS, METADATA, PUBLIC_KEY, ATTESTATION, UNSIGNED}
+
+
+def listed(found: Sequence[str]) -> Problem:
+    """The first problems, and how many more there are."""
+    more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    return "; ".join([*found[:SHOWN], *more]) or None

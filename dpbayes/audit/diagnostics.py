@@ -1,0 +1,156 @@
+"""What an auditor asks of a posterior's word that its chains have mixed: diagnosed again from the draws."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes.crates.contained_releases import evidence_of, sources_of
+from dpbayes.crates.own_source import makes_the_same
+from dpbayes.crates.parquet import read_draws
+from dpbayes.crates.posterior import DRAWS, RECORD
+from dpbayes.crates.release import SOFTWARE
+from storage.ledger.check import Remark
+from storage.ledger.history import MALFORMED
+
+Floats = NDArray[np.float64]
+Files = Mapping[str, bytes]
+Problem = str | None
+Record = Mapping[str, Any]
+
+DIAGNOSED = "the diagnostics are those of the draws"
+STATUS = ("converged", "not-converged")
+NOT_ASKED = Remark("made by an earlier version, which does not say whether prior and release agree")
+NOT_TOLD = Remark("made by an earlier version, which does not say what the prior decided")
+NEAR = {"rhat": 1e-4, "ess_bulk": 1e-3, "ess_tail": 1e-3}
+"""How far a diagnostic may be from what it is worked out as today, relatively: no version may call bad chains good."""
+
+NEAR_PULL = 1e-3  # of what the prior decided, relatively and in posterior sds
+
+
+def diagnosed(files: Files) -> Problem:
+    """R-hat and effective sample sizes worked out again, and the status that follows from all that is stated."""
+    record = json.loads(files[RECORD])
+    drawn, lines = record["diagnostics"], record["coefficients"]
+    if drawn["chains"] != record["request"]["chains"] or drawn["draws"] < record["request"]["draws"]:
+        return f"{RECORD} has other chains than were asked for"
+    draws = read_draws(files[DRAWS])
+    return (
+        _recomputed(lines, draws)
+        or _gate(drawn["gate"])
+        or _status(record)
+        or _calibrated(record)
+        or _agreed(files, record, draws)
+    )
+
+
+def _recomputed(lines: Sequence[Record], draws: Mapping[str, Floats]) -> Problem:
+    """Line by line, in the order of the draws."""
+    from dpbayes_core.diagnostics import diagnose
+
+    found = diagnose(tuple(draws), np.stack(list(draws.values())))
+    for name, values in (("rhat", found.rhat), ("ess_bulk", found.ess_bulk), ("ess_tail", found.ess_tail)):
+        due = dict(zip(draws, values.tolist(), strict=True))
+        for line in lines:
+            if not _near(line[name], due[line["name"]], NEAR[name]):
+                return f"{DRAWS} and {RECORD} disagree on {name} of {line['name']}"
+    return None
+
+
+def _near(stated: float | None, due: float, room: float) -> bool:
+    if stated is None or not np.isfinite(due):
+        return stated is None and not np.isfinite(due)
+    return abs(stated - due) <= room * abs(due)
+
+
+def _gate(stated: Record) -> Problem:
+    from dpbayes_core.diagnostics import LEAST_ESS, MOST_DIVERGENT, MOST_RHAT
+
+    kept = stated["rhat"] <= MOST_RHAT and stated["ess"] >= LEAST_ESS and stated["divergent"] <= MOST_DIVERGENT
+    return None if kept else f"{RECORD} calls chains converged by a wider gate"
+
+
+def _status(record: Record) -> Problem:
+    """Converged where everything passes the stated gate, and nothing else: the latent statistics are as stated."""
+    drawn = record["diagnostics"]
+    gate, latent = drawn["gate"], drawn["latent"]
+    if drawn["divergences"] < 0 or record["status"] not in STATUS:
+        return f"{RECORD} has no such status, or counts less than no divergences"
+    judged = [*record["coefficients"], *([] if latent is None else [latent])]
+    apart = drawn["divergences"] > gate["divergent"] * drawn["chains"] * drawn["draws"]
+    passed = all(_passes(line, gate) for line in judged) and not apart
+    if passed != (record["status"] == "converged") or bool(record["why"]) == passed:
+        return f"{RECORD} says {record['status']}, and its diagnostics do not"
+    return None
+
+
+def _calibrated(record: Record) -> Problem:
+    """No sampler is called calibrated that is not."""
+    from dpbayes_core.samplers.registry import SAMPLERS
+
+    told, known = record["sampler"], SAMPLERS.get(record["sampler"]["name"])
+    if told["name"] != record["request"]["sampler"]:
+        return f"{RECORD} was drawn by another sampler than was asked for"
+    flattered = told["calibrated"] and known is not None and not known.calibrated
+    return f"{RECORD} calls {told['name']} calibrated, and it is not" if flattered else None
+
+
+def _agreed(files: Files, record: Record, draws: Mapping[str, Floats]) -> Problem:
+    """What the record says of its prior and the release: what the draws say."""
+    from dpbayes.kinds.regression.prior_check import prior_check
+
+    here = makes_the_same(json.loads(files[SOFTWARE]))
+    stated = record.get("prior_check")
+    earlier = stated is None and not here
+    try:
+        evidence = evidence_of([source.entry for source in sources_of(files)])
+        due = prior_check(evidence, record["request"]["prior"], draws)
+    except MALFORMED:
+        if earlier:  # it may have had priors that are no more
+            return NOT_ASKED
+        raise
+    if earlier:
+        return None if due is None else NOT_ASKED
+    if stated is not None and due is not None and "weakest" not in stated and not here:
+        return NOT_TOLD if stated["conflict"] == _apart_one_by_one(due["parameters"]) else CONTRADICTED
+    if (due or {}).get("conflict") != (stated or {}).get("conflict"):
+        return CONTRADICTED
+    same = stated is None or due is None or (_decided(stated, due) and (_said(stated) or not here))
+    return None if same else DECIDED
+
+
+CONTRADICTED = f"{RECORD} says otherwise whether prior and release agree than its draws do"
+DECIDED = f"{RECORD} says otherwise what the prior decided than its draws do"
+
+
+def _apart_one_by_one(parameters: Sequence[Record]) -> bool:
+    """Whether prior and release disagree as versions before `weakest` judged it: by Simes' rule over the parameters."""
+    from dpbayes_core.conflict import UNLIKELY
+
+    ordered = np.sort([one["probability"] for one in parameters])
+    return bool(np.min(ordered * len(ordered) / np.arange(1, len(ordered) + 1)) < UNLIKELY)
+
+
+def _decided(stated: Record, due: Record) -> bool:
+    """Whether the numbers are those of the draws."""
+    numbers = [
+        [one["probability"], one["weakest"]["left"], *(each["pull"] for each in one["parameters"])]
+        for one in (stated, due)
+    ]
+    return stated["decides"] == due["decides"] and np.allclose(*numbers, rtol=NEAR_PULL, atol=NEAR_PULL)
+
+
+def _said(stated: Record) -> bool:
+    """Whether the sentences are those of the numbers."""
+    from dpbayes.kinds.regression.prior_check import conflict_words, dependence_words
+
+    return (dependence_words(stated), conflict_words(stated)) == (stated["dependence"], stated["words"])
+
+
+def _passes(line: Record, gate: Record) -> bool:
+    worst, least = line["rhat"], (line["ess_bulk"], line["ess_tail"])
+    return (
+        worst is not None and worst <= gate["rhat"] and all(each is not None and each >= gate["ess"] for each in least)
+    )

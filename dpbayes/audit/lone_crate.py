@@ -1,0 +1,259 @@
+"""One crate alone, by the keys that an auditor names: what they vouch for, what a replay proves, and nothing else."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from dpbayes.audit.crate import Files, Problem, asked, check_crate, contents, listed, signed, unsigned
+from dpbayes.audit.definition import ASKED
+from dpbayes.audit.diagnostics import DIAGNOSED
+from dpbayes.audit.pages import RETOLD
+from dpbayes.audit.reasons import Reasons
+from dpbayes.audit.replay import REPLAYED, exactly
+from dpbayes.crates import posterior as crate_posterior
+from dpbayes.crates.contained_releases import FOLDER, sources_of
+from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED
+from dpbayes.crates.gate import NONE_TRUSTED, PROVEN, SIGNED, TRUSTED, UNREAD, closed_to
+from dpbayes.crates.limits import refuse_beyond
+from dpbayes.crates.release import ENTRY
+from dpbayes_core.errors import IntegrityFailure
+from storage.files.archive import MANIFEST, manifest_flaw
+from storage.home.signatures import read_public_key
+from storage.ledger.check import Check, Remark, holds
+from storage.ledger.history import MALFORMED
+from storage.ledger.offline_ledger import spelled
+
+AS_LISTED = "every file is as its maker listed it"
+COMPLETE = "the manifest names every file"
+WITHIN = "the crate is within the limits"
+VOUCHED = "the posterior is vouched for"
+
+OWN = {*crate_posterior.OWN, METADATA, PUBLIC_KEY, ATTESTATION, UNSIGNED}
+"""What stands at the top of an analyst's crate."""
+
+HELD_DEPTH = 2  # of `releases/DIGEST/entry.json`
+
+BY_WORD = (RETOLD, ASKED, DIAGNOSED)  # what another version may have written otherwise
+NO_WORD = "nobody whom you named says so, so that it cannot be proven: do not open its pages, and believe none of them"
+BIT_FOR_BIT = (
+    "a replay gave the same draws, which proves them and what the checks here work out from them, and nothing else "
+    "that stands in its files."
+)
+NEARLY = (
+    "it is within Monte Carlo error of a replay: its means, intervals and correlations. That does not prove the draws "
+    "one by one, nor anything else that stands in its files."
+)
+
+Replay = Callable[[Files], Check]
+
+
+def check_lone_crate(files: Files, fingerprints: Iterable[str]) -> list[Check]:
+    """Every check with nothing at hand but the crate, its manifest if there is one, and the fingerprints trusted.
+
+    Whose the posterior is, `judge` says: who takes the releases out of a crate need not ask.
+    """
+    wanted = {spelled(each) for each in fingerprints}
+    inside = {name: data for name, data in files.items() if name != MANIFEST}
+    complete = _complete(inside, files.get(MANIFEST))
+    trusted, strange = _named(inside, wanted)
+    if is_of_crates(inside):
+        said, problem = _listing(inside, wanted)
+        return [
+            Check(TRUSTED, strange is None, strange or "the releases inside have trusted fingerprints"),
+            Check(AS_LISTED, problem is None, problem or said),
+            *(Check(name, holds(flaw), flaw or "as written") for name, flaw in contents(inside, trusted).items()),
+            complete,
+        ]
+    words = "it has a trusted fingerprint"
+    return [Check(TRUSTED, strange is None, strange or words), *check_crate(inside, trusted), complete]
+
+
+def is_of_crates(files: Files) -> bool:
+    """Whether somebody without the ledger made it from published crates, and says so."""
+    try:
+        return UNSIGNED in files or json.loads(files[crate_posterior.RECORD])["origin"] == "crates"
+    except (*MALFORMED, RecursionError):
+        return False
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Every check of a crate, and in two sentences whose its release and its posterior are."""
+
+    checks: tuple[Check, ...]
+    verdict: str
+
+
+def judge(
+    files: Files, fingerprints: Collection[str], replay: Replay | None = None, reasons: Reasons | None = None
+) -> Judgement:
+    """The checks of a crate whose releases and posterior count only if a key that was named, or a replay, says so.
+
+    A posterior is drawn again only where its releases are those of keys that were named: nothing else proves them.
+    """
+    why = Reasons.of(fingerprints) if reasons is None else reasons
+    inside = {name: data for name, data in files.items() if name != MANIFEST}
+    if shut := opened(inside, fingerprints):
+        advice = why.advice if shut.detail.endswith(f"{NONE_TRUSTED}; {UNREAD}") else ""
+        unread = f"Nothing says whose the release is: {why.nobody}. The crate was not read any further."
+        return Judgement((replace(shut, detail=f"{shut.detail}{advice}"),), unread)
+    checks = [Check(WITHIN, True, "as large as crates are"), *check_lone_crate(files, fingerprints)]
+    passed = {check.check for check in checks if check.ok}
+    wanted = {spelled(each) for each in fingerprints}
+    if _maker(inside, passed) not in wanted:
+        checks = [_without_maker(check) for check in checks]
+        passed = {check.check for check in checks if check.ok}
+    release = _whose_release(inside, wanted, passed, why)
+    if not inside.keys() & {crate_posterior.RECORD, crate_posterior.DRAWS}:
+        again = [] if replay is None else [replay(inside)]
+        return Judgement((*checks, *again), f"{release} It holds no posterior.")
+    proven = {TRUSTED, PROVEN if _apart(inside) else SIGNED} <= passed
+    again = [] if replay is None else [replay(inside) if proven else _not_replayed()]
+    ok, posterior = _whose_posterior(inside, wanted, passed, again, why)
+    vouched = Check(VOUCHED, ok, f"{release} {posterior}")
+    return Judgement((*checks, vouched, *again), vouched.detail)
+
+
+def opened(files: Files, fingerprints: Iterable[str]) -> Check | None:
+    """What keeps a crate, its manifest left out, from being read; None once keys that were named vouch for it."""
+    if shut := closed_to(files, {spelled(each) for each in fingerprints}):
+        return shut
+    try:
+        refuse_beyond(files)
+    except IntegrityFailure as failure:
+        return Check(WITHIN, False, str(failure))
+    return None
+
+
+def _without_maker(check: Check) -> Check:
+    """What is let pass of another version by its maker's word, where nobody who was named gives it."""
+    if check.check not in BY_WORD or not isinstance(check.detail, Remark):
+        return check
+    return Check(check.check, False, f"{check.detail}; {NO_WORD}")
+
+
+def _maker(files: Files, passed: set[str]) -> str | None:
+    """The key whose statement about the whole crate holds."""
+    return _own(files) if {SIGNED, AS_LISTED} & passed and ATTESTATION in files else None
+
+
+def _not_replayed() -> Check:
+    return Check(REPLAYED, False, "it was not drawn again: nothing vouches for the release that it would be drawn from")
+
+
+def _held(name: str) -> bool:
+    """Whether it lies where the releases lie; that it belongs there is part of what proves them."""
+    return name.startswith(f"{FOLDER}/") and name.count("/") == HELD_DEPTH
+
+
+def _apart(files: Files) -> bool:
+    """Whether its releases lie in folders of their own, each with the statement of its own crate."""
+    return ENTRY not in files
+
+
+def _whose_release(files: Files, wanted: set[str], passed: set[str], why: Reasons) -> str:
+    if not _apart(files):
+        name = _own(files)
+        if name is None or SIGNED not in passed:
+            return f"Nothing says whose the release is: {why.nobody}."
+        return f"What was released is that of {why.each([name])}."
+    names = _beside(files)
+    strange = sorted(names - wanted)
+    if strange:
+        return f"A release inside came with the key {' and '.join(strange)}, {why.strange}."
+    if PROVEN not in passed:
+        return f"Nothing says whose the release inside is: {why.nobody}."
+    return f"What was released is that of {why.each(names)}."
+
+
+def _whose_posterior(
+    files: Files, wanted: set[str], passed: set[str], again: Sequence[Check], why: Reasons
+) -> tuple[bool, str]:
+    """Whether a key that was named, or a replay, stands for the posterior; and who made it, in a sentence."""
+    name = _maker(files, passed)
+    if name is not None and name in wanted:
+        unknown = ": whether it was signed before that key was retired, if it was, only the ledger tells"
+        return True, f"The posterior is that of {why.each([name])}{'' if why.ledger else unknown}."
+    maker = "nobody's: it is not signed" if name is None else f"that of {name}, {why.strange}"
+    if {SIGNED, AS_LISTED}.isdisjoint(passed):
+        maker = "not as any statement has it"
+    if not again:
+        return False, f"The posterior is {maker}; run with --replay to draw it again."
+    if not again[0].ok:
+        return False, f"The posterior is {maker}; and no replay gave the same draws."
+    if not passed.issuperset(BY_WORD):
+        return (
+            False,
+            f"The posterior is {maker}; its draws were drawn again, and its files are not what follows from them.",
+        )
+    if strange := sorted(each for each in files if each not in OWN and not _held(each)):
+        return False, f"The posterior is {maker}; and {listed(strange)} is no part of such a crate."
+    return AS_LISTED in passed, f"The posterior is {maker}; {BIT_FOR_BIT if exactly(again[0]) else NEARLY}"
+
+
+def _named(files: Files, wanted: set[str]) -> tuple[dict[str, bytes], Problem]:
+    """The keys in the crate that were named, of its maker where it is a study's and of its releases; and the others."""
+    pems: list[bytes] = [] if is_of_crates(files) else [files.get(PUBLIC_KEY, b"")]
+    unread: Problem = None
+    try:
+        pems += [source.files.get(PUBLIC_KEY, b"") for source in sources_of(files)] if _apart(files) else []
+    except (*MALFORMED, RecursionError):
+        unread = "a release inside cannot be read"
+    if not pems:
+        return {}, unread or "its release has no statement of its own, and nobody's on the crate stands for it"
+    keys: dict[str, bytes] = {}
+    for pem in pems:
+        try:
+            keys |= dict([read_public_key(pem)])
+        except IntegrityFailure:
+            unread = f"{PUBLIC_KEY} is missing or holds no key"
+    strange = [f"{PUBLIC_KEY} is the key {name}, which is none of those trusted" for name in keys.keys() - wanted]
+    return {name: key for name, key in keys.items() if name in wanted}, listed(sorted(strange)) or unread
+
+
+def _listing(files: Files, wanted: set[str]) -> tuple[str, Problem]:
+    """Who made an analyst's crate, as far as that can be told, and whether its files are what they left."""
+    if crate_posterior.RECORD not in files:
+        return "", f"{crate_posterior.RECORD} is missing"
+    if UNSIGNED in files and ATTESTATION not in files:
+        return "unsigned: anybody may have made it; --replay recomputes it", asked(_unsigned, files)
+    name: list[str] = []
+
+    def question(files: Files) -> Problem:
+        fingerprint, key = read_public_key(files[PUBLIC_KEY])
+        name.append(fingerprint)
+        return signed(files, {fingerprint: key})
+
+    problem = asked(question, files)
+    told = " and is trusted" if set(name) <= set(wanted) else ", whom you did not name; --replay recomputes it"
+    return f"signed by {''.join(name)}{told}", problem
+
+
+def _unsigned(files: Files) -> Problem:
+    if json.loads(files[crate_posterior.RECORD])["origin"] != "crates":
+        return f"{crate_posterior.RECORD} says that the study's own agency made it, and nobody signed it"
+    return unsigned(files)
+
+
+def _complete(files: Files, listing: bytes | None) -> Check:
+    """A crate may come without its manifest, as in a zip, for the statement names every file; a wrong one is a flaw."""
+    if listing is None:
+        return Check(COMPLETE, True, f"it has no {MANIFEST}: the statement alone names every file")
+    problem = asked(lambda files: manifest_flaw(files, listing), files)
+    return Check(COMPLETE, problem is None, problem or "as written")
+
+
+def _own(files: Files) -> str | None:
+    """The fingerprint of the key at the top of the crate, if one is there."""
+    try:
+        return read_public_key(files[PUBLIC_KEY])[0]
+    except (KeyError, IntegrityFailure):
+        return None
+
+
+def _beside(files: Files) -> set[str]:
+    """The fingerprints of the keys that lie beside the releases."""
+    try:
+        return {str(source.signed_by) for source in sources_of(files) if source.signed_by is not None}
+    except (*MALFORMED, RecursionError):
+        return set()

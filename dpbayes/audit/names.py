@@ -1,0 +1,116 @@
+"""What an auditor asks of names: each means one thing, whoever reads it and by whatever program."""
+
+import base64
+import json
+import unicodedata
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpbayes.crates.contained_releases import Source, sources_of
+from dpbayes.crates.format import ATTESTATION, UNSIGNED
+from dpbayes.crates.parquet import INDEX_COLUMNS, columns_of, read_table
+from dpbayes.crates.posterior import DRAWS, RECORD
+from dpbayes.crates.release import NOISY
+from dpbayes_core.canonical import canonical_json
+
+Files = Mapping[str, bytes]
+Problem = str | None
+
+UNIQUE = "names are unique"
+
+
+def unique(files: Files) -> Problem:
+    """The first name in a crate that is given twice, or that two programs may read in two ways."""
+    return next(_found(files), None)
+
+
+def _found(files: Files) -> Iterator[str]:
+    yield from (f"{name} has the name of another file" for name in alike(files))
+    for name, data in files.items():
+        if name.endswith(".json"):
+            yield from _stated(name, data)
+    yield from _subjects(files)
+    for source in sources_of(files):
+        yield from (f"the release states {what} twice" for what in _of_release(source))
+    if twice(source.entry.key for source in sources_of(files)):
+        yield "a release lies in it twice"
+    if RECORD in files:
+        yield from _of_posterior(files)
+
+
+def alike(names: Iterable[str]) -> list[str]:
+    """The names that some file systems take for one that stands before them."""
+    seen: set[str] = set()
+    found: list[str] = []
+    for name in sorted(names):
+        spelled = unicodedata.normalize("NFKC", name).casefold()
+        found += [name] if spelled in seen else []
+        seen.add(spelled)
+    return found
+
+
+def twice(names: Iterable[Hashable]) -> bool:
+    """Whether one of them comes again."""
+    given = list(names)
+    return len(set(given)) < len(given)
+
+
+def _stated(name: str, data: bytes) -> Iterator[str]:
+    """Every record is canonical JSON: with a key twice, programs differ in which of its values they take."""
+    doubled: list[str] = []
+
+    def kept(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        doubled.extend([name] if twice(key for key, _ in pairs) else [])
+        return dict(pairs)
+
+    value = json.loads(data, object_pairs_hook=kept)
+    if doubled:
+        yield f"{name} states a name twice"
+    elif canonical_json(value) != data:
+        yield f"{name} is not written as this program writes records"
+
+
+def _subjects(files: Files) -> Iterator[str]:
+    """A statement names every file once."""
+    for name in (ATTESTATION, UNSIGNED):
+        if name in files:
+            said = json.loads(files[name])
+            body = base64.b64decode(said["payload"]) if "payload" in said else files[name]
+            yield from _stated(name, body)
+            if alike_or_twice([each["name"] for each in json.loads(body)["subject"]]):
+                yield f"{name} names a file twice"
+
+
+def alike_or_twice(names: Collection[str]) -> bool:
+    """Whether two of them are one name, to some program."""
+    return twice(names) or bool(alike(names))
+
+
+def _of_release(source: Source) -> Iterator[str]:
+    """Columns, levels, nodes and parameters; the objects among them are canonical, and so have each name once."""
+    defined = source.entry.payload["definition"]
+    for column in defined.get("columns", {}).values():
+        yield from ["a level"] if twice(column.get("levels", ())) else []
+    for what in ("covariates", "nodes"):
+        yield from ["a column"] if twice(defined.get(what, ())) else []
+    columns, _ = columns_of(source.files[NOISY], "noisy statistics")
+    yield from ["a column of its noisy statistics"] if twice(columns) else []
+
+
+def _of_posterior(files: Files) -> Iterator[str]:
+    record, table = json.loads(files[RECORD]), read_table(files[DRAWS], "posterior draws")
+    for lines in (record["coefficients"], record["naive"] or ()):
+        if twice(line["name"] for line in lines):
+            yield f"{RECORD} states a coefficient twice"
+    if twice(table.column_names):
+        yield f"{DRAWS} has a column twice"
+    chains, draws = (record["diagnostics"][name] for name in ("chains", "draws"))
+    if table.num_rows != chains * draws:  # before as many are made as a record may claim
+        yield f"{DRAWS} does not name every draw of every chain once, in order"
+        return
+    places = (np.repeat(np.arange(chains), draws), np.tile(np.arange(draws), chains))
+    for name, due in zip(INDEX_COLUMNS, places, strict=True):
+        if not np.array_equal(np.asarray(table.column(name)), due):
+            yield f"{DRAWS} does not name every draw of every chain once, in order"

@@ -1,0 +1,105 @@
+"""What an auditor asks of the notices in an archive: each follows from the ledger, and none that is due is missing."""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from dpbayes.crates.format import release_path
+from dpbayes.crates.notices import STATUSES, Status, notice_flaw, notice_name, plain_words, stated
+from dpbayes.crates.own_source import SOURCE
+from dpbayes.crates.posterior import RECORD as POSTERIOR
+from dpbayes.crates.posterior import links_of
+from storage.files.archive import Archive
+from storage.ledger.anchors import retirements
+from storage.ledger.history import MALFORMED
+
+Record = Mapping[str, Any]
+
+NOTICED = "notices are genuine and complete"
+
+
+@dataclass(frozen=True)
+class Due:
+    """A notice that the ledger calls for."""
+
+    said: Record
+    required: bool  # earlier versions wrote none
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """The signed notice, and the same in words."""
+        return notice_name(self.said["crate"], self.said["status"]), self._words
+
+    @property
+    def _words(self) -> str:
+        return notice_name(self.said["crate"], self.said["status"], "txt")
+
+
+def due_notices(records: Sequence[Record], crates: Collection[str], read: Callable[[str], bytes]) -> list[Due]:
+    """Every notice that the acts of a ledger call for, of releases and of the posteriors that stand on them."""
+    charges: dict[str, Record] = {record["key"]: record for record in records if record["kind"] == "charge"}
+    acts = list(_acts(records, charges))
+    standing = _standing({charge["seq"] for _, charge, _ in acts}, crates, read) if acts else {}
+    found: list[Due] = []
+    for status, charge, act in acts:
+        with suppress(*MALFORMED):
+            required = SOURCE in act["payload"]["software"]
+            for crate in (release_path(charge), *standing.get(charge["seq"], ())):
+                found.append(Due(stated(crate, status, charge["key"], act), required))
+    return found
+
+
+def _acts(records: Sequence[Record], charges: Mapping[str, Record]) -> Iterator[tuple[Status, Record, Record]]:
+    for record in records:
+        with suppress(*MALFORMED):
+            if record["kind"] == "withdraw" and record["payload"]["withdraws"] in charges:
+                yield "withdrawn", charges[record["payload"]["withdraws"]], record
+            elif record["kind"] == "charge" and record["payload"]["supersedes"] in charges:
+                yield "superseded", charges[record["payload"]["supersedes"]], record
+
+
+def _standing(charges: Collection[int], crates: Collection[str], read: Callable[[str], bytes]) -> dict[int, list[str]]:
+    """The posteriors that were drawn from some charges."""
+    found: dict[int, list[str]] = {}
+    for crate in crates:
+        with suppress(*MALFORMED, RecursionError):
+            if crate.startswith("posteriors/"):
+                for link in links_of(json.loads(read(f"{crate}/{POSTERIOR}"))):
+                    if link["ledger"]["seq"] in charges:
+                        found.setdefault(link["ledger"]["seq"], []).append(crate)
+    return found
+
+
+def is_notice(name: str) -> bool:
+    """Whether a file has the name of a notice."""
+    return any(name.endswith(notice_name("", status, kind)) for status in STATUSES for kind in ("json", "txt"))
+
+
+def notice_flaws(
+    archive: Archive,
+    names: Collection[str],
+    due: Sequence[Due],
+    trusted: Mapping[str, bytes],
+    records: Sequence[Record],
+) -> list[str]:
+    """Notices that are missing, forged, or that nothing calls for; `names` are those that lie there."""
+    wanted = {name: each for each in due for name in each.files}
+    found = [f"{name} is a notice that no act of the ledger calls for" for name in names if name not in wanted]
+    retired = retirements(records)
+    for each in due:
+        notice, words = each.files
+        missing = [name for name in each.files if name not in names]
+        if missing:
+            again = (
+                "`dpbayes ledger withdraw` for it again"
+                if each.said["status"] == "withdrawn"
+                else "`dpbayes release` for its revision again"
+            )
+            found += [f"{name} is missing: run {again}" for name in missing[:1] if each.required]
+        if notice in names and (flaw := notice_flaw(archive.read(notice), notice, each.said, trusted, retired)):
+            found.append(flaw)
+        if words in names and archive.read(words) != plain_words(each.said):
+            found.append(f"{words} was altered")
+    return found

@@ -1,0 +1,161 @@
+"""What the ledger says of published crates: that a posterior is on record, and that no retired key signed later."""
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from dpbayes.analyses.publication import needs_entry, publication_of, signed_late, statement_of
+from dpbayes.audit.crate import Files
+from dpbayes.crates.contained_releases import sources_of
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
+from dpbayes.crates.posterior import RECORD
+from dpbayes.crates.release import ENTRY
+from dpbayes_core.canonical import canonical_json
+from storage.home.signatures import read_public_key
+from storage.ledger.anchors import retirements
+from storage.ledger.check import Check, Remark
+from storage.ledger.entries import Entry, act_key
+from storage.ledger.history import MALFORMED
+from storage.ledger.homes import home_of, replaced_keys
+from storage.ledger.publishing import OnRecord, Publication, on_record, summary
+
+BELONGS = "every crate is of the ledger"
+ON_RECORD = "every posterior is on the ledger"
+IN_FORCE = "no retired key signed later"
+
+
+class Publications:
+    """The publications of a ledger, of `anchored` entries only where those are given, and when keys were retired.
+
+    `signers` are keys of the home that is looked at: another home of the ledger has an archive of its own.
+    """
+
+    def __init__(
+        self, entries: Iterable[Entry], signers: Collection[str] = (), anchored: Collection[int] | None = None
+    ) -> None:
+        self._entries = list(entries)
+        self._retired = retirements([entry.to_record() for entry in self._entries])
+        self._replaced = replaced_keys(self._entries)
+        self._homes = {home_of(key, self._replaced) for key in signers}
+        self._named: dict[str, OnRecord] = {}
+        for each in on_record(self._entries):
+            if anchored is None or each.seq in anchored:  # a crate is archived after its entry is anchored
+                self._named.setdefault(each.publication.statement, each)
+        self._own = {
+            name: each
+            for name, each in self._named.items()
+            if not self._homes or self._name(each.publication)[0] in self._homes
+        }
+
+    def _name(self, one: Publication) -> tuple[str, str]:
+        """An analysis, and the home that made it."""
+        return home_of(one.signed_by, self._replaced), one.key
+
+    def summary(self, first: str | None = None) -> str:
+        """What is on record, in few words, beginning with one analysis; and what other homes have to show."""
+        others = {self._name(each.publication) for name, each in self._named.items() if name not in self._own}
+        said = f"; of other homes, whose archives hold them: {len(others)}" if others else ""
+        return f"{summary(self._entries, first)}{said}"
+
+    def missing(self, present: Collection[str]) -> list[str]:
+        """Publications of this home whose crate is gone, by the statements about the crates that are there."""
+        there = {self._name(self._own[each].publication) for each in present if each in self._own}
+        named = {self._name(each.publication): each for each in self._own.values()}
+        return [
+            f"{each.publication.path} of entry {each.seq} is missing: it was taken away, or a run was killed there. "
+            "Restore it from a copy, or run `dpbayes analyse` for it again"
+            for name, each in named.items()
+            if name not in there
+        ]
+
+    def statement(self, files: Files) -> str:
+        """The sha256 of the statement about a crate; nothing, where there is none that can be read."""
+        try:
+            return statement_of(files)
+        except (*MALFORMED, RecursionError):
+            return ""
+
+    def analysis(self, files: Files) -> str | None:
+        """The name of a crate's analysis, if it is on record."""
+        named = self._of(files)
+        return None if named is None else named.publication.key
+
+    def unrecorded(self, files: Files, path: str | None = None) -> str | None:
+        """What keeps a posterior's crate from being one that the ledger names, at the path where it is known to lie."""
+        if RECORD not in files:
+            return None
+        named = self._of(files)
+        if named is not None:
+            return _differs(files, named, path)
+        try:
+            none = not self._own and not needs_entry(files)
+        except (*MALFORMED, RecursionError):
+            none = False
+        return None if none else "no entry of the ledger names its statement"
+
+    def late(self, files: Files) -> str | None:
+        """Whether a key signed a crate after it was retired, as far as the ledger tells."""
+        try:
+            signer = read_public_key(files[PUBLIC_KEY])[0]
+            if signer not in self._retired:
+                return None
+            retired, flaw = self._retired[signer], signed_late(files, self._retired)
+            if flaw or RECORD not in files:
+                return flaw
+            named = self._of(files)
+        except (*MALFORMED, RecursionError):
+            return "it does not say who signed it"
+        if named is None or named.adopted:
+            return Remark(
+                f"signed by the key that entry {retired} retired: from before there were entries, nothing tells when"
+            )
+        if named.seq > retired:
+            return f"the key that entry {retired} retired signed it, and entry {named.seq} is later"
+        return None
+
+    def _of(self, files: Files) -> OnRecord | None:
+        return self._named.get(self.statement(files))
+
+
+def crate_on_ledger(files: Files, entries: Sequence[Entry]) -> list[Check]:
+    """What a ledger says of one crate that came alone."""
+    known, stands = Publications(entries, _signers(files)), {entry.seq: entry for entry in entries}
+    keys = {entry.key: entry for entry in entries}
+    try:
+        found = sources_of(files)
+        strange = [one for one in found if one.files[ENTRY] != _written(stands.get(one.entry.seq))]
+        withdrawn = [keys[key].seq for one in found if (key := act_key("withdraw", one.entry.key)) in keys]
+    except (*MALFORMED, RecursionError):
+        strange, withdrawn = [None], []
+    said = "; ".join(f"a release in it was withdrawn by entry {seq}" for seq in withdrawn)
+    checks = [Check(BELONGS, not strange, f"{ENTRY} is not the ledger's" if strange else said or "its entries are")]
+    if RECORD in files:
+        flaw = known.unrecorded(files) or (None if ATTESTATION in files else "nobody signed it, and no entry names it")
+        checks.append(Check(ON_RECORD, flaw is None, flaw or known.summary(known.analysis(files))))
+    late = known.late(files) if PUBLIC_KEY in files else None
+    return [*checks, Check(IN_FORCE, late is None or isinstance(late, Remark), late or "as the ledger tells")]
+
+
+def _differs(files: Files, named: OnRecord, path: str | None) -> str | None:
+    """What an entry says otherwise of a crate whose statement it names."""
+    stated = named.publication
+    if path is not None and not named.adopted and path != stated.path:
+        return f"entry {named.seq} names it at {stated.path}"
+    try:
+        same = stated.names(publication_of(stated.path, files))
+    except (*MALFORMED, RecursionError):
+        same = False
+    if same and named.adopted and needs_entry(files):
+        return f"entry {named.seq} takes it over from an earlier version, and it is of this one"
+    return None if same else f"entry {named.seq} says something else of it than its files"
+
+
+def _signers(files: Files) -> list[str]:
+    """The key that came with a crate, if it can be read."""
+    with suppress(*MALFORMED):
+        return [read_public_key(files[PUBLIC_KEY])[0]]
+    return []
+
+
+def _written(entry: Entry | None) -> Any:
+    return None if entry is None else canonical_json(entry.to_record())

@@ -1,0 +1,108 @@
+"""Draw a posterior again from what its crate holds, and compare: bit for bit, or within Monte Carlo error."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes.audit.replay_law import effective, farthest
+from dpbayes.crates.analysis_request import AnalysisRequest
+from dpbayes.crates.contained_releases import evidence_of, sources_of
+from dpbayes.crates.limits import refuse_request
+from dpbayes.crates.parquet import read_draws
+from dpbayes.crates.posterior import DRAWS, RECORD
+from dpbayes_core.errors import DpbayesError
+from storage.ledger.check import Check
+from storage.ledger.history import MALFORMED
+
+Floats = NDArray[np.float64]
+REPLAYED = "the draws are those of a replay"
+NOTHING_DRAWN = "nothing to replay: no analysis lies here"
+SAME = "the same, bit for bit"
+WITHIN_ERROR = (
+    "not bit for bit, as on another processor or version; within Monte Carlo error of a replay: its means, intervals "
+    "and correlations"
+)
+MOST_FEWER = 16  # times: what an analysis may double its draws to, where chains mix badly on one processor only
+
+
+def replayed(files: Mapping[str, bytes], path: str = "") -> Check:
+    """Whether the same request gives the same draws, if any were made; `path` says which crate of several it is."""
+    ok, detail = _compared(files) if files.keys() & {RECORD, DRAWS} else (True, NOTHING_DRAWN)
+    return Check(REPLAYED, ok, f"{path}: {detail}" if path else detail)
+
+
+def exactly(check: Check) -> bool:
+    """Whether a replay gave the very draws, and not only draws that are like them."""
+    return check.ok and check.detail.endswith(SAME)
+
+
+def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:
+    try:
+        refuse_request(files)
+        read, request = read_draws(files[DRAWS]), json.loads(files[RECORD])["request"]
+        stored = {each: np.asarray(values, dtype=np.float64) for each, values in read.items()}
+        if any(values.size < request["chains"] * request["draws"] for values in stored.values()):
+            return False, "it holds far fewer draws than it asks for"  # which nobody need draw, to say so
+        again = _drawn(files)
+    except (*MALFORMED, RecursionError) as failure:
+        words = str(failure) if isinstance(failure, DpbayesError) else "it does not hold what a replay needs"
+        return False, f"cannot be drawn again: {words}"
+    if stored.keys() != again.keys():
+        return False, "other parameters are drawn today"
+    if all(np.array_equal(values, again[each]) for each, values in stored.items()):
+        return True, SAME
+    if any(values.size < again[each].size / MOST_FEWER for each, values in stored.items()):
+        return False, "it holds far fewer draws than are drawn today"
+    far = farthest(stored, again)
+    if far.apart <= far.limit:
+        return True, f"{WITHIN_ERROR}, which is worth {effective(again):.0f} independent draws"
+    return False, f"{far.name} is {far.apart:.0f} standard errors away from what is drawn today, by its {far.what}"
+
+
+def prior_of(evidence: Any, record: Mapping[str, Any]) -> Any:
+    """The prior that a record describes."""
+    return _PRIORS[evidence.kind](evidence, record)
+
+
+def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
+    from dpbayes_core.samplers.driver import sample
+
+    request: Mapping[str, Any] = json.loads(files[RECORD])["request"]
+    alike = AnalysisRequest(**request).alike
+    evidence = evidence_of([source.entry for source in sources_of(files)], alike=alike)
+    return sample(
+        evidence,
+        prior_of(evidence, request["prior"]),
+        sampler=request["sampler"],
+        chains=request["chains"],
+        draws=request["draws"],
+        seed=request["seed"],
+    ).draws
+
+
+def _regression(evidence: Any, record: Mapping[str, Any]) -> Any:
+    from dpbayes_core.independent_prior import prior_from_record
+
+    return prior_from_record(record)
+
+
+def _network(evidence: Any, record: Mapping[str, Any]) -> Any:
+    from dpbayes_core.networks.posterior.prior import NetworkPrior
+
+    return NetworkPrior.from_record(record)
+
+
+def _of_the_release(evidence: Any, record: Mapping[str, Any]) -> Any:
+    return evidence.terms.prior
+
+
+_PRIORS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+    "regression": _regression,
+    "bayes-net": _network,
+    "posterior-probability": _of_the_release,
+    "posterior-quantile": _of_the_release,
+    "ridge": _regression,
+}

@@ -1,0 +1,66 @@
+"""What was asked of an analysis, and the name that it has by that: the same request finds what is stored."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from dpbayes.crates.contained_releases import Source, evidence_of
+from dpbayes_core.canonical import digest
+from dpbayes_core.pool import PartsLaw, parts_law
+from storage.ledger.entries import Entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisRequest:
+    """Everything that decides the draws, given the release: sampler, prior and seed already chosen."""
+
+    study: str
+    period: str
+    analysis: str
+    sampler: str
+    prior: Mapping[str, Any]  # the prior's record
+    chains: int
+    draws: int  # of each chain
+    seed: int
+    test: Mapping[str, Any] | None = None  # which public records it is tried on, if any
+    parts: Literal["differ"] | None = None  # of several releases, how their covariates are taken; None: as one law
+
+    def __post_init__(self) -> None:
+        if self.parts not in (None, "differ"):
+            raise ValueError("cannot read a request: its parts are taken as no version takes them. Check its origin.")
+
+    @property
+    def alike(self) -> bool:
+        """Whether the sampler is told that several parts are alike."""
+        return self.parts is None
+
+    def law(self, *, numbers: bool) -> PartsLaw:
+        """How the covariates of several parts are taken, numbers being among them or not."""
+        return self.parts or parts_law(self.sampler, alike=True, numbers=numbers)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON; without a test, or parts that differ, as it was before there were any."""
+        record = {**asdict(self), "prior": dict(self.prior)}
+        for name in ("test", "parts"):
+            if record[name] is None:
+                del record[name]
+        return record
+
+
+def analysis_key(entries: Sequence[Entry], request: AnalysisRequest) -> str:
+    """The name of an analysis of releases in their order: the same request finds the crate that is stored.
+
+    The hash of a ledger entry covers schema, mechanism and definition too, where a release's digest is of values only.
+    """
+    return digest({"entries": [entry.hash for entry in entries], "request": request.to_record()})
+
+
+def earlier_key(evidence: str, request: AnalysisRequest) -> str:
+    """The same in records of version 1 and 2, by the digest of the release or pool."""
+    return digest({"release": evidence, "request": request.to_record()})
+
+
+def key_due(version: int, sources: Sequence[Source], request: AnalysisRequest) -> str:
+    """The key that a record of some version has to state."""
+    entries = [source.entry for source in sources]
+    return earlier_key(evidence_of(entries).digest, request) if version < 3 else analysis_key(entries, request)

@@ -1,0 +1,235 @@
+"""Draws from a posterior as the release itself: of a network's probabilities, or of a regression's coefficients."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpbayes.kinds.networks.section import network_flaws, network_formula, network_of
+from dpbayes.kinds.regression.section import regression_of
+from dpbayes.kinds.section import PureSection, said, undeclared
+from dpbayes.strict_yaml.fields import Covariates, Real, Says, Spread, Text, exactly_one, refusal
+from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes_core.errors import StudyInvalid
+
+if TYPE_CHECKING:
+    from dpbayes.study.file import StudyFile
+    from dpbayes_core.draws.design import DrawDesign
+    from dpbayes_core.draws.regression import RegressionSubject
+
+
+OF_NETWORKS = ("edges", "concentration", "tempering", "floor", "grid")
+OF_REGRESSIONS = ("precision",)
+
+
+class DrawSection(PureSection):
+    """What releases of draws say: which model they are of, and its prior."""
+
+    nodes: Covariates | None = Field(
+        default=None, description="Of a network: columns with levels.", examples=["[sex, pay]"]
+    )
+    edges: dict[Text, Covariates] = Field(
+        default_factory=dict[str, tuple[str, ...]],
+        description="Of a network: parents of each node that has any.",
+        examples=["{pay: [sex]}"],
+    )
+    concentration: Spread = Field(
+        default=1.0, description="Of a network: pseudo-count of each level, the prior.", examples=["1"]
+    )
+    response: Text | None = Field(
+        default=None, description="Of a regression: bounded column to explain.", examples=["pay"]
+    )
+    covariates: Covariates | None = Field(
+        default=None, description="Of a regression: columns that explain it.", examples=["[age, sex]"]
+    )
+    radius: Spread | None = Field(
+        default=None,
+        description="Of a regression: the longest vector of coefficients, every column mapped to [-1, 1].",
+        examples=["1"],
+    )
+    sigma: Spread | None = Field(
+        default=None,
+        description="Of a regression: the residual standard deviation, taken as known, in half widths of the "
+        "response's bounds; it says how far epsilon tempers the likelihood, and the draw depends on epsilon alone.",
+        examples=["0.3"],
+    )
+    precision: Spread = Field(
+        default=1.0, description="Of a regression: prior precision of each mapped coefficient.", examples=["1"]
+    )
+
+    @model_validator(mode="after")
+    def _one_model(self) -> Self:
+        exactly_one({"nodes": self.nodes, "response": self.response}, "the model that is drawn from")
+        regression = {"covariates": self.covariates, "radius": self.radius, "sigma": self.sigma}
+        for key, value in regression.items():
+            if self.response is not None and value is None:
+                raise refusal(f"{key} is missing", f"Add {key}: and its value here")
+            if self.response is None and value is not None:
+                raise refusal(f"{key} belongs to a regression", "Delete it", key)
+        ignored = OF_REGRESSIONS if self.nodes is not None else OF_NETWORKS
+        for key in ignored:
+            if key in self.model_fields_set:
+                whose = "a regression" if self.nodes is not None else "a network"
+                raise refusal(f"{key} belongs to {whose}", "Delete it", key)
+        return self
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The nodes, or covariates and response."""
+        return self.nodes if self.nodes is not None else (*(self.covariates or ()), *filter(None, [self.response]))
+
+    @property
+    def formula(self) -> str:
+        """The model."""
+        if self.nodes is not None:
+            return network_formula(self.nodes, self.edges)
+        return f"{self.response} ~ {' + '.join(self.covariates or ())}"
+
+    @property
+    def analysed(self) -> bool:
+        """No: the draws are the answer."""
+        return False
+
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """Those of the model, and draws that cannot be paid for."""
+        found = list(self._model_flaws(file, place))
+        yield from found
+        if not found:
+            try:
+                self.design(file)
+            except (StudyInvalid, ValueError) as error:
+                yield Flaw((*place, "epsilon"), *said(error))
+
+    def model(self) -> dict[str, Any]:
+        """The model and its prior, as the ledger hashes them."""
+        if self.nodes is not None:
+            edges = {node: list(parents) for node, parents in self.edges.items()}
+            return {"concentration": self.concentration, "edges": edges, "nodes": list(self.nodes)}
+        covariates = list(self.covariates or ())
+        stated = {"precision": self.precision, "radius": self.radius, "sigma": self.sigma}
+        return {"covariates": covariates, "response": self.response, **stated}
+
+    def subject(self, file: "StudyFile") -> "RegressionSubject":
+        """The regression that is drawn from."""
+        from dpbayes_core.draws.regression import RegressionSubject
+
+        assert self.response is not None
+        assert self.radius is not None
+        assert self.sigma is not None
+        schema = regression_of(file, self.response, self.covariates or ())
+        return RegressionSubject(schema=schema, radius=self.radius, sigma=self.sigma, prior_precision=self.precision)
+
+    def _model_flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        if self.nodes is not None:
+            yield from network_flaws(file, place, self.nodes, self.edges)
+            return
+        yield from undeclared(file, (*place, "covariates"), self.uses)
+        response = file.columns.get(str(self.response))
+        if response is not None and response.bounds is None:
+            what = f"{shown(str(self.response))} has no bounds, and a response must be bounded"
+            yield Flaw((*place, "response"), what, "Choose a column that has bounds")
+        if self.response in (self.covariates or ()):
+            yield Flaw((*place, "response"), "it is among the covariates too", "Take it out of one of them")
+        if file.source.max_rows_per_unit > 1:
+            what = "draws weigh one row of each person"
+            yield Flaw(("source", "max_rows_per_unit"), what, "Write 1, or leave it out")
+
+
+class PosteriorDrawSpec(DrawSection):
+    """Exact draws from a posterior, each a release of its own price, charged together to every cap."""
+
+    kind: Literal["posterior-draw"] = Field(description="What is released.", examples=["posterior-draw"])
+    draws: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=1, description="How many draws; epsilon is that of all of them.", examples=["1"]
+    )
+    tempering: Spread = Field(
+        default=1.0,
+        description="Of a network: the power of the likelihood; 1 counts every record once. Probabilities are kept "
+        "above a floor that epsilon sets: at epsilon 1 above .458 for three two-level columns. A regression is "
+        "tempered as far as epsilon needs.",
+        examples=["1"],
+    )
+
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The model and its draws."""
+        mechanism = {"draws": self.draws, "name": "posterior-draw", "tempering": self.tempering, **self.losses()}
+        return {"kind": self.kind, "mechanism": mechanism, **self.model()}
+
+    def design(self, file: "StudyFile") -> "DrawDesign":
+        """Draws of the model."""
+        from dpbayes_core.draws.design import network_draws, tempered
+
+        epsilon, neighbours = float(self.epsilon), file.privacy.neighbours
+        if self.nodes is None:
+            return tempered(self.subject(file), epsilon=epsilon, draws=self.draws, neighbours=neighbours)
+        return network_draws(
+            network_of(file, self.nodes, self.edges),
+            epsilon=epsilon,
+            draws=self.draws,
+            tempering=self.tempering,
+            concentration=self.concentration,
+            neighbours=neighbours,
+        )
+
+
+class MapSpec(DrawSection):
+    """One draw so tempered that it gathers at the posterior's mode as epsilon grows."""
+
+    kind: Literal["map"] = Field(description="What is released.", examples=["map"])
+    floor: Spread | None = Field(
+        default=None, description="Of a network: the least probability of any level.", examples=["0.05"]
+    )
+    grid: Annotated[tuple[Real, ...], Says("list of numbers")] | None = Field(
+        default=None,
+        description="Of a network of two-level columns: the probabilities to choose from.",
+        examples=["[0.1, 0.5, 0.9]"],
+    )
+    score: Literal["likelihood", "density"] = Field(
+        default="likelihood",
+        description="What is tempered; density is refused, for a record moves it without limit.",
+        examples=["likelihood"],
+    )
+
+    @model_validator(mode="after")
+    def _one_space(self) -> Self:
+        if self.nodes is not None:
+            exactly_one({"floor": self.floor, "grid": self.grid}, "the space of the probabilities")
+        return self
+
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """An unsound score first."""
+        from dpbayes_core.draws.design import check_score
+
+        try:
+            check_score(self.score)
+        except StudyInvalid as error:
+            yield Flaw((*place, "score"), *said(error))
+            return
+        yield from super().flaws(file, place)
+
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The model and where its mode is sought."""
+        space = {"floor": self.floor, "grid": None if self.grid is None else list(self.grid)}
+        return {"kind": self.kind, "mechanism": {"name": "map", **space, **self.losses()}, **self.model()}
+
+    def design(self, file: "StudyFile") -> "DrawDesign":
+        """One tempered draw."""
+        from dpbayes_core.draws.design import grid_map, network_map, tempered
+        from dpbayes_core.draws.release import MapRelease
+
+        epsilon, neighbours = float(self.epsilon), file.privacy.neighbours
+        if self.nodes is None:
+            return tempered(self.subject(file), epsilon=epsilon, neighbours=neighbours, kind=MapRelease)
+        schema = network_of(file, self.nodes, self.edges)
+        if self.grid is not None:
+            return grid_map(
+                schema,
+                epsilon=epsilon,
+                values=self.grid,
+                concentration=self.concentration,
+                neighbours=neighbours,
+            )
+        assert self.floor is not None
+        return network_map(
+            schema, epsilon=epsilon, floor=self.floor, concentration=self.concentration, neighbours=neighbours
+        )

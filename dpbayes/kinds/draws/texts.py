@@ -1,0 +1,223 @@
+"""Released posterior draws in words: here the release itself is the answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpbayes.kinds.counted import Counted
+from dpbayes.kinds.draws.limits import between, limits
+from dpbayes.kinds.networks.precision import accuracy
+from dpbayes.kinds.networks.texts import declared_nodes, graph_of, network_model, node_groups
+from dpbayes.kinds.regression.texts import declared_columns
+from dpbayes.kinds.texts import Declared, Graph, Group, Record, Telling
+from dpbayes.markup.numbers import listed, short
+from dpbayes_core.draws.design import DrawDesign
+from dpbayes_core.draws.grid import GridSubject
+from dpbayes_core.draws.network import NetworkSubject, epsilon_for_floor
+from dpbayes_core.draws.regression import RegressionSubject
+from dpbayes_core.draws.release import PosteriorDrawRelease
+
+Release = PosteriorDrawRelease
+
+
+UNTEMPERED = "1 counts every record once"
+EPSILON_DECIDES = "Epsilon decides how far: more of it, fewer columns, fewer draws or a lower tempering reach further."
+LOWER_FLOORS = (0.1, 0.01)
+
+
+class DrawTelling(Telling):
+    """Exact draws from a truncated posterior, or one gathered at its mode."""
+
+    parameter = "Parameter"
+    parameters = "Parameters"
+    answers = True
+
+    def __init__(self, what: str, subject: str, reading: str, why: str) -> None:
+        self.what = what
+        self._subject = subject
+        self._reading = reading
+        self._why = why
+
+    def limits(self, release: Release) -> str:
+        """The floors of a network, the ball of a regression."""
+        return limits(release.subject, self._why)
+
+    def lines(self, release: Release) -> list[dict[str, Any]]:
+        """One line for each parameter of each draw."""
+        return [
+            {"draw": place, "name": name, "value": value}
+            for place, draw in enumerate(release.values, start=1)
+            for name, value in zip(release.names, draw, strict=True)
+        ]
+
+    def product(self, release: Release) -> str:
+        """The draws."""
+        return f"{self._subject} ({len(release.values)}) of {self._of(release)}"
+
+    def declared(self, release: Release) -> tuple[Declared, ...]:
+        """The columns of the model."""
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            return declared_columns(subject.schema)
+        return declared_nodes(subject.schema)
+
+    def applied(self, record: Record) -> str:
+        """The draws are the mechanism."""
+        mechanism = record["mechanism"]
+        return (
+            f"{mechanism['draws']} exact draw(s) from the truncated posterior with the likelihood to the power "
+            f"{mechanism['tempering']!r}; between neighbours the score's difference ranges over no more than "
+            f"{mechanism['oscillation']!r}."
+        )
+
+    def foresight(self, design: DrawDesign, rows: int) -> tuple[tuple[str, str], ...]:
+        """How far the likelihood is tempered, and what that leaves of a network's accuracy."""
+        subject: Any = design.subject
+        if isinstance(subject, GridSubject):
+            return (("Points", f"{len(subject.values)} of the grid, for each probability"),)
+        told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; {UNTEMPERED}")]
+        if isinstance(subject, NetworkSubject):
+            told.append(
+                (
+                    "Probabilities",
+                    f"{between(subject)}, whatever the table says: drawn from the posterior truncated to them",
+                )
+            )
+            told += _lower_floors(design, self._why)
+            told.append(accuracy(design, subject.schema, rows))
+        return tuple(told)
+
+    def title(self, release: Release) -> str:
+        """The model."""
+        return f"{self._subject}: {self._of(release)}"
+
+    def lede(self, release: Release) -> str:
+        """What was released."""
+        return f"{self._subject} of {self._of(release)}"
+
+    def model(self, release: Release) -> str:
+        """The model."""
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            names = " + ".join(column.name for column in subject.schema.covariates)
+            return (
+                f"{subject.schema.response.name} = intercept + {names} + normal residual of sd {short(subject.sigma)}, "
+                f"coefficients no longer than {short(subject.radius)} together, every column mapped to −1 … 1"
+            )
+        return network_model(subject.schema)
+
+    def prior(self, prior: Record) -> str:
+        """It is part of the release."""
+        return "part of the release"
+
+    def answers_of(self, release: Release) -> Mapping[str, Sequence[float]]:
+        """Each parameter's draws, a regression's in the user's units."""
+        drawn = release.draws()
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            drawn = subject.schema.to_user_units(drawn, np.full(len(drawn), subject.sigma))[0]
+        return {name: drawn[:, place].tolist() for place, name in enumerate(release.names)}
+
+    def meanings(self, release: Release) -> Mapping[str, str]:
+        """The names say it."""
+        return {}
+
+    def groups(self, release: Release, names: Sequence[str]) -> tuple[Group, ...]:
+        """By node, or all coefficients."""
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            note = "every column mapped to −1 … 1"
+            return (Group("Coefficients", note, tuple(names), True, True),)
+        return node_groups(subject.schema)
+
+    def reading(self, release: Release) -> str:
+        """What a draw is."""
+        power = _power(release)
+        if isinstance(release.subject, GridSubject):
+            return "Each number is a point of the stated grid, drawn the likelier the more posterior mass it has. "
+        if power == 1:
+            return self._reading
+        nearer = "nearer its mode" if power > 1 else "nearer the prior"
+        return f"{self._reading} The likelihood counted to the power {short(power, 3)}, {nearer} than the posterior. "
+
+    def noise(self, release: Release, counted: Counted) -> tuple[str, ...]:
+        """There is none but the draw's own."""
+        return (
+            "No noise was added: the draw itself is random, and what one person contributes changes its probability by "
+            "a bounded factor only.",
+        )
+
+    def noise_size(self, release: Release) -> tuple[str, str, str]:
+        """The power of the likelihood."""
+        if isinstance(release.subject, GridSubject):
+            return "Points", str(len(release.subject.values)), "of the grid, for each probability"
+        return "Power of the likelihood", short(_power(release), 3), UNTEMPERED
+
+    def noise_pairs(self, release: Release) -> tuple[tuple[str, str], ...]:
+        """Mechanism and oscillation."""
+        record = release.mechanism.to_record()
+        return (
+            (
+                "Mechanism",
+                f"{record['draws']} independent exact draw(s) from the operating system's entropy; no Markov chain",
+            ),
+            ("Oscillation", f"{short(record['oscillation'])}, the most that a neighbour can move the score"),
+            ("Power of the score", short(record["tempering"])),
+        )
+
+    def graphs(self, release: Release) -> tuple[Graph, ...]:
+        """The network, if it is one."""
+        subject: Any = release.subject
+        return () if isinstance(subject, RegressionSubject) else (graph_of(subject.schema),)
+
+    def caveats(self, release: Release) -> tuple[str, ...]:
+        """What the guarantee covers."""
+        return (
+            "The guarantee covers what was released, not how long the draw took: the sampler tries again until a "
+            "proposal is accepted.",
+        )
+
+    def _of(self, release: Release) -> str:
+        subject: Any = release.subject
+        if isinstance(subject, RegressionSubject):
+            names = [column.name for column in subject.schema.covariates]
+            return f"the regression of {subject.schema.response.name} on {listed(names)}"
+        return f"a network of {listed(subject.schema.names)}"
+
+
+def _lower_floors(design: DrawDesign, why: str) -> list[tuple[str, str]]:
+    """What epsilon lower floors would take, where it is epsilon that decides them."""
+    subject = design.subject
+    if why != EPSILON_DECIDES or not isinstance(subject, NetworkSubject):
+        return []
+    return [
+        (f"Probabilities down to {floor:g}", f"would take epsilon {short(_epsilon_for(design, subject, floor), 3)}")
+        for floor in LOWER_FLOORS
+        if floor < min(subject.floors)
+    ]
+
+
+def _epsilon_for(design: DrawDesign, subject: NetworkSubject, floor: float) -> float:
+    draws, tempering = design.mechanism.draws, design.mechanism.tempering
+    return epsilon_for_floor(subject.schema, floor, draws=draws, tempering=tempering, neighbours=design.neighbours)
+
+
+def _power(release: Release) -> float:
+    return float(release.mechanism.to_record()["tempering"])
+
+
+POSTERIOR_DRAW = DrawTelling(
+    "exact draws from a truncated posterior",
+    "Draws from a truncated posterior",
+    "Each number is a draw from the truncated posterior distribution, not an estimate of its centre: draws of one "
+    "release are independent, and their spread shows the uncertainty only if there are many.",
+    EPSILON_DECIDES,
+)
+MODE = DrawTelling(
+    "a draw near a posterior's mode",
+    "A draw near the posterior mode",
+    "Each number was drawn near the posterior's mode: the larger epsilon, the nearer. How near is not known from the "
+    "release alone.",
+    "The study states the least one.",
+)

@@ -1,0 +1,61 @@
+"""What became of missing values, in words, from the definition of a release."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+from dpbayes.kinds.texts import Declared
+from dpbayes.markup.numbers import listed, short
+
+Record = Mapping[str, Any]
+
+LEFT_OUT = "the row is left out"
+NEVER = "is never missing"
+FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
+
+
+def becomes(definition: Record) -> dict[str, str]:
+    """Of each column of a release, what becomes of a missing value in it."""
+    complete = definition.get("cases") == "complete"
+    columns: Mapping[str, Record] = definition.get("columns", {})
+    told = {column.get("missing_of") for column in columns.values()}
+    return {name: _column(column, complete=complete and name not in told) for name, column in columns.items()}
+
+
+def with_missing(columns: Sequence[Declared], definitions: Sequence[Record]) -> tuple[Declared, ...]:
+    """Columns on a page, with what became of their missing values in all of these releases."""
+    found = [becomes(definition) for definition in definitions]
+    return tuple(_told(column, [words.get(column.name) for words in found]) for column in columns)
+
+
+def _told(column: Declared, found: Sequence[str | None]) -> Declared:
+    if found[0] is None or None in found:
+        return column
+    said = f"if missing, {found[0]}" if len(set(found)) == 1 else "if missing, what the release says, which differs"
+    said = found[0] if found[0].startswith(NEVER) else said
+    return replace(column, enters=f"{column.enters}; {said}")
+
+
+def _column(column: Record, *, complete: bool) -> str:
+    if "missing_of" in column:
+        return f"{NEVER}: it tells where {column['missing_of']} is"
+    dates = column.get("measure") == "date"
+    codes = [code if isinstance(code, str) else _value(code, dates=dates) for code in column.get("missing", ())]
+    counts = f" ({listed(codes)} {'counts' if len(codes) == 1 else 'count'} as missing)" if codes else ""
+    return _rule(column, complete=complete, dates=dates) + counts
+
+
+def _rule(column: Record, *, complete: bool, dates: bool) -> str:
+    if "levels" not in column:
+        return LEFT_OUT if complete else f"becomes {_value(column.get('nulls'), dates=dates)}"
+    other = column.get("unknown")
+    if not complete:
+        return f"becomes {other}, as does what is no level"
+    return f"{LEFT_OUT}; what is no level {'is left out too' if other is None else f'becomes {other}'}"
+
+
+def _value(number: float | None, *, dates: bool) -> str:
+    if dates and number is not None and FIRST_DAY <= number <= LAST_DAY:
+        return str(date(1970, 1, 1) + timedelta(days=number))
+    return short(number)

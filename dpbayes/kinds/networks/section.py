@@ -1,0 +1,160 @@
+"""A Bayesian network: noisy counts of its tables, or noisy signed sums of binary columns."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpbayes.kinds.section import PureSection, said, undeclared
+from dpbayes.strict_yaml.fields import Covariates, Shares, Text, refusal
+from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.schema import Factor
+
+if TYPE_CHECKING:
+    from dpbayes.study.file import StudyFile
+    from dpbayes_core.networks.design import Budget, NetworkDesign
+    from dpbayes_core.networks.schema import NetworkSchema
+
+Edges = Mapping[str, tuple[str, ...]]
+
+
+def network_formula(nodes: Sequence[str], edges: Edges) -> str:
+    """Every node given its parents."""
+    return ", ".join(f"{node} | {', '.join(edges[node])}" if node in edges else node for node in nodes)
+
+
+def network_of(file: "StudyFile", nodes: Sequence[str], edges: Edges) -> "NetworkSchema":
+    """The network in the terms of its tables."""
+    from dpbayes_core.networks.schema import NetworkSchema
+
+    return NetworkSchema(tuple(_node(file, name) for name in nodes), edges)
+
+
+def network_flaws(file: "StudyFile", place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Flaw]:
+    """Nodes without levels, edges to what is no node, cycles, tables that are too large."""
+    found = [*undeclared(file, (*place, "nodes"), nodes), *_without_levels(file, (*place, "nodes"), nodes)]
+    found += _strangers((*place, "edges"), nodes, edges)
+    if file.source.max_rows_per_unit > 1:
+        what = "a network counts one row of each person"
+        found.append(Flaw(("source", "max_rows_per_unit"), what, "Write 1, or leave it out"))
+    yield from found
+    if not found:
+        try:
+            network_of(file, nodes, edges)
+        except StudyInvalid as error:
+            yield Flaw((*place, "edges"), *said(error))
+
+
+def _without_levels(file: "StudyFile", place: Place, nodes: Sequence[str]) -> Iterator[Flaw]:
+    for index, name in enumerate(nodes):
+        if name in file.columns and file.columns[name].levels is None:
+            what = f"{shown(name)} has no levels, and a node needs them"
+            yield Flaw((*place, index), what, "Declare its levels, or leave it out")
+
+
+def _strangers(place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Flaw]:
+    for child, parents in edges.items():
+        for name in (child, *parents):
+            if name not in nodes:
+                yield Flaw((*place, child), f"{shown(name)} is no node", "Add it to nodes, or drop the edge")
+
+
+class NetworkSpec(PureSection):
+    """Noisy tables of a Bayesian network, released once per period and charged to every cap."""
+
+    kind: Literal["bayes-net"] = Field(description="What is released.", examples=["bayes-net"])
+    nodes: Covariates = Field(description="Columns with levels, in the order of the results.", examples=["[sex, pay]"])
+    edges: dict[Text, Covariates] = Field(
+        default_factory=dict[str, tuple[str, ...]],
+        description="Parents of each node that has any; no node may be its own ancestor.",
+        examples=["{pay: [sex]}"],
+    )
+    mechanism: Literal["laplace-counts", "fourier"] = Field(
+        default="laplace-counts",
+        description="laplace-counts: noisy counts of tables; fourier: noisy signed sums of columns with two levels.",
+        examples=["laplace-counts"],
+    )
+    noise: Literal["geometric", "laplace"] = Field(
+        default="geometric", description="Law of the noise: whole numbers, or as published.", examples=["geometric"]
+    )
+    families: Literal["maximal", "all"] = Field(
+        default="maximal",
+        description="Tables that are released: those that no other contains, which has less noise, or every node's.",
+        examples=["maximal"],
+    )
+    split: Shares = Field(
+        default="by-cells",
+        description="Shares of epsilon: by the cube root of a table's cells, equal, or one for each node whose table "
+        "is released.",
+        examples=["equal"],
+    )
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.mechanism == "fourier" and (self.families != "maximal" or self.split != "by-cells"):
+            raise refusal("fourier releases signed sums, not tables", "Leave families and split out", "mechanism")
+        return self
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The nodes."""
+        return self.nodes
+
+    @property
+    def formula(self) -> str:
+        """Every node given its parents."""
+        return network_formula(self.nodes, self.edges)
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """Those of networks."""
+        return ("collapsed-tables", "family-tables", "naive-tables")
+
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """Those of the network, and noise that cannot be made."""
+        found = list(network_flaws(file, place, self.nodes, self.edges))
+        yield from found
+        if not found:
+            try:
+                self.design(file)
+            except (StudyInvalid, ValueError) as error:
+                yield Flaw((*place, "mechanism"), *said(error))
+
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The network and its noise."""
+        mechanism: dict[str, Any] = {"name": self.mechanism, "noise": self.noise, **self.losses()}
+        if self.mechanism == "laplace-counts":
+            mechanism |= {"families": self.families, "split": self._budget}
+        edges = {node: list(parents) for node, parents in self.edges.items()}
+        return {"edges": edges, "kind": self.kind, "mechanism": mechanism, "nodes": list(self.nodes)}
+
+    def design(self, file: "StudyFile") -> "NetworkDesign":
+        """Noisy tables or sums."""
+        from dpbayes_core.networks.design import counts_design, fourier_design
+
+        network, epsilon, neighbours = (
+            network_of(file, self.nodes, self.edges),
+            float(self.epsilon),
+            file.privacy.neighbours,
+        )
+        if self.mechanism == "fourier":
+            return fourier_design(network, epsilon=epsilon, neighbours=neighbours, noise=self.noise)
+        return counts_design(
+            network,
+            epsilon=epsilon,
+            neighbours=neighbours,
+            families=self.families,
+            noise=self.noise,
+            budget="equal" if self.noise == "laplace" and self.split == "by-cells" else self._budget,
+        )
+
+    @property
+    def _budget(self) -> "Budget":
+        return self.split if isinstance(self.split, str) else dict(self.split)
+
+
+def _node(file: "StudyFile", name: str) -> Factor:
+    levels = file.columns[name].levels
+    assert levels is not None
+    return Factor(name, levels)

@@ -1,0 +1,147 @@
+"""What clipping the response does to a regression, told from public facts: its bounds, guesses and noisy sums."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbayes.markup.numbers import short
+from dpbayes_core.bounds import Bounds
+from dpbayes_core.expectation import SPREAD_OF, Expected
+from dpbayes_core.pool import Evidence, parts_of
+from dpbayes_core.schema import Continuous
+
+WORTH_SAYING = 0.005
+"""The expected share of clipped responses from which wider bounds are advised."""
+
+MEASURED = (
+    "On made-up tables of 100,000 rows (dpbayes evaluate coverage) with 2% of the responses clipped, 95% intervals "
+    "held the slopes that made them in about 86% of cases and sigma in 1%, against 52% and none without privacy; with "
+    "0.5%, in 94% and 88%, against 92% and 52%"
+)
+"""What clipping did where it was tried: docs/coverage.md."""
+
+TELLING = 0.25
+"""How large the noise may be beside the response's variance for that to be told."""
+
+LEAST_TOLD = 1e-4
+"""The smallest share that is told as a figure."""
+
+AT_A_BOUND = 0.9
+"""A mean beyond it, where bounds are at -1 and 1, is next to a bound."""
+
+REACH = 3.0
+"""Advised bounds are so many expected standard deviations from the expected mean: 0.3% of a normal law is beyond."""
+
+
+def clipping_advice(response: Continuous, expected: Expected | None) -> str:
+    """What to do about the response's bounds before anything is released; empty where nothing need be done."""
+    if expected is None:
+        return ""
+    share = expected.clipped(response.bounds)
+    if share <= WORTH_SAYING:
+        return ""
+    wider = advised(response.bounds, expected)
+    return (
+        f"{told_share(share)} of {response.name} would be clipped, if it is about normal around {short(expected.mean)} "
+        f"with standard deviation {short(expected.sd)}. The regression would be that of the clipped column. Bounds of "
+        f"[{short(wider.low)}, {short(wider.high)}] would clip {about_share(expected.clipped(wider))}. "
+        f"{MEASURED}"
+    )
+
+
+def clipping_caveat(evidence: Evidence) -> str:
+    """What the released numbers themselves say of clipping; how many were clipped is not among them."""
+    response = evidence.schema.response
+    general = (
+        "Values outside their declared bounds were clipped before anything was computed, and the coefficients describe "
+        "the clipped columns. How many were clipped is not published."
+    )
+    alarm = clipping_alarm(evidence)
+    found = response_of(evidence)
+    if alarm or found is None:
+        return f"{general} {alarm}".rstrip()
+    return (
+        f"{general} By the released sums {response.name} stays well within its bounds: were it normal, "
+        f"{about_share(found.clipped(response.bounds))} of it would lie beyond them."
+    )
+
+
+def clipping_alarm(evidence: Evidence) -> str:
+    """What to be told at once: much of the response may have been clipped, by the released sums; empty otherwise."""
+    response, found = evidence.schema.response, response_of(evidence)
+    if found is None:
+        bound = _next_to(evidence)
+        if bound is None:
+            return ""
+        return (
+            f"By the released sums the mean of {response.name} is next to its bound of {short(bound)}, and noise hides "
+            "how much it varies: either nearly all of it was clipped to that bound, or its bounds are far wider than "
+            "it is. Look at the bounds before trusting any coefficient."
+        )
+    share = found.clipped(response.bounds)
+    if share <= WORTH_SAYING:
+        return ""
+    return (
+        f"By the released sums, {about_share(share)} of {response.name} would lie beyond its bounds "
+        "were it normal, and as much may have been clipped: the regression is then bent, without privacy just as here, "
+        f"and intervals do not know. {MEASURED}. Wider bounds in the next release would mend it."
+    )
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Mean and variance of the standardised response, as released, and the standard deviations of their noise."""
+
+    mean: float
+    variance: float
+    of_mean: float
+    of_variance: float
+
+
+def _told(evidence: Evidence) -> _Told | None:
+    schema, parts, count = evidence.schema, parts_of(evidence), evidence.count
+    if not schema.intercept or count < 1:
+        return None
+    moments, place = np.sum([part.matrix() for part in parts], axis=0) / count, schema.m
+    mean, noise = float(moments[0, place]), np.zeros(2)
+    for part in parts:
+        scales = dict(zip(part.entries, part.mechanism.scales.tolist(), strict=False))
+        deviations = SPREAD_OF.get(part.mechanism.name, 1.0) * np.array([scales[0, place], scales[place, place]])
+        noise += (deviations / count) ** 2
+    of_variance = math.sqrt(4 * mean**2 * noise[0] + noise[1])
+    return _Told(mean, float(moments[place, place]) - mean**2, math.sqrt(noise[0]), of_variance)
+
+
+def response_of(evidence: Evidence) -> Expected | None:
+    """Mean and standard deviation of the clipped response, as far as noise lets them be told from the release."""
+    told = _told(evidence)
+    if told is None or told.variance <= 0 or told.of_variance > TELLING * told.variance or abs(told.mean) > 1:
+        return None
+    scale = evidence.schema.standardised(evidence.schema.response)
+    return Expected((told.mean - scale.shift) / scale.slope, math.sqrt(told.variance) / abs(scale.slope))
+
+
+def _next_to(evidence: Evidence) -> float | None:
+    """The bound that the response's mean is next to for certain."""
+    told, bounds = _told(evidence), evidence.schema.response.bounds
+    if told is None or abs(told.mean) - 2 * told.of_mean < AT_A_BOUND:
+        return None
+    scale = evidence.schema.standardised(evidence.schema.response)
+    return bounds.high if told.mean * scale.slope > 0 else bounds.low
+
+
+def advised(bounds: Bounds, expected: Expected) -> Bounds:
+    """Bounds that hold nearly all of what is expected, and no less than before."""
+    reach = REACH * expected.sd
+    return Bounds(min(bounds.low, expected.mean - reach), max(bounds.high, expected.mean + reach))
+
+
+def told_share(share: float) -> str:
+    """A share of rows in words."""
+    return "less than 0.01%" if share < LEAST_TOLD else f"{short(100 * share, 2)}%"
+
+
+def about_share(share: float) -> str:
+    """A share of rows that is roughly known, in words; a bound is not about so much."""
+    return f"{'about ' * (share >= LEAST_TOLD)}{told_share(share)}"

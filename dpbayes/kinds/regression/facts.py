@@ -1,0 +1,132 @@
+"""What to keep in mind of one regression's posterior: what follows from its rows, noise, prior, parts and people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpbayes.kinds.regression.measured_coverage import Place, cells, nearest
+from dpbayes.kinds.regression.pooled_parts import parts_words
+from dpbayes.markup.numbers import listed, short
+from dpbayes_core.release import Release
+from dpbayes_core.residual_weights import are_heavy
+from dpbayes_core.schema import SIGMA
+
+Record = Mapping[str, Any]
+
+HIDDEN = 0.25  # of the prior's variance of sigma: where more is left, its interval is the prior's as much as not
+
+
+EQUAL = (
+    "Residuals are taken to be spread equally whatever the covariates are. Where their spread grows with a covariate, "
+    "intervals of its coefficient hold less often than they say, however many rows there are, and no diagnostic tells."
+)
+ASKED_FOR = " A robust release (docs/methods.md), of one table without holders, allows for it."
+ROBUST = (
+    "Intervals of the coefficients allow for residuals that are spread differently at different values of the "
+    "covariates; sigma’s does not, nor do predictions of single rows. That takes many rows, and that no few of them, "
+    "those of a rare level or with extreme residuals, hold much of the residual variance: residuals count up to five "
+    "standard deviations. docs/coverage.md has what was measured."
+)
+ONE_TABLE = " That cell is of one table; docs/coverage.md has a section of several releases analysed as one."
+CUT = (
+    "Few rows hold much of the residual variance here, by the released numbers: residuals beyond five standard "
+    "deviations are cut off, and intervals of coefficients that hang on those rows are too narrow."
+)
+
+
+def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -> tuple[str, ...]:
+    """Of releases, as they are and as they were charged, and the record of their posterior.
+
+    What was measured is about regressions whose intervals account for the noise; parts and people are about all.
+    """
+    common = (*filter(None, [parts_words(posterior, len(parts))]), *_rows_a_person(released))
+    if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
+        return common
+    if posterior["sampler"]["name"] == "robust":
+        return (*((CUT,) if are_heavy(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
+    measured = _measured(Place.of(parts, posterior), posterior, len(parts))
+    return (*measured, *_sigma(posterior), EQUAL + ASKED_FOR, *common)
+
+
+def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
+    """That rows of one person are taken as independent, where there may be several."""
+    most = max(released, key=lambda release: release["max_rows_per_unit"])
+    if most["max_rows_per_unit"] == 1:
+        return ()
+    return (
+        f"One {most['unit']} may contribute up to {most['max_rows_per_unit']} rows. The model treats rows as "
+        "independent, so its intervals may be too narrow.",
+    )
+
+
+def _measured(place: Place, posterior: Record, count: int) -> tuple[str, ...]:
+    """What intervals held where tables were made up, nearest to here."""
+    found = nearest(place, posterior["request"]["prior"], cells())
+    if found is None:
+        return (
+            "How often 95% intervals hold one truth was measured under other priors than this one only "
+            "(docs/coverage.md), so it is not known here.",
+        )
+    cell, near = found
+    held = (
+        f"95% intervals held the slopes in {_share(cell['slopes'])} and sigma in {_share(cell['sigma'])} of "
+        f"{cell['tables']} made-up tables"
+    )
+    which = f"docs/coverage.md, {cell['rows']:,} rows, covariates {cell['name']}"
+    decided = posterior.get("prior_check", {}).get("decides", False)
+    alone = ONE_TABLE if count > 1 else ""
+    if near and not decided:
+        return (f"In the measured cell nearest to this study ({which}), {held}.{alone}",)
+    why = "Where the prior decides, no measured cell says" if decided else "No table like this one was measured to say"
+    unlike = _unlike(place, Place.of_cell(cell))
+    return (f"{why} how often 95% intervals hold. In the nearest cell ({which}), {held}.{unlike}{alone}",)
+
+
+def _share(found: Record) -> str:
+    """A share with its Monte Carlo error, in percent."""
+    return f"{100 * found['coverage']:.1f} ± {100 * found['error']:.1f}%"
+
+
+def _unlike(here: Place, there: Place) -> str:
+    """In what a study is not near a cell."""
+    far = [name for name, apart in here.apart(there).items() if apart > 1]
+    said = [f"{WORDS[name]} ({_value(here, name)} here, {_value(there, name)} there)" for name in far]
+    hidden = " Noise hides how much the response and the covariates vary." if here.hidden else ""
+    return f"{f' It differs in {listed(said)}.' if said else ''}{hidden}"
+
+
+WORDS = {
+    "rows": "rows",
+    "noise": "noise on a mean",
+    "coefficients": "the number of slopes",
+    "levels": "the share of slopes that are levels",
+    "mechanism": "the law of the noise",
+    "explained": "the share of the response’s variance that is explained",
+    "clipped": "the share of the response beyond its bounds",
+    "related": "the largest correlation of two columns",
+    "response_sd": "the response’s standard deviation in half widths of its bounds",
+    "spread": "the least standard deviation of a number in half widths of its bounds",
+    "reach": "how many of the response’s standard deviations the prior lets one of a number move it",
+    "guess": "the response’s expected standard deviation over what the release tells",
+}
+
+
+def _value(place: Place, name: str) -> str:
+    value = getattr(place, name)
+    if isinstance(value, str):
+        return value
+    if name in ("explained", "clipped", "levels"):
+        return f"{short(100 * value, 2)}%"
+    return f"{round(value):,}" if name == "rows" else short(value, 2)
+
+
+def _sigma(posterior: Record) -> tuple[str, ...]:
+    """That sigma follows its prior, where that is so."""
+    found = {one["name"]: one["left"] for one in posterior.get("prior_check", {}).get("parameters", ())}
+    left = found.get(SIGMA, 0.0)
+    if left <= HIDDEN:
+        return ()
+    share = "all" if left >= 1 else f"{100 * left:.0f}%"
+    return (
+        f"Noise hides the residuals: the release leaves {share} of the prior’s variance of sigma (as a normal score), "
+        "so sigma’s interval follows the prior, and at one truth it may hold far less often than it says.",
+    )

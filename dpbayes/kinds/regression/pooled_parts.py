@@ -1,0 +1,166 @@
+"""How several releases are read together: whether their covariates may differ, who says that they do not, the alarm."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpbayes.kinds.regression.prior_check import LEAST_SAID
+from dpbayes.markup.numbers import short
+from dpbayes_core import pool
+from dpbayes_core.schema import INTERCEPT, SIGMA
+
+if TYPE_CHECKING:
+    from dpbayes.crates.analysis_request import AnalysisRequest
+    from dpbayes_core.schema import RegressionSchema
+
+Record = Mapping[str, Any]
+
+AUTO_TAKES = "collapsed"  # of several releases
+SHARED = (
+    "The {count} releases are taken to share the coefficients and the spread around them, and no person to be in two."
+)
+DIFFER = (
+    "Their covariates may differ: the numbers of each have means, spreads and correlations of their own, and how far "
+    "these are apart is inferred, too."
+)
+DECLARED = "{who} that people were dealt out to them at random ({how}): but for chance,"
+UNDECLARED = "They are read as if people had been dealt out to them at random, which nobody declared: but for chance,"
+ALIKE = (
+    "the numbers’ means, spreads and correlations are taken to be the same in all. Where they are not, intervals may "
+    "miss, and the chains do not tell."
+)
+SPLIT_BEFORE = (
+    "the covariates of several releases may differ now (docs/holders.md). The posterior for which people were dealt "
+    "out to them at random stays as it is: {how} gives it again, where that is so"
+)
+SPREAD_APART = "The releases contradict one residual standard deviation for all"
+CONTRADICTED = "The releases contradict that people were dealt out at random"
+
+
+def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -> dict[str, Any] | None:
+    """How the parts of a pool are read, who says so, and what the released numbers say of it; None of one release.
+
+    A random split is tried where somebody declared it and the sampler relies on it.
+    """
+    if evidence.kind != "regression" or len(pool.parts_of(evidence)) < 2:
+        return None
+    law = request.law(numbers=pool.has_numbers(evidence.schema))
+    found: dict[str, Any] = {"declared": declared, "law": law, **_spread(evidence, request)}
+    if not declared or law != "alike":
+        return found
+    from dpbayes_core.parts_alike import parts_check
+
+    tried = parts_check(pool.parts_of(evidence))
+    if tried is None:
+        return found
+    record = tried.to_record()
+    return {**found, "check": {**record, "words": check_words(record)}}
+
+
+def _spread(evidence: Any, request: "AnalysisRequest") -> dict[str, Any]:
+    """Whether the releases contradict one residual sd for all, where the sampler takes it to be one."""
+    if request.sampler not in pool.HEEDING:
+        return {}
+    from dpbayes_core.parts_spread import spread_check
+
+    tried = spread_check(pool.parts_of(evidence))
+    if tried is None:
+        return {}
+    record = tried.to_record()
+    return {"spread": {**record, "words": spread_words(record)}}
+
+
+def law_of(posterior: Record) -> tuple[str, bool]:
+    """How a posterior of several releases reads them, and whether that was declared; earlier versions had one law."""
+    stated = posterior.get("parts")
+    if stated is not None:
+        return stated["law"], stated["declared"]
+    names = {line["name"] for line in posterior["coefficients"]} - {INTERCEPT, SIGMA}
+    numbers = any("[" not in name for name in names)  # those of levels have them in brackets
+    return pool.parts_law(posterior["sampler"]["name"], alike=True, numbers=numbers), False
+
+
+def parts_words(posterior: Record, count: int) -> str:
+    """What is assumed of the releases, and who says so; empty of one."""
+    if count < 2:
+        return ""
+    law, declared = law_of(posterior)
+    said = [SHARED.format(count=count)]
+    if law == "differ":
+        said.append(DIFFER)
+    elif law == "alike":
+        study = posterior.get("origin", "study") == "study"
+        who, how = ("The study says", "alike: true") if study else ("Whoever analysed says", "--alike")
+        said += [DECLARED.format(who=who, how=how) if declared else UNDECLARED, ALIKE]
+    return " ".join(said)
+
+
+def planned_words(sampler: str, schema: "RegressionSchema", *, alike: bool) -> str:
+    """How an analysis of a study will read several releases."""
+    numbers = pool.has_numbers(schema)
+    law = pool.parts_law(AUTO_TAKES if sampler == "auto" else sampler, alike=alike, numbers=numbers)
+    if law == "differ":
+        return "several releases as one; their covariates may differ"
+    if law == "none":
+        return "several releases as one"
+    dealt = "people dealt out to them at random"
+    return (
+        f"several releases as one, with {dealt} (alike: true)" if alike else f"several releases as one, as if {dealt}"
+    )
+
+
+def check_of(posterior: Record) -> Record | None:
+    """What the released numbers say of a declared random split, where they were asked."""
+    return (posterior.get("parts") or {}).get("check")
+
+
+def spread_of(posterior: Record) -> Record | None:
+    """What the released numbers say of one residual sd for all releases, where they tell."""
+    return (posterior.get("parts") or {}).get("spread")
+
+
+def spread_words(found: Record) -> str:
+    """The record of a check of the residual sds in sentences."""
+    rare = short(max(found["probability"], LEAST_SAID), 2)
+    ends = f"from about {short(found['least'], 2)} to {short(found['most'], 2)}"
+    if not found["alarm"]:
+        return (
+            f"The releases do not contradict one residual standard deviation for all: theirs are {ends}, and such "
+            f"differences have a probability of {rare} or more where it is one."
+        )
+    return (
+        f"{SPREAD_APART}: theirs are {ends}, and such differences have a probability of at most {rare} where it is "
+        "one. Intervals may miss, and coefficients may be far from those of every release: analyse the releases one by "
+        "one, from their crates."
+    )
+
+
+def check_words(found: Record) -> str:
+    """The record of a check of the parts in sentences."""
+    what, rare = _mean(found["columns"]), short(max(found["probability"], LEAST_SAID), 2)
+    counted = f"the largest of {found['means']}" if found["means"] > 1 else "the only one"
+    told = f"then they would differ at least as much in {what}, {counted}, with a probability of at most {rare}"
+    if found["alarm"]:
+        advice = " Do not say that they are alike: analysed without it, their covariates may differ." * bool(
+            pool.HEEDING
+        )
+        return f"{CONTRADICTED}: {told}.{advice}"
+    return f"The releases do not contradict that people were dealt out at random: {told}."
+
+
+def _mean(columns: Sequence[str]) -> str:
+    if len(columns) == 1:
+        return f"the mean of {columns[0]}"
+    one, other = columns
+    return f"the mean square of {one}" if one == other else f"the mean product of {one} and {other}"
+
+
+def superseded(posterior: Record) -> str | None:
+    """Why a posterior of several releases is drawn otherwise today, though nothing in it was altered."""
+    links = posterior.get("releases", ())
+    law, declared = law_of(posterior)
+    if len(links) < 2 or posterior["sampler"]["name"] not in pool.HEEDING or declared or law != "alike":
+        return None
+    return (
+        f"it reads its {len(links)} releases as if people had been dealt out to them at random, which nothing in it "
+        "declares. Where the releases differ in their covariates, its intervals may miss. Drawn today, they may differ"
+    )

@@ -1,0 +1,134 @@
+"""The prior of a regression in words, what it decided, and whether the release contradicts it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes.markup.numbers import MINUS, listed, short
+
+Record = Mapping[str, Any]
+
+FELT = 0.25  # posterior sds that a prior must have moved a parameter by to be felt
+SURPRISING = 0.05  # a probability of one parameter alone: below it the parameter is named
+MOST_NAMED = 3
+MOST_PULL = 100  # posterior sds: beyond it the figure says no more
+IN_IT = 0.3  # a weight in a combination of unit length: below it a parameter is not named
+NOTHING = 0.95  # of the prior's variance: where more is left, the release tells next to nothing
+LEAST_SAID = 1e-300  # a probability: below it doubles lose their digits and then are 0
+
+DECIDES = "The prior decides these numbers"
+BLIND = "Few priors that mislead are caught that way."
+
+
+def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.float64]]) -> dict[str, Any] | None:
+    """The record of `PriorConflict` with its sentences, `words` of the contradiction and `dependence`; None elsewhere.
+
+    Only regressions have such a measure.
+    """
+    if release.kind != "regression":
+        return None
+    from dpbayes_core.conflict import prior_conflict
+    from dpbayes_core.independent_prior import prior_from_record
+
+    found = prior_conflict(prior_from_record(prior), release.schema, draws).to_record()
+    return {**found, "words": conflict_words(found), "dependence": dependence_words(found)}
+
+
+def named_words(release: Any, prior: Record) -> str:
+    """What the prior says of single coefficients, in the table's units; empty where it names none."""
+    if not prior.get("named"):
+        return ""
+    from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
+    from dpbayes_core.priors import half_width
+
+    stated = prior_from_record(prior)
+    said = [
+        f"{name} around {short(mean)} with standard deviation {short(sd)}"
+        for name, (mean, sd) in stated.in_units(release.schema).items()
+    ]
+    if isinstance(stated, IndependentPrior):
+        return f"in the table’s units, {listed(said)}"
+    height = stated.reference * half_width(release.schema)
+    return f"in the table’s units, at a residual standard deviation of {short(height)}, {listed(said)}"
+
+
+def conflict_words(found: Record) -> str:
+    """Of a record of `PriorConflict`, whether prior and release contradict each other."""
+    said = (
+        "before the release, the prior gave a posterior at least this far from itself, all numbers taken together, a "
+        f"probability of {_probability(found['probability'])}."
+    )
+    if not found["conflict"]:
+        return f"Prior and release do not contradict each other: {said} {BLIND}"
+    ranked = sorted(found["parameters"], key=lambda one: one["probability"])
+    unlikely = [one for one in ranked if one["probability"] < min(2 * ranked[0]["probability"] + 0.01, SURPRISING)]
+    on = f" on {_named([one['name'] for one in unlikely])}" if unlikely else ""
+    if all(one["pull"] < FELT for one in found["parameters"]):
+        return f"Prior and release disagree{on}: {said} The release outweighs the prior all the same."
+    return (
+        f"Prior and release disagree{on}: {said} State a prior that allows for what was found, or say why this one is "
+        "right."
+    )
+
+
+def dependence_words(found: Record) -> str:
+    """Of the same record, which numbers would be others without the prior, and what the release tells least about."""
+    moved = sorted((one for one in found["parameters"] if one["pull"] >= FELT), key=lambda one: -one["pull"])
+    weakest, left = _weakest(found), found["weakest"]["left"]
+    if left > NOTHING and not found["conflict"]:  # nor does it say where that would be without the prior
+        return f"{DECIDES}: the release says next to nothing about {weakest}, and what is said of it is the prior."
+    if moved and moved[0]["pull"] >= 1:
+        lead = DECIDES
+    elif found["decides"]:
+        lead = f"The prior says more than the release about {weakest}"
+    else:
+        lead = "The prior decides none of these numbers"
+    about = "it" if weakest in lead else weakest
+    kept = "all of the" if left > NOTHING else f"{short(100 * math.sqrt(max(left, 0.0)), 2)}% of the"
+    rest = f"The release says least about {about}: it leaves {kept} prior’s standard deviation."
+    return f"{lead}: without it {_moves(moved, found)}. {rest}"
+
+
+def _moves(moved: Sequence[Record], found: Record) -> str:
+    """How far parameters would go without the prior, the farthest first."""
+    if not moved:
+        most = max(one["pull"] for one in found["parameters"])
+        return f"none would move by more than {short(most, 1)} posterior standard deviations"
+    first, *rest = moved[:MOST_NAMED]
+    said = [f"{first['name']} would move by {_sds(first)} posterior standard deviations"]
+    said += [f"{one['name']} by {_sds(one)}" for one in rest]
+    more = len(moved) - MOST_NAMED
+    return listed([*said, f"{more} more by less"] if more > 0 else said)
+
+
+def _sds(one: Record) -> str:
+    if one["pull"] > MOST_PULL:
+        return f"more than {MOST_PULL}"
+    return f"about {short(one['pull'], 2 if one['pull'] >= 1 else 1)}"
+
+
+def _weakest(found: Record) -> str:
+    """The combination that the release tells least about."""
+    weights = [each for each in found["weakest"]["combination"] if abs(each[1]) >= IN_IT]
+    if len(weights) == 1:
+        return str(weights[0][0])
+    return f"the combination {_combination(weights)} (each in standard deviations of its prior)"
+
+
+def _combination(weights: Sequence[Any]) -> str:
+    """0.71 age − 0.7 age_squared, largest first."""
+    ordered = sorted(weights, key=lambda each: -abs(each[1]))
+    terms = [f"{MINUS if weight < 0 else '+'} {short(abs(weight), 2)} {name}" for name, weight in ordered]
+    return " ".join(terms).removeprefix("+ ")
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return listed([*names[:MOST_NAMED], f"{more} more"] if more > 0 else names)
+
+
+def _probability(value: float) -> str:
+    return f"less than {short(LEAST_SAID)}" if value < LEAST_SAID else short(value, 2)

@@ -1,0 +1,248 @@
+"""A regression: noisy second moments of bounded columns."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpbayes.kinds.regression.auto_mechanism import chosen_mechanism
+from dpbayes.kinds.regression.moments import NormSpec, SplitSpec
+from dpbayes.kinds.regression.noise import MOST_FOR_FOURTH, has_higher_moments, noise_for, robust_shares
+from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, ROBUST, robust_flaws, sampler_flaws
+from dpbayes.kinds.section import ReleaseSection, said, undeclared
+from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one, refusal
+from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor, RegressionSchema
+from storage.ledger.request import decimal_text
+
+if TYPE_CHECKING:
+    from dpbayes.study.file import StudyFile
+    from dpbayes_core.regression import RegressionDesign
+
+
+class RegressionSpec(ReleaseSection):
+    """Noisy second moments for a linear regression, released once per period and charged to every cap."""
+
+    kind: Literal["regression"] = Field(description="What is released.", examples=["regression"])
+    response: Text = Field(description="Bounded column to explain.", examples=["log_wage"])
+    covariates: Covariates = Field(
+        description="Columns that explain it, in the order of the coefficients.", examples=["[age, female, region]"]
+    )
+    mechanism: Literal["gaussian", "laplace", "auto"] = Field(
+        description="Law of the privacy noise: gaussian, laplace, or auto, which is the one of them with the narrower "
+        "intervals at the same cost.",
+        examples=["gaussian"],
+    )
+    epsilon: Loss | None = Field(
+        default=None,
+        description="Privacy loss; for gaussian, the release that a cap of this epsilon would just admit.",
+        examples=["0.5"],
+    )
+    rho: Loss | None = Field(
+        default=None, description="Privacy loss of a gaussian release, in place of epsilon.", examples=["0.01"]
+    )
+    moments: Literal["fourth"] | None = Field(
+        default=None,
+        description="Release third and fourth moments of the covariates too; gibbs-ss-noisy needs them.",
+        examples=["fourth"],
+    )
+    norm: NormSpec | None = Field(
+        default=None,
+        description="Bound on the length of rows beside the columns' bounds; gaussian noise only.",
+        examples=["{covariates: 1, response: 0.5}"],
+    )
+    split: SplitSpec = Field(
+        default=SplitSpec(second=Decimal("0.8"), fourth=Decimal("0.2")),
+        description="With moments: shares of the privacy loss.",
+        examples=["{second: 0.8, fourth: 0.2}"],
+    )
+    robust: bool = Field(
+        default=False,
+        description="Whether residuals may be spread differently at different values of the covariates: a tenth of the "
+        "loss goes to a second step over the rows, which the sampler robust needs for intervals that hold then, too.",
+        examples=["true"],
+    )
+    intercept: bool = Field(
+        default=True,
+        description="Whether the regression has an intercept; without it columns are scaled, not shifted.",
+        examples=["true"],
+    )
+
+    rows: Literal["all", "complete"] = Field(
+        default="all",
+        description="Which rows count. all: a missing value becomes the constant or level of its column. complete: "
+        "rows with a missing value in a column of this release are left out, and how many are left is one of the noisy "
+        "numbers.",
+        examples=["complete"],
+    )
+
+    @model_validator(mode="after")
+    def _one_loss(self) -> Self:
+        exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
+        if self.rho is not None and self.mechanism == "laplace":
+            raise refusal("laplace noise is stated by its epsilon", "Write epsilon in place of rho", "rho")
+        if "split" in self.model_fields_set and self.moments is None:
+            raise refusal("there is nothing to share the privacy loss with", "Write moments, or delete split", "split")
+        if self.norm is not None and self.mechanism != "gaussian":
+            raise refusal("a norm makes gaussian noise smaller, and no other", "Write gaussian, or delete norm", "norm")
+        return self
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Covariates in their order, then the response."""
+        return (*self.covariates, self.response)
+
+    @property
+    def formula(self) -> str:
+        """The regression on one line."""
+        terms = self.covariates if self.intercept else ("0", *self.covariates)
+        return f"{self.response} ~ {' + '.join(terms)}"
+
+    @property
+    def complete(self) -> bool:
+        """Where the study says so."""
+        return self.rows == "complete"
+
+    @property
+    def by_holder(self) -> bool:
+        """Its sums are: what is inferred pools them."""
+        return True
+
+    @property
+    def has_pure_epsilon(self) -> bool:
+        """Laplace noise has; auto takes it where it must."""
+        return self.mechanism != "gaussian" and self.epsilon is not None
+
+    @property
+    def needs_delta(self) -> bool:
+        """Gaussian noise of an epsilon does."""
+        return self.mechanism == "gaussian" and self.epsilon is not None
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """Those of regressions; the distributed paper's know gaussian noise only."""
+        noisy = () if self.moments is None else ("gibbs-ss-noisy",)
+        robust = (ROBUST,) if self.robust else ()
+        plain = ("collapsed", *robust, "naive", *noisy, *GIBBS)
+        return (*plain, *DISTRIBUTED) if self.mechanism == "gaussian" else plain
+
+    def uncalibrated(self, file: "StudyFile") -> str | None:
+        """A calibrated sampler takes every regression."""
+        return None
+
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """Columns that cannot be what they are asked to be."""
+        found = [*self._response(file, (*place, "response")), *self._covariates(file, (*place, "covariates"))]
+        yield from found
+        if not found:
+            yield from self._schema(file, place)
+            yield from sampler_flaws(self, file, place)
+            yield from robust_flaws(self, file, place)
+
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The regression and its noise."""
+        made = self.resolved(file)
+        mechanism: dict[str, Any] = {"name": made.mechanism, **self.losses()}
+        if made.needs_delta and file.privacy.delta is not None:
+            mechanism["delta"] = decimal_text(file.privacy.delta)
+        return {
+            "covariates": list(self.covariates),
+            "intercept": self.intercept,
+            "kind": self.kind,
+            "mechanism": mechanism,
+            "response": self.response,
+            **({} if self.norm is None else {"norm": self.norm.to_record()}),
+            **({} if self.moments is None else {"moments": self.moments, "split": self.split.to_record()}),
+            **({"robust": robust_shares()} if self.robust else {}),
+            **({} if self.rows == "all" else {"cases": self.rows}),
+        }
+
+    def resolved(self, file: "StudyFile") -> "RegressionSpec":
+        """Itself, with the mechanism that auto stands for."""
+        if self.mechanism != "auto":
+            return self
+        return self.model_copy(update={"mechanism": chosen_mechanism(self, file).name})
+
+    def losses(self) -> dict[str, str]:
+        """Epsilon, or rho."""
+        stated = {"epsilon": self.epsilon, "rho": self.rho}
+        return {name: decimal_text(loss) for name, loss in stated.items() if loss is not None}
+
+    def regression(self, file: "StudyFile") -> RegressionSchema:
+        """The regression in the terms of its statistics."""
+        plain = regression_of(file, self.response, self.covariates)
+        ball = None if self.norm is None else self.norm.ball()
+        return replace(plain, intercept=self.intercept, ball=ball, cases=self.rows)
+
+    def design(self, file: "StudyFile") -> "RegressionDesign":
+        """The moments with this noise."""
+        from dpbayes_core.regression import RegressionDesign
+
+        schema = self.regression(file)
+        return RegressionDesign(
+            schema=schema,
+            mechanism=noise_for(self.resolved(file), file, schema),
+            neighbours=file.privacy.neighbours,
+            max_rows_per_unit=file.source.max_rows_per_unit,
+            besides="residuals" if self.robust else "fourth",
+        )
+
+    def _response(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        yield from undeclared(file, place, [self.response])
+        if self.response in file.columns and file.columns[self.response].bounds is None:
+            what = f"{shown(self.response)} has no bounds, and a response must be bounded"
+            yield Flaw(place, what, "Choose a column that has bounds")
+        if self.response in self.covariates:
+            yield Flaw(place, f"{shown(self.response)} is among the covariates too", "Take it out of one of them")
+
+    def _covariates(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        for index, covariate in enumerate(self.covariates):
+            yield from undeclared(file, (*place, index), [covariate])
+            if covariate in (INTERCEPT, SIGMA):
+                what = f"{covariate} is the name of another number in the results"
+                yield Flaw((*place, index), what, "Rename the column in the table")
+
+    def _schema(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        try:
+            regression_of(file, self.response, self.covariates)
+        except ValueError:
+            what = "these columns give two coefficients one name"
+            yield Flaw((*place, "covariates"), what, "Rename a column or a level")
+            return
+        try:
+            self.regression(file)
+        except ValueError as error:
+            yield Flaw((*place, "norm" if self.intercept else "intercept"), *said(error))
+            return
+        if self.moments is not None:
+            yield from self._fourth(file, (*place, "moments"))
+
+    def _fourth(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        if self.complete:
+            what = "only gibbs-ss-noisy reads third and fourth moments, and it needs a public number of rows"
+            yield Flaw(place, what, "Delete moments, or rows: complete")
+        elif not self.intercept or self.norm is not None:
+            what = "third and fourth moments go with an intercept and without a norm"
+            yield Flaw(place, what, "Delete moments")
+        elif self.regression(file).d > MOST_FOR_FOURTH:
+            what = f"there are more than {MOST_FOR_FOURTH} covariates, each level but the first counted as one"
+            yield Flaw(place, what, "Delete moments, or name fewer covariates")
+        elif not has_higher_moments(self.regression(file)):
+            yield Flaw(place, "the second moments tell all that there is of these covariates", "Delete moments")
+
+
+def regression_of(file: "StudyFile", response: str, covariates: Sequence[str]) -> RegressionSchema:
+    """A regression of declared columns."""
+    bounds = file.columns[response].bounds
+    assert bounds is not None
+    return RegressionSchema(Continuous(response, bounds), tuple(_covariate(file, name) for name in covariates))
+
+
+def _covariate(file: "StudyFile", name: str) -> Covariate:
+    column = file.columns[name]
+    if column.bounds is not None:
+        return Continuous(name, column.bounds)
+    assert column.levels is not None
+    return Factor(name, column.levels)

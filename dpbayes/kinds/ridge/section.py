@@ -1,0 +1,110 @@
+"""What a ridge regression is estimated from: noisy moments, X'y and least eigenvalue, for ada-ssp."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpbayes.kinds.regression.section import regression_of
+from dpbayes.kinds.section import ReleaseSection, undeclared
+from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one
+from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes_core.schema import INTERCEPT
+from storage.ledger.request import decimal_text
+
+if TYPE_CHECKING:
+    from dpbayes.study.file import StudyFile
+    from dpbayes_core.ridge.release import RidgeDesign
+
+
+class RidgeSpec(ReleaseSection):
+    """Noisy statistics for a ridge estimate, released once per period and charged to every cap as one."""
+
+    kind: Literal["ridge"] = Field(description="What is released.", examples=["ridge"])
+    response: Text = Field(description="Bounded column to explain.", examples=["log_wage"])
+    covariates: Covariates = Field(description="Bounded columns that explain it.", examples=["[age, education]"])
+    epsilon: Loss | None = Field(
+        default=None,
+        description="Privacy loss: the release that a cap of this epsilon would just admit.",
+        examples=["0.5"],
+    )
+    rho: Loss | None = Field(default=None, description="Privacy loss in place of epsilon.", examples=["0.01"])
+
+    @model_validator(mode="after")
+    def _one_loss(self) -> Self:
+        exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
+        return self
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Covariates in their order, then the response."""
+        return (*self.covariates, self.response)
+
+    @property
+    def formula(self) -> str:
+        """The regression on one line."""
+        return f"{self.response} ~ {' + '.join(self.covariates)}"
+
+    @property
+    def has_pure_epsilon(self) -> bool:
+        """No: its noise is Gaussian."""
+        return False
+
+    @property
+    def needs_delta(self) -> bool:
+        """Where an epsilon is stated."""
+        return self.epsilon is not None
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """The one estimate."""
+        return ("ada-ssp",)
+
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """Columns without bounds, neighbours without a proof, and analyses that expect a posterior."""
+        if file.privacy.neighbours != "replace-one" or file.source.max_rows_per_unit > 1:
+            what = "a ridge release is for people who have one row and are replaced by others"
+            yield Flaw((*place, "kind"), what, "Release a regression")
+        for field, names in (("response", (self.response,)), ("covariates", self.covariates)):
+            yield from undeclared(file, (*place, field), names)
+            for name in names:
+                if name in file.columns and file.columns[name].bounds is None:
+                    yield Flaw((*place, field), f"{shown(name)} has no bounds", "Choose columns that have bounds")
+        if self.response in self.covariates:
+            yield Flaw(
+                (*place, "response"), f"{shown(self.response)} is among the covariates too", "Take it out of one"
+            )
+        if INTERCEPT in self.covariates:
+            what = f"{INTERCEPT} is the name of another number in the results"
+            yield Flaw((*place, "covariates"), what, "Rename the column in the table")
+        for name, analysis in file.analyses.items():
+            if place[-1:] == (analysis.release,) and analysis.sampler == "auto":
+                what = "no calibrated sampler takes a ridge release"
+                yield Flaw(("analyses", name, "sampler"), what, "Write ada-ssp for its estimate")
+
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The regression and its noise."""
+        mechanism: dict[str, Any] = {"name": "gaussian", **self.losses()}
+        if self.needs_delta and file.privacy.delta is not None:
+            mechanism["delta"] = decimal_text(file.privacy.delta)
+        return {
+            "covariates": list(self.covariates),
+            "kind": self.kind,
+            "mechanism": mechanism,
+            "response": self.response,
+        }
+
+    def losses(self) -> dict[str, str]:
+        """Epsilon, or rho."""
+        stated = {"epsilon": self.epsilon, "rho": self.rho}
+        return {name: decimal_text(loss) for name, loss in stated.items() if loss is not None}
+
+    def design(self, file: "StudyFile") -> "RidgeDesign":
+        """The three statistics with this noise."""
+        from dpbayes_core.ridge.release import ridge_design
+        from dpbayes_core.statistics import grid_for
+
+        schema, grid = regression_of(file, self.response, self.covariates), grid_for(file.source.rows)
+        if self.rho is not None:
+            return ridge_design(schema, grid=grid, rho=self.rho)
+        return ridge_design(schema, grid=grid, epsilon=self.epsilon, delta=file.privacy.delta)

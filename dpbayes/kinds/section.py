@@ -1,0 +1,108 @@
+"""What a release of any kind says of itself in the study file, and what the other rooms ask of it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from dpbayes.strict_yaml.fields import Loss, Section
+from dpbayes.strict_yaml.problem import Flaw, Place, nearest, shown
+from storage.ledger.request import decimal_text
+
+if TYPE_CHECKING:
+    from dpbayes.study.file import StudyFile
+    from dpbayes_core.design import Design
+
+
+class ReleaseSection(Section, ABC):
+    """Noisy statistics to release once per period; each is charged to every cap."""
+
+    @property
+    @abstractmethod
+    def uses(self) -> tuple[str, ...]:
+        """The columns it needs, in the order of its parameters."""
+
+    @property
+    @abstractmethod
+    def formula(self) -> str:
+        """What it is, on one line for people."""
+
+    @property
+    def has_pure_epsilon(self) -> bool:
+        """Whether a cap that counts in pure epsilon takes it."""
+        return True
+
+    @property
+    def needs_delta(self) -> bool:
+        """Whether its noise is calibrated with the study's delta."""
+        return False
+
+    @property
+    def clips(self) -> bool:
+        """Whether numbers are clipped to their columns' bounds."""
+        return True
+
+    @property
+    def complete(self) -> bool:
+        """Whether rows with a missing value in one of its columns are left out."""
+        return False
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """The samplers that take it."""
+        return ()
+
+    def uncalibrated(self, file: "StudyFile") -> str | None:
+        """Why no calibrated sampler takes it in this study, or None."""
+        return None
+
+    @property
+    def analysed(self) -> bool:
+        """Whether a posterior can be drawn from it; it is the answer itself otherwise."""
+        return True
+
+    @property
+    def by_holder(self) -> bool:
+        """Whether it is made for each holder by itself where a table has several."""
+        return False
+
+    @abstractmethod
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """What is wrong with it in its study; `place` is where it stands."""
+
+    @abstractmethod
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The public facts that only this kind has; with `kind` and `mechanism` among them."""
+
+    @abstractmethod
+    def design(self, file: "StudyFile") -> "Design":
+        """What it will be."""
+
+    @abstractmethod
+    def losses(self) -> dict[str, str]:
+        """The stated privacy loss, as the ledger hashes it."""
+
+
+class PureSection(ReleaseSection):
+    """A release of a stated pure epsilon."""
+
+    epsilon: Loss = Field(description="Privacy loss of the whole release, pure.", examples=["1"])
+
+    def losses(self) -> dict[str, str]:
+        """Epsilon."""
+        return {"epsilon": decimal_text(self.epsilon)}
+
+
+def said(error: Exception) -> tuple[str, str]:
+    """What is wrong and what to do, from a sentence of the mathematics: cannot <do>: <what>. <remedy>."""
+    what, _, remedy = str(error).partition(". ")
+    return what, remedy.rstrip(".")
+
+
+def undeclared(file: "StudyFile", place: Place, names: Iterable[str]) -> Iterator[Flaw]:
+    """Columns that the study does not declare."""
+    for name in names:
+        if name not in file.columns:
+            remedy = nearest(name, file.columns, "Declare it under columns, which has")
+            yield Flaw(place, f"column {shown(name)} is not declared", remedy)

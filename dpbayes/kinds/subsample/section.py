@@ -1,0 +1,249 @@
+"""Posterior probabilities and quantiles of a regression by subsample and aggregate: for columns without bounds."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpbayes.kinds.section import PureSection, said, undeclared
+from dpbayes.strict_yaml.fields import Covariates, Real, Says, Section, Spread, Text, refusal
+from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes_core.errors import StudyInvalid
+
+if TYPE_CHECKING:
+    from dpbayes.study.file import StudyFile
+    from dpbayes_core.subsample.fits import OpenPrior
+    from dpbayes_core.subsample.probability import ProbabilityDesign
+    from dpbayes_core.subsample.quantile import QuantileDesign
+    from dpbayes_core.subsample.schema import OpenCovariate, OpenSchema
+
+Numbers = Annotated[tuple[Real, ...], Field(min_length=1, max_length=1000), Says("list of numbers")]
+
+
+class OpenPriorSpec(Section):
+    """Prior of the whole regression, in the columns' own units: every subset is fitted with its share of it."""
+
+    kind: Literal["zellner", "normal-inverse-gamma", "flat"] = Field(
+        default="zellner", description="Law of the coefficients.", examples=["zellner"]
+    )
+    g: Spread | None = Field(
+        default=None, description="Of Zellner's prior: its g; the declared rows if not given.", examples=["50000"]
+    )
+    intercept_sd: Spread = Field(
+        default=1e3, description="Of the normal prior, in residual standard deviations.", examples=["100"]
+    )
+    coefficient_sd: Spread = Field(
+        default=1e3, description="Of the normal prior, in residual standard deviations.", examples=["100"]
+    )
+    noise_shape: Spread = Field(default=1.0, description="Of the residual variance's inverse gamma.", examples=["1"])
+    noise_scale: Spread = Field(default=1.0, description="Of the residual variance's inverse gamma.", examples=["1"])
+
+    @model_validator(mode="after")
+    def _only_what_counts(self) -> Self:
+        counts = {
+            "zellner": ("g",),
+            "flat": (),
+            "normal-inverse-gamma": ("intercept_sd", "coefficient_sd", "noise_shape", "noise_scale"),
+        }[self.kind]
+        for key in sorted(self.model_fields_set - {"kind", *counts}):
+            raise refusal(f"{key} is no part of a {self.kind} prior", "Delete it", key)
+        return self
+
+    def compiled(self) -> "OpenPrior":
+        """As the fits take it."""
+        from dpbayes_core.subsample.fits import OpenPrior
+
+        return OpenPrior(**self.model_dump())
+
+
+class SubsampleSection(PureSection):
+    """What releases by subsample and aggregate say: the regression, the question's coefficient, the subsets."""
+
+    response: Text = Field(description="Column of numbers to explain; it needs no bounds.", examples=["income"])
+    covariates: Covariates = Field(
+        description="Columns that explain it, in the order of the coefficients.", examples=["[age, sex]"]
+    )
+    coefficient: Text = Field(description="The coefficient asked about, as results name it.", examples=["age"])
+    subsets: Annotated[int, Field(ge=2, le=100_000)] = Field(
+        description="How many random subsets of people are fitted; each person is in one.", examples=["100"]
+    )
+    prior: OpenPriorSpec = Field(
+        default=OpenPriorSpec(), description="Prior; it is part of the release.", examples=["{kind: flat}"]
+    )
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Covariates in their order, then the response."""
+        return (*self.covariates, self.response)
+
+    @property
+    def clips(self) -> bool:
+        """No: a person moves one subset, whatever their values."""
+        return False
+
+    @property
+    def samplers(self) -> tuple[str, ...]:
+        """Those of aggregates."""
+        return ("aggregate-noise-aware", "aggregate-plain")
+
+    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+        """Columns that are missing, and what public facts rule out."""
+        found = list(undeclared(file, (*place, "covariates"), self.covariates))
+        found += undeclared(file, (*place, "response"), [self.response])
+        if self.response in file.columns and file.columns[self.response].levels is not None:
+            what = f"{shown(self.response)} has levels, and a response must be a number"
+            found.append(Flaw((*place, "response"), what, "Choose a column of numbers"))
+        yield from found
+        if not found:
+            try:
+                self.design(file)
+            except (StudyInvalid, ValueError) as error:
+                yield Flaw((*place, *_field(str(error))), *said(error))
+
+    def regression(self, file: "StudyFile") -> "OpenSchema":
+        """The regression in the columns' own units."""
+        from dpbayes_core.subsample.schema import OpenSchema
+
+        return OpenSchema(self.response, tuple(_covariate(file, name) for name in self.covariates))
+
+    def asked(self, file: "StudyFile") -> dict[str, Any]:
+        """The regression and its subsets, as the ledger hashes them; the declared rows are a part of the prior."""
+        return {
+            "rows": file.source.rows,
+            "coefficient": self.coefficient,
+            "covariates": list(self.covariates),
+            "prior": asdict(self.prior.compiled()),
+            "response": self.response,
+            "subsets": self.subsets,
+        }
+
+
+class ProbabilitySpec(SubsampleSection):
+    """Posterior probabilities that a coefficient is at most a threshold, from noisy means over random subsets."""
+
+    kind: Literal["posterior-probability"] = Field(description="What is released.", examples=["posterior-probability"])
+    thresholds: Numbers = Field(description="The numbers it is compared with; epsilon is split.", examples=["[0, 1]"])
+    method: Literal["noise-aware", "rescaled-normal", "fisher"] = Field(
+        default="noise-aware", description="How subsets are combined.", examples=["noise-aware"]
+    )
+    least: Spread | None = Field(
+        default=None,
+        description="Of fisher: p*, below which probabilities are cut; 0.05 if not given.",
+        examples=["0.05"],
+    )
+
+    @model_validator(mode="after")
+    def _least_is_fishers(self) -> Self:
+        if self.least is not None and self.method != "fisher":
+            raise refusal("p* belongs to fisher", "Delete it", "least")
+        return self
+
+    @property
+    def formula(self) -> str:
+        """The questions."""
+        asked = ", ".join(f"{threshold:g}" for threshold in self.thresholds)
+        model = f"{self.response} ~ {' + '.join(self.covariates)}"
+        return f"P({self.coefficient} <= {asked}) in {model}, {self.subsets} subsets"
+
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The questions and their noise."""
+        mechanism = {"least": self.least, "method": self.method, "name": "posterior-probability", **self.losses()}
+        return {"kind": self.kind, "mechanism": mechanism, "thresholds": list(self.thresholds), **self.asked(file)}
+
+    def design(self, file: "StudyFile") -> "ProbabilityDesign":
+        """Noisy sums of the subsets' answers."""
+        from dpbayes_core.subsample.probability import LEAST, ProbabilityQuery, ProbabilityTerms, probability_design
+
+        terms = ProbabilityTerms(
+            schema=self.regression(file),
+            queries=tuple(ProbabilityQuery(coefficient=self.coefficient, threshold=t) for t in self.thresholds),
+            subsets=self.subsets,
+            rows=file.source.rows,
+            prior=self.prior.compiled(),
+            method=self.method,
+            least=LEAST if self.least is None else self.least,
+            neighbours=file.privacy.neighbours,
+        )
+        return probability_design(terms, epsilon=self.epsilon)
+
+
+class QuantileSpec(SubsampleSection):
+    """Posterior quantiles of a coefficient within public outer bounds, by the exponential mechanism over subsets."""
+
+    kind: Literal["posterior-quantile"] = Field(description="What is released.", examples=["posterior-quantile"])
+    probabilities: Numbers = Field(description="Which quantiles.", examples=["[0.025, 0.5, 0.975]"])
+    outer: Annotated[tuple[Real, Real], Says("two numbers")] | None = Field(
+        default=None,
+        description="Required: two numbers that surely enclose them, never taken from the data.",
+        examples=["[-100, 100]"],
+    )
+    method: Literal["auto", "median", "centre-scale"] = Field(
+        default="auto",
+        description="median: each by itself; centre-scale: a normal posterior's centre and scale; auto chooses by "
+        "subsets and epsilon.",
+        examples=["auto"],
+    )
+
+    @property
+    def formula(self) -> str:
+        """The questions."""
+        asked = ", ".join(f"{p:g}" for p in self.probabilities)
+        model = f"{self.response} ~ {' + '.join(self.covariates)}"
+        return f"quantiles {asked} of {self.coefficient} in {model}, {self.subsets} subsets"
+
+    def definition(self, file: "StudyFile") -> dict[str, Any]:
+        """The questions and their noise."""
+        outer = None if self.outer is None else list(self.outer)
+        mechanism = {"method": self.method, "name": "posterior-quantile", "outer": outer, **self.losses()}
+        return {
+            "kind": self.kind,
+            "mechanism": mechanism,
+            "probabilities": list(self.probabilities),
+            **self.asked(file),
+        }
+
+    def design(self, file: "StudyFile") -> "QuantileDesign":
+        """Draws of the exponential mechanism."""
+        from dpbayes_core.subsample.quantile import QuantileTerms, quantile_design
+        from dpbayes_core.subsample.refusals import outer_refusal
+
+        if self.outer is None:
+            raise StudyInvalid(str(outer_refusal(None)))
+        terms = QuantileTerms(
+            schema=self.regression(file),
+            coefficient=self.coefficient,
+            probabilities=self.probabilities,
+            outer=self.outer,
+            subsets=self.subsets,
+            rows=file.source.rows,
+            prior=self.prior.compiled(),
+            method=self.method,
+            neighbours=file.privacy.neighbours,
+        )
+        return quantile_design(terms, epsilon=self.epsilon)
+
+
+_FIELDS = {
+    "cannot split": "subsets",
+    "cannot release a quantile from": "subsets",
+    "cannot release a quantile": "outer",
+    "cannot release the quantile": "probabilities",
+    "cannot ask about a threshold": "thresholds",
+    "cannot ask about": "coefficient",
+    "cannot cut": "least",
+    "cannot release at epsilon": "epsilon",
+}
+
+
+def _field(sentence: str) -> tuple[str, ...]:
+    """Which key a refusal is about."""
+    return next(((field,) for head, field in _FIELDS.items() if sentence.startswith(head)), ())
+
+
+def _covariate(file: "StudyFile", name: str) -> "OpenCovariate":
+    from dpbayes_core.schema import Factor
+    from dpbayes_core.subsample.schema import Unbounded
+
+    levels = file.columns[name].levels
+    return Unbounded(name) if levels is None else Factor(name, levels)

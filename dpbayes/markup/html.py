@@ -1,0 +1,167 @@
+"""Everything the page shows, as words and pictures; the template only sets them."""
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from dpbayes.kinds.texts import Declared, Spread
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A term and what is said of it."""
+
+    term: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One of the key figures under the title."""
+
+    term: str
+    value: str
+    small: str = ""
+    bad: bool = False
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One line of numbers, already rounded."""
+
+    mean: str
+    sd: str
+    low: str
+    high: str
+
+    @property
+    def interval(self) -> str:
+        """The 95% interval in words."""
+        return f"{self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class CoefficientLine:
+    """A coefficient with both of its estimates."""
+
+    name: str
+    words: str
+    aware: Shown
+    naive: Shown | None
+
+
+@dataclass(frozen=True)
+class ForestLine:
+    """A coefficient's name beside its picture."""
+
+    name: str
+    svg: Markup
+
+
+@dataclass(frozen=True)
+class ForestGroup:
+    """Coefficients of one kind; `shared` when they stand on one axis."""
+
+    title: str
+    note: str
+    shared: bool
+    rows: tuple[ForestLine, ...]
+
+
+@dataclass(frozen=True)
+class GraphPicture:
+    """A network as a picture."""
+
+    title: str
+    note: str
+    svg: Markup
+
+
+@dataclass(frozen=True)
+class CapLine:
+    """A cap before and after the release, in its own terms."""
+
+    name: str
+    words: str
+    limit: str
+    before: str
+    after: str
+    remaining: str
+    bar: Markup
+    share: str
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """One of the releases that were pooled."""
+
+    name: str
+    words: str
+    rows: str
+    noise: str
+    cost: str
+
+
+@dataclass(frozen=True)
+class DiagnosticLine:
+    """How well the chains agree on one parameter."""
+
+    name: str
+    rhat: str
+    ess_bulk: str
+    ess_tail: str
+
+
+@dataclass(frozen=True)
+class ChainsLine:
+    """A parameter's chains as pictures."""
+
+    name: str
+    trace: Markup
+    ranks: Markup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """The whole report; every string is plain text and is escaped when it is set."""
+
+    study: str
+    period: str
+    analysis: str
+    title: str
+    lede: str
+    alarm: str  # empty where the chains converged
+    beside: tuple[Pair, ...]  # the title: what the releases say of prior and declarations
+    facts: tuple[Fact, ...]
+    reading: str
+    precision: str
+    spread: Spread
+    has_naive: bool
+    naive_words: str
+    series: str
+    parameter: str
+    parameters: str
+    graphs: tuple[GraphPicture, ...]
+    units: str
+    forest: tuple[ForestGroup, ...]
+    coefficients: tuple[CoefficientLine, ...]
+    asked: tuple[Pair, ...]
+    sources: tuple[SourceLine, ...]  # where there are several
+    sources_words: str
+    columns: tuple[Declared, ...]
+    spent: str
+    caps: tuple[CapLine, ...]
+    cap_note: str
+    cap_caption: str
+    noise_words: tuple[str, ...]
+    noise: tuple[Pair, ...]
+    diagnosis: str
+    gate: str
+    diagnostics: tuple[DiagnosticLine, ...]
+    chains: tuple[ChainsLine, ...]
+    chains_note: str
+    caveats: tuple[str, ...]
+    verify_words: str
+    commands: str
+    verify: tuple[Pair, ...]
+    footer: str

@@ -1,0 +1,93 @@
+"""Predicted posterior standard deviations against epsilon as inline SVG, one small picture a coefficient."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from dpbayes.markup.numbers import short
+
+WIDTH, HEIGHT = 220, 128
+LEFT, RIGHT, TOP, BOTTOM = 56, 12, 10, 22
+MARGIN = 0.08  # of a picture's height, above and below its curve
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One coefficient: its sd at each epsilon, both increasing along epsilon, and at the study's own where there is."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    own: tuple[float, float] | None
+
+    @property
+    def decades(self) -> float:
+        """How many powers of ten its sds span."""
+        values = [sd for _, sd in self.points]
+        return math.log10(max(values) / min(values))
+
+
+def pictures(curves: Sequence[Curve], *, number: int) -> list[tuple[str, Markup]]:
+    """Each coefficient's name and picture; all have the same number of powers of ten, so their slopes compare."""
+    decades = max(0.5, *(curve.decades for curve in curves)) if curves else 1.0
+    return [(curve.name, _picture(curve, decades, f"{number}-{place}")) for place, curve in enumerate(curves)]
+
+
+@dataclass(frozen=True)
+class _Scale:
+    first: float  # log10 of the least and the greatest epsilon
+    last: float
+    top: float  # log10 of the sd at the upper edge
+    decades: float
+
+    def x(self, epsilon: float) -> float:
+        """Px from the left."""
+        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(epsilon) - self.first) / (self.last - self.first)
+
+    def y(self, sd: float) -> float:
+        """Px from above."""
+        return TOP + (HEIGHT - TOP - BOTTOM) * (MARGIN + (1 - 2 * MARGIN) * (self.top - math.log10(sd)) / self.decades)
+
+
+def _picture(curve: Curve, decades: float, number: str) -> Markup:
+    epsilons = [epsilon for epsilon, _ in curve.points]
+    largest, least = max(sd for _, sd in curve.points), min(sd for _, sd in curve.points)
+    middle = (math.log10(largest) + math.log10(least)) / 2
+    scale = _Scale(math.log10(epsilons[0]), math.log10(epsilons[-1]), middle + decades / 2, decades)
+    path = " ".join(f"{_n(scale.x(epsilon))},{_n(scale.y(sd))}" for epsilon, sd in curve.points)
+    parts = [_axis(scale), Markup('<polyline class="curve" points="{}"/>').format(path)]
+    for sd, shift in ((largest, 4), (least, 4)):
+        parts.append(_text(LEFT - 6, scale.y(sd) + shift, short(sd, 2), "end"))
+    parts += [_text(scale.x(epsilon), HEIGHT - 6, f"{epsilon:g}", "middle") for epsilon in _ticks(epsilons)]
+    words = f"from {short(largest, 3)} at epsilon {epsilons[0]:g} to {short(least, 3)} at epsilon {epsilons[-1]:g}"
+    if curve.own is not None:
+        epsilon, sd = curve.own
+        hint = f"{short(sd, 3)} at the study’s epsilon of {epsilon:g}"
+        if epsilons[0] <= epsilon <= epsilons[-1]:
+            dot = Markup('<circle class="own" cx="{}" cy="{}" r="4"><title>{}</title></circle>')
+            parts.append(dot.format(_n(scale.x(epsilon)), _n(scale.y(sd)), hint))
+        words += f"; {hint}"
+    return Markup(
+        '<svg class="width" role="img" viewBox="0 0 {w} {h}" aria-labelledby="width-{n}-t width-{n}-d">'
+        '<title id="width-{n}-t">{t}</title><desc id="width-{n}-d">{d}</desc>{b}</svg>'
+    ).format(w=WIDTH, h=HEIGHT, n=number, t=f"Predicted sd of {curve.name}", d=words, b=Markup("").join(parts))
+
+
+def _axis(scale: _Scale) -> Markup:
+    line = Markup('<line class="base" x1="{}" x2="{}" y1="{}" y2="{}"/>')
+    bottom = HEIGHT - BOTTOM
+    return line.format(LEFT, WIDTH - RIGHT, bottom, bottom) + line.format(LEFT, LEFT, TOP, bottom)
+
+
+def _ticks(epsilons: Sequence[float]) -> list[float]:
+    return [epsilon for epsilon in epsilons if abs(math.log10(epsilon) - round(math.log10(epsilon))) < 1e-9]
+
+
+def _text(x: float, y: float, words: str, anchor: str) -> Markup:
+    form = Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>')
+    return form.format(_n(x), _n(y), anchor, words)
+
+
+def _n(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

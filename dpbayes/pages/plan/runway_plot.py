@@ -1,0 +1,119 @@
+"""The budget runway as inline SVG: what one cap has spent after each coming period, against its limit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from dpbayes.markup.numbers import short
+
+PLOT = 132  # height of the picture above its axis, in px
+AXIS = 22  # height of the period names
+HEADROOM = 1.16  # the limit's label stands above its line
+MOST_NAMES = 5  # period names that fit on a telephone
+MOST_LONG_NAMES = 4  # days
+MOST_GAPS = 60  # more bars than this stand without gaps and outlines
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One coming period: where the cap stands after it, and where a refused charge would have taken it."""
+
+    period: str
+    kind: str  # charged, fits, refused or closed
+    after: float | None  # None where no number bounds what was spent
+    asked: float | None
+    refusing: bool  # whether this cap is one that refuses
+
+
+@dataclass(frozen=True)
+class Runway:
+    """One cap over the coming periods."""
+
+    cap: str
+    limit: float
+    bars: tuple[Bar, ...]
+
+    @property
+    def dense(self) -> bool:
+        """Whether the bars are too thin for gaps and outlines."""
+        return len(self.bars) > MOST_GAPS
+
+    @property
+    def top(self) -> float:
+        """The value at the upper edge."""
+        known = [value for bar in self.bars for value in (bar.after, bar.asked) if value is not None]
+        return HEADROOM * max(self.limit, *known)
+
+    def height(self, value: float | None) -> float:
+        """How high a value stands, in px; one that nothing bounds fills the picture."""
+        return PLOT if value is None else PLOT * value / self.top
+
+
+def picture(runway: Runway, words: str, *, number: int) -> Markup:
+    """The picture of one cap; its text keeps its size at every width."""
+    step = 100 / len(runway.bars)
+    parts = [_bar(runway, bar, step * place, step) for place, bar in enumerate(runway.bars)]
+    level = PLOT - runway.height(runway.limit)
+    parts.append(_line(level, "limit"))
+    parts.append(_text(0, level - 5, f"limit {short(runway.limit)}", "limit", "start"))
+    parts.append(_line(PLOT, "base"))
+    parts += _names(runway.bars, step)
+    return Markup(
+        '<svg class="{k}" role="img" width="100%" height="{h}" aria-labelledby="runway-{n}-t runway-{n}-d">'
+        '<title id="runway-{n}-t">{t}</title><desc id="runway-{n}-d">{d}</desc>{b}</svg>'
+    ).format(
+        k="runway dense" if runway.dense else "runway",
+        h=PLOT + AXIS,
+        n=number,
+        t=f"Budget runway of {runway.cap}",
+        d=words,
+        b=Markup("").join(parts),
+    )
+
+
+def _bar(runway: Runway, bar: Bar, left: float, step: float) -> Markup:
+    gap = 0.0 if runway.dense else 0.2 * step
+    x, width, after = left + gap / 2, step - gap, runway.height(bar.after)
+    solid = "charged" if bar.kind == "charged" else "fits" if bar.kind == "fits" else "stays"
+    parts = [_rect(solid, x, PLOT - after, width, after)]
+    if bar.kind == "refused":
+        asked = max(runway.height(bar.asked) - after, 2.0)  # a charge too small to see is still refused
+        parts.append(_rect("refusing" if bar.refusing else "asked", x, PLOT - after - asked, width, asked))
+    hint = Markup("")
+    if not runway.dense:
+        stands = f"{bar.period}: {short(bar.after)} of {short(runway.limit)} spent"
+        more = f", {short(bar.asked)} asked and refused" if bar.kind == "refused" else ""
+        hint = Markup("<title>{}</title>").format(stands + more)
+    return Markup("<g>{}{}</g>").format(hint, Markup("").join(parts))
+
+
+def _names(bars: Sequence[Bar], step: float) -> list[Markup]:
+    long = max(len(bar.period) for bar in bars) > len("2026-01")
+    every = -(-len(bars) // (MOST_LONG_NAMES if long else MOST_NAMES))
+    names: list[Markup] = []
+    for place in range(0, len(bars), every):
+        centre = step * (place + 0.5)
+        anchor = "start" if long or centre < 8 else "end" if centre > 92 else "middle"
+        x = {"start": step * place, "middle": centre, "end": step * (place + 1)}[anchor]
+        names.append(_text(x, PLOT + 16, bars[place].period, "tick", anchor))
+    return names
+
+
+def _rect(kind: str, x: float, y: float, width: float, height: float) -> Markup:
+    form = Markup('<rect class="{}" x="{}%" y="{}" width="{}%" height="{}"/>')
+    return form.format(kind, _n(x), _n(y), _n(width), _n(height))
+
+
+def _line(y: float, kind: str) -> Markup:
+    return Markup('<line class="{}" x1="0" x2="100%" y1="{}" y2="{}"/>').format(kind, _n(y), _n(y))
+
+
+def _text(x: float, y: float, words: str, kind: str, anchor: str) -> Markup:
+    form = Markup('<text class="{}" x="{}%" y="{}" text-anchor="{}">{}</text>')
+    return form.format(kind, _n(x), _n(y), anchor, words)
+
+
+def _n(value: float) -> str:
+    text = f"{value:.3f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text

@@ -1,0 +1,114 @@
+"""The page of a release that is an answer by itself: what was drawn, what it cost, how to check it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpbayes.crates.format import place
+from dpbayes.kinds.counted import Counted
+from dpbayes.kinds.missing import with_missing
+from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.texts import Declared, Telling
+from dpbayes.markup.html import CapLine, Fact, GraphPicture, Pair
+from dpbayes.markup.numbers import short
+from dpbayes.pages.report.graph import pictures
+from dpbayes.pages.report.price import cap_lines, cap_note, noise_pairs, price_fact, price_words
+from dpbayes.pages.report.render import styled
+from dpbayes.pages.report.texts import rows
+from dpbayes_core.design import AnyRelease
+from dpbayes_core.releases import release_from_record
+
+Record = Mapping[str, Any]
+MOST_DRAWS = 8  # columns of the table; all draws are in the file of noisy numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerPage:
+    """Everything the page says, as plain text and pictures."""
+
+    study: str
+    period: str
+    release: str
+    title: str
+    lede: str
+    limits: str
+    facts: tuple[Fact, ...]
+    parameters: str
+    reading: str
+    graphs: tuple[GraphPicture, ...]
+    heads: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    left_out: str
+    asked: tuple[Pair, ...]
+    columns: tuple[Declared, ...]
+    spent: str
+    caps: tuple[CapLine, ...]
+    cap_note: str
+    noise_words: tuple[str, ...]
+    noise: tuple[Pair, ...]
+    caveats: tuple[str, ...]
+    commands: str
+    verify: tuple[Pair, ...]
+    footer: str
+
+
+def render_answer(record: Record, *, fingerprint: str) -> str:
+    """The page from the record of a release; the same record gives the same bytes."""
+    made = release_from_record(record["statistics"])
+    return styled("answer.html.j2", _page(record, made, telling_of(made), fingerprint))
+
+
+def _page(record: Record, made: AnyRelease, told: Telling, fingerprint: str) -> AnswerPage:
+    heads, lines, left_out = _table(told, made)
+    first = f"{record['release']}, revision {record['revision']}"
+    return AnswerPage(
+        study=record["study"],
+        period=record["period"],
+        release=record["release"],
+        title=told.title(made),
+        lede=f"{told.lede(made)}, among the {record['population']} of {record['period']}.",
+        limits=told.limits(made),
+        facts=(price_fact(record), *rows(record, made), Fact(*told.noise_size(made))),
+        parameters=told.parameters,
+        reading=told.reading(made),
+        graphs=pictures(told.graphs(made)),
+        heads=heads,
+        lines=lines,
+        left_out=left_out,
+        asked=(
+            Pair("Study", f"{record['study']}, period {record['period']}"),
+            Pair("Population", record["population"]),
+            Pair("Model", told.model(made)),
+            Pair("Release", f"{first}: {record['reason']}" if record["supersedes"] else first),
+        ),
+        columns=with_missing(told.declared(made), [record["definition"]]),
+        spent=price_words(record, analysed=False),
+        caps=cap_lines(record),
+        cap_note=cap_note(record["caps"]),
+        noise_words=told.noise(made, Counted.of(record)),
+        noise=noise_pairs(record, told.noise_pairs(made)),
+        caveats=told.caveats(made),
+        commands=f"dpbayes audit --crate {_path(record)} --key {fingerprint}",
+        verify=(
+            Pair("Signed by", fingerprint),
+            Pair("Release digest", record["digest"]),
+            Pair("Ledger entry", f"{record['ledger']['seq']}, hash {record['ledger']['hash']}"),
+        ),
+        footer=f"Made by dpbayes from ledger entry {record['ledger']['seq']} of {record['date']}. This page loads "
+        "nothing and runs no script.",
+    )
+
+
+def _table(told: Telling, made: AnyRelease) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
+    """One line a parameter, one column a draw."""
+    found = {name: [short(value) for value in values] for name, values in told.answers_of(made).items()}
+    draws = len(next(iter(found.values())))
+    heads = ("Value",) if draws == 1 else tuple(f"Draw {k + 1}" for k in range(min(draws, MOST_DRAWS)))
+    lines = tuple((name, *values[:MOST_DRAWS]) for name, values in found.items())
+    more = "" if draws <= MOST_DRAWS else f"The other {draws - MOST_DRAWS} draws are in noisy.parquet."
+    return heads, lines, more
+
+
+def _path(record: Record) -> str:
+    name = f"{record['release']}-r{int(record['revision'])}-{record['digest'][:16]}"
+    return place("releases", record["study"], record["period"], name)

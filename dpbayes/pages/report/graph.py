@@ -1,0 +1,116 @@
+"""A network as inline SVG: parents above their children, every name escaped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from dpbayes.kinds.texts import Graph
+from dpbayes.markup.html import GraphPicture
+
+LETTER, MARGIN, HEIGHT = 7.6, 22.0, 30.0  # px of a letter, beside a name, and of a box
+GAP, DROP = 26.0, 74.0  # px between boxes, and from one layer to the next
+WIDEST = 720.0  # px of a layer: a wider one is broken into rows
+LONGEST = 24  # letters of a name
+
+
+@dataclass(frozen=True)
+class _Box:
+    """Where a node stands."""
+
+    x: float
+    y: float
+    width: float
+
+
+def pictures(graphs: Sequence[Graph]) -> tuple[GraphPicture, ...]:
+    """Each graph with its picture."""
+    return tuple(
+        GraphPicture(graph.title, graph.note, _picture(graph, number)) for number, graph in enumerate(graphs, start=1)
+    )
+
+
+def _picture(graph: Graph, number: int) -> Markup:
+    rows = [row for layer in _layers(graph) for row in _broken(layer)]
+    boxes, width = _placed(rows)
+    height = DROP * (len(rows) - 1) + HEIGHT + 4
+    words = "; ".join(f"{parent} to {child}" for parent, child in graph.edges) or "no edges"
+    arrow = Markup(
+        '<defs><marker id="arrow-{n}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        'orient="auto"><path class="arrow" d="M0 0 8 4 0 8z"/></marker></defs>'
+    ).format(n=number)
+    edges = Markup("").join(_edge(boxes[parent], boxes[child], number) for parent, child in graph.edges)
+    nodes = Markup("").join(_node(name, boxes[name]) for name in graph.nodes)
+    return Markup(
+        '<svg class="network" role="img" aria-label="{title}: {words}" viewBox="0 0 {w:.0f} {h:.0f}" '
+        'style="max-width: {w:.0f}px">{arrow}{edges}{nodes}</svg>'
+    ).format(title=graph.title, words=words, w=width, h=height, arrow=arrow, edges=edges, nodes=nodes)
+
+
+def _layers(graph: Graph) -> list[list[str]]:
+    """Nodes by the length of the longest way from a node without parents, next to what they hang on."""
+    depth: dict[str, int] = {}
+    above: Mapping[str, list[str]] = {name: [p for p, child in graph.edges if child == name] for name in graph.nodes}
+
+    def depth_of(name: str) -> int:
+        if name not in depth:
+            depth[name] = 1 + max((depth_of(parent) for parent in above[name]), default=-1)
+        return depth[name]
+
+    layers: list[list[str]] = [[] for _ in range(1 + max(depth_of(name) for name in graph.nodes))]
+    place: dict[str, float] = {}
+    for name in sorted(graph.nodes, key=depth_of):
+        layers[depth_of(name)].append(name)
+    for layer in layers:
+        layer.sort(key=lambda name: sum(place[p] for p in above[name]) / max(len(above[name]), 1))
+        place |= {name: (k + 0.5) / len(layer) for k, name in enumerate(layer)}
+    return layers
+
+
+def _broken(layer: Sequence[str]) -> list[list[str]]:
+    """A layer in rows that are not too wide."""
+    rows: list[list[str]] = [[]]
+    for name in layer:
+        if rows[-1] and _row_width([*rows[-1], name]) > WIDEST:
+            rows.append([])
+        rows[-1].append(name)
+    return rows
+
+
+def _placed(rows: Sequence[Sequence[str]]) -> tuple[dict[str, _Box], float]:
+    width = max(_row_width(row) for row in rows) + 4
+    boxes: dict[str, _Box] = {}
+    for level, row in enumerate(rows):
+        x = (width - _row_width(row)) / 2
+        for name in row:
+            boxes[name] = _Box(x, 2 + DROP * level, _box_width(name))
+            x += _box_width(name) + GAP
+    return boxes, width
+
+
+def _box_width(name: str) -> float:
+    return LETTER * len(_shown(name)) + MARGIN
+
+
+def _row_width(names: Sequence[str]) -> float:
+    return sum(_box_width(name) for name in names) + GAP * (len(names) - 1)
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+
+
+def _edge(parent: _Box, child: _Box, number: int) -> Markup:
+    x1, y1 = parent.x + parent.width / 2, parent.y + HEIGHT
+    x2, y2 = child.x + child.width / 2, child.y - 1
+    bend = (y2 - y1) / 2
+    path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
+    return Markup('<path class="edge" d="{d}" marker-end="url(#arrow-{n})"/>').format(d=path, n=number)
+
+
+def _node(name: str, box: _Box) -> Markup:
+    middle, line = box.x + box.width / 2, box.y + HEIGHT / 2 + 5
+    return Markup(
+        '<g><title>{full}</title><rect class="node" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.0f}" rx="5"/>'
+        '<text x="{m:.1f}" y="{t:.1f}" text-anchor="middle">{shown}</text></g>'
+    ).format(full=escape(name), x=box.x, y=box.y, w=box.width, h=HEIGHT, m=middle, t=line, shown=escape(_shown(name)))

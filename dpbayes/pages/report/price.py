@@ -1,0 +1,158 @@
+"""What the release cost and what noise that bought, in words for people who do not price mechanisms."""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from dpbayes.markup.html import CapLine, Fact, Pair
+from dpbayes.markup.numbers import short
+from dpbayes.markup.svg import budget_bar
+from storage.ledger.accounts import CapState
+from storage.ledger.caps import Total, capacity
+from storage.ledger.remains import remains, rounded_down
+from storage.ledger.request import CapSpec
+
+Record = Mapping[str, Any]
+
+MEASURES: Mapping[str, str] = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
+
+NEIGHBOURS: Mapping[str, str] = {
+    "replace-one": "Two tables are neighbours when one {unit} was replaced by another that is not in the table, with "
+    "any values that the declared columns allow. The number of them is the same in both, and public.",
+    "add-remove": "Two tables are neighbours when one {unit} was added or taken away.",
+}
+
+OF_COMPLETE = (
+    "Two tables are neighbours when one {unit} was replaced by another, with any values that the declared columns "
+    "allow, or with some missing: then it does not count, so that how many count is one of the noisy numbers."
+)
+"""Where only rows without a missing value count and one is replaced by another."""
+
+
+ANALYSED = "The analysis on this page cost nothing: it read the noisy statistics and never the table."
+
+
+def price_words(record: Record, *, analysed: bool = True, subject: str = "This release") -> str:
+    """The price of the release in its own measure, and what it means."""
+    cost, mechanism = record["cost"]["readable"], record["mechanism"]
+    rho = f"ρ = {short(Decimal(cost['rho']))}"
+    if cost["epsilon"] is not None:
+        priced = f"{subject} cost ε = {short(Decimal(cost['epsilon']))} of pure differential privacy ({rho} as zCDP)."
+    elif mechanism.get("epsilon") is not None:
+        delta = short(mechanism["delta"])
+        priced = f"{subject} cost {rho} of zero-concentrated differential privacy, what a cap of ε = "
+        priced += f"{short(mechanism['epsilon'])} at δ = {delta} would just admit. "
+        priced += f"Taken alone it satisfies ε = {short(mechanism['exact_epsilon'])} at δ = {delta}."
+    else:
+        priced = f"{subject} cost {rho} of zero-concentrated differential privacy."
+    if not analysed:
+        return f"{priced} Reading this page costs nothing."
+    return f"{priced} {ANALYSED}"
+
+
+def price_fact(record: Record) -> Fact:
+    """The price as a key figure."""
+    cost, mechanism = record["cost"]["readable"], record["mechanism"]
+    rho = f"ρ {short(Decimal(cost['rho']), 3)}"
+    if cost["epsilon"] is not None:
+        return Fact("Privacy cost", f"ε {short(Decimal(cost['epsilon']), 3)}", f"pure; {rho}")
+    if mechanism.get("epsilon") is not None:
+        return Fact("Privacy cost", f"ε {short(mechanism['epsilon'], 3)}", f"at δ {short(mechanism['delta'])}; {rho}")
+    return Fact("Privacy cost", rho, "zCDP")
+
+
+def cap_lines(record: Record) -> tuple[CapLine, ...]:
+    """Every cap before and after the release."""
+    return tuple(_cap_line(cap, number) for number, cap in enumerate(record["caps"]))
+
+
+def cap_note(caps: Sequence[Record]) -> str:
+    """How to read the table of caps."""
+    if any(cap["measure"] == "epsilon-delta" for cap in caps):
+        return (
+            "For caps of ε at δ, “before” and “after” are the ε that everything charged so far guarantees at that δ, "
+            "and “remains” is the largest further release that would fit. The ledger adds up ρ and pure ε, so these ε "
+            "do not add up by themselves. Nothing that was spent is ever refunded."
+        )
+    return "Nothing that was spent is ever refunded."
+
+
+def _cap_line(stated: Record, number: int) -> CapLine:
+    cap = CapSpec.from_record({name: stated[name] for name in ("delta", "limit", "measure", "programme", "window")})
+    before, after = (Total.from_record(stated[moment]) for moment in ("before", "after"))
+    spent_before, spent = _share(cap, before), _share(cap, after)
+    share = f"{100 * spent:.1f}% spent"
+    where = f"period {stated['period']}" if stated["period"] else "all periods"
+    return CapLine(
+        name=cap.name,
+        words=f"{where}, {MEASURES[cap.measure]}" + (f" at δ {short(cap.delta)}" if cap.delta is not None else ""),
+        limit=short(cap.limit),
+        before=_spent(cap, before),
+        after=_spent(cap, after),
+        remaining=short(rounded_down(remains(cap, after))),
+        bar=budget_bar(spent_before, spent - spent_before, number=number, words=f"{cap.name}: {share}"),
+        share=share,
+    )
+
+
+def _spent(cap: CapSpec, total: Total) -> str:
+    state = CapState(cap, None, total).to_record()["spent"]
+    key = {"epsilon-delta": "epsilon_at_delta", "pure-epsilon": "epsilon", "rho": "rho"}[cap.measure]
+    return short(state[key])
+
+
+def _share(cap: CapSpec, total: Total) -> float:
+    """Of what the cap holds, by the route that leaves more."""
+    full, shares = capacity(cap), [1.0]
+    if full.rho:
+        shares.append(total.rho / full.rho)
+    if full.epsilon and total.epsilon is not None:
+        shares.append(total.epsilon / full.epsilon)
+    return min(shares)
+
+
+MOST_TIMES = 100  # beyond it a ratio says only that exact statistics would leave no doubt
+
+
+def widening(posterior: Record) -> tuple[float, float] | None:
+    """The least and the largest ratio of a coefficient's sd to that of taking the noisy statistics for exact."""
+    naive = {line["name"]: line["sd"] for line in posterior["naive"] or ()}
+    ratios = [line["sd"] / naive[line["name"]] for line in posterior["coefficients"] if naive.get(line["name"])]
+    return (min(ratios), max(ratios)) if ratios else None
+
+
+def noise_fact(size: tuple[str, str, str], posterior: Record) -> Fact:
+    """What the noise does to the intervals, as a key figure; where that is not known, its own size."""
+    if found := widening(posterior):
+        told, about = _times(found)
+        return Fact("Interval width", told, f"{'roughly, ' * about}of that with exact statistics")
+    return Fact(*size)
+
+
+def noise_words(said: Sequence[str], posterior: Record) -> tuple[str, ...]:
+    """What the noise in one released number means, and what it does to the intervals."""
+    found = widening(posterior)
+    if found is None:
+        return tuple(said)
+    told, about = _times(found)
+    wider = f"{'roughly ' * about}{told} as wide"
+    return (*said, f"Here it makes the intervals {wider} as if the statistics had been exact.")
+
+
+def _times(found: tuple[float, float]) -> tuple[str, bool]:
+    """How many times as wide, and whether that is roughly so: a bound is not."""
+    low, high = (f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}" for ratio in found)
+    if found[1] >= MOST_TIMES:
+        return f"more than {min(math.floor(found[0]), MOST_TIMES):,}×", False
+    return (f"{low}×" if low == high else f"{low} to {high}×"), True
+
+
+def noise_pairs(record: Record, said: Sequence[tuple[str, str]]) -> tuple[Pair, ...]:
+    """The mechanism first, then the neighbour relation, then what the kind says of its noise, then its source."""
+    unit = "row" if record["unit"] == "row" else f"person’s data ({record['unit']})"
+    first, *rest = (Pair(term, value) for term, value in said)
+    complete = record["definition"].get("cases") == "complete" and record["neighbours"] == "replace-one"
+    relation = OF_COMPLETE if complete else NEIGHBOURS[record["neighbours"]]
+    neighbours = Pair("Neighbour relation", relation.format(unit=unit))
+    return (first, neighbours, *rest, Pair("Source of randomness", record["noise"]))

@@ -1,0 +1,154 @@
+"""The report: one HTML page that loads nothing, runs nothing and says first what matters."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes.kinds.counted import Counted
+from dpbayes.kinds.missing import with_missing
+from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.texts import Telling
+from dpbayes.markup.html import Page
+from dpbayes.markup.visible import visible_page
+from dpbayes.pages.report import texts as words
+from dpbayes.pages.report.curve import curve_picture
+from dpbayes.pages.report.estimates import chains_lines, coefficient_lines, diagnostic_lines, forest, pictured
+from dpbayes.pages.report.graph import pictures
+from dpbayes.pages.report.pooled import pooled
+from dpbayes.pages.report.price import (
+    cap_lines,
+    cap_note,
+    noise_fact,
+    noise_pairs,
+    noise_words,
+    price_fact,
+    price_words,
+)
+from dpbayes_core.design import AnyRelease
+from dpbayes_core.releases import release_from_record
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+Floats = NDArray[np.float64]
+Record = Mapping[str, Any]
+
+
+def render(
+    releases: Sequence[Record],
+    posterior: Record,
+    draws: Mapping[str, Floats],
+    *,
+    fingerprint: str | None,
+    software: Mapping[str, str],
+) -> str:
+    """The page from the records of releases and of a posterior, and its draws; the same input gives the same bytes."""
+    return styled("report.html.j2", page(releases, posterior, draws, fingerprint=fingerprint, software=software))
+
+
+def styled(template: str, shown: Any) -> str:
+    """A page set by a template of this package, its style inside."""
+    style = files("dpbayes.markup").joinpath("style.css").read_text(encoding="utf-8")
+    return visible_page(_template(template).render(page=shown, style=_safe_style(style)))
+
+
+@cache
+def _template(name: str) -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("dpbayes.pages.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(name)
+
+
+def _safe_style(text: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(text)  # the package's own file: nothing of a study is in it
+
+
+def page(
+    releases: Sequence[Record],
+    posterior: Record,
+    draws: Mapping[str, Floats],
+    *,
+    fingerprint: str | None,
+    software: Mapping[str, str],
+) -> Page:
+    """Everything the page says; of several releases, what is common to them is told of the first."""
+    parts = [release_from_record(release["statistics"]) for release in releases]
+    made, told, aware = parts[0], telling_of(parts[0]), posterior["coefficients"]
+    return Page(
+        study=posterior["study"],
+        period=posterior["period"],
+        analysis=posterior["analysis"],
+        title=told.title(made),
+        lede=words.lede(told, made, releases),
+        alarm=words.alarm(posterior),
+        beside=(*words.of_the_parts(posterior), *words.of_the_prior(posterior)),
+        reading=words.reading(told, made, posterior),
+        series=words.series(posterior),
+        parameter=told.parameter,
+        parameters=told.parameters,
+        units=told.units,
+        asked=words.asked(releases, posterior, told, made),
+        columns=with_missing(told.declared(made), [release["definition"] for release in releases]),
+        **(_paid(releases[0], posterior, told, made) if len(releases) == 1 else pooled(releases, parts, posterior)),
+        diagnosis=words.diagnosis(told, posterior),
+        gate=words.gate(posterior),
+        diagnostics=diagnostic_lines(aware, posterior["diagnostics"]["latent"]),
+        chains=chains_lines(pictured(aware), draws),
+        chains_note=words.chains_note(len(aware), posterior),
+        caveats=words.caveats(releases, posterior, parts, told.caveats(made)),
+        verify_words=words.verify_words(posterior, len(releases) > 1),
+        commands=words.commands(posterior, fingerprint),
+        verify=words.verify(releases, posterior, fingerprint, software),
+        footer=words.footer(releases, software),
+        **_estimated(told, made, posterior),
+    )
+
+
+def _estimated(told: Telling, made: AnyRelease, posterior: Record) -> dict[str, Any]:
+    """Both estimates as pictures and numbers."""
+    aware, naive = posterior["coefficients"], posterior["naive"] or ()
+    return {
+        "precision": f"Each estimate is rounded to two digits of its {told.spread.deviation}.",
+        "spread": told.spread,
+        "has_naive": bool(naive),
+        "naive_words": words.NAIVE if naive else "",
+        "graphs": (*pictures(told.graphs(made)), *(curve_picture(curve, aware) for curve in told.curves(made))),
+        "forest": forest(told.groups(made, [line["name"] for line in aware]), aware, naive, told.spread),
+        "coefficients": tuple(coefficient_lines(told.meanings(made), aware, naive)),
+    }
+
+
+def _paid(release: Record, posterior: Record, told: Telling, made: AnyRelease) -> dict[str, Any]:
+    """What one release was worth: what was spent and what noise that bought."""
+    noise = noise_fact(told.noise_size(made), posterior)
+    return {
+        "facts": (
+            words.status(posterior),
+            price_fact(release),
+            *words.rows(release, made),
+            noise,
+            *words.tried(posterior),
+        ),
+        "sources": (),
+        "sources_words": "",
+        "spent": price_words(release),
+        "caps": cap_lines(release),
+        "cap_note": cap_note(release["caps"]),
+        "cap_caption": "Every cap that this release was charged to, as the ledger stood right after it.",
+        "noise_words": noise_words(told.noise(made, Counted.of(release)), posterior),
+        "noise": noise_pairs(release, told.noise_pairs(made)),
+    }

@@ -1,0 +1,234 @@
+"""A plan as programs read it: each cap in the one measure it is stated in."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes.kinds.registry import TELLINGS
+from dpbayes.plans.missing import missing_words, unstated_words
+from dpbayes.plans.plan import ComingPeriod, Plan, PlannedRelease
+from dpbayes.plans.precision import foreseen
+from dpbayes.study.public_count import query_words
+from dpbayes.study.study import Study
+from dpbayes_core.accounting import analytic_gaussian_scale, from_units, gaussian_cost
+from dpbayes_core.canonical import canonical_json
+from storage.ledger.account_snapshot import Position
+from storage.ledger.accounts import CapState
+from storage.ledger.cap_document import cap_document
+from storage.ledger.refusal import Quote
+from storage.ledger.request import CapSpec, decimal_text
+
+Floats = NDArray[np.float64]
+Document = Mapping[str, Any]
+
+NEAR = 10.0
+"""How many times more or less than the study's own epsilon is shown to people."""
+
+_CLOSED = 3
+"""How many closed periods a verdict names."""
+
+MOST_ROWS = 24
+"""A year of more periods than this is shown by its changes."""
+
+
+def plan_document(study: Study, position: Position, plan: Plan) -> dict[str, Any]:
+    """The whole plan; numbers are for reading, the ledger decides by its own integers."""
+    head = position.head
+    return {
+        "study": study.study,
+        "population": study.population,
+        "period": plan.period.name,
+        "account": "open" if position.opened else "as stated",
+        "known_accounts": list(position.accounts),
+        "ledger": None if head is None else {"seq": head.seq, "hash": head.hash},
+        "schedule": None if study.schedule is None else study.schedule.model_dump(),
+        "fits": plan.year[0].status in ("fits", "charged"),
+        "releases": [_release(study, plan, release) for release in plan.releases],
+        "year": _year(plan),
+        "verdict": verdict(plan),
+        "public_count": query_words(study),
+        "missing": unstated_words(study),
+    }
+
+
+def verdict(plan: Plan) -> str:
+    """The coming periods that are closed, and the first that the budget refuses, in a sentence each."""
+    closed = [one.period.name for one in plan.year if one.status == "closed"]
+    more = f" and {len(closed) - _CLOSED} more" if len(closed) > _CLOSED else ""
+    were, takes = ("was", "takes") if len(closed) == 1 else ("were", "take")
+    named = f"{', '.join(closed[:_CLOSED])}{more} {were} closed and {takes} no further charges. "
+    return f"{named if closed else ''}{_refused(plan, 'Nothing else' if closed else 'Nothing')}"
+
+
+def _refused(plan: Plan, nothing: str) -> str:
+    refused = next((one for one in plan.year if one.status == "refused"), None)
+    if refused is None:
+        first, last = plan.year[0].period.name, plan.year[-1].period.name
+        return f"{nothing} from {first} to {last} would be refused."
+    caps = " and ".join(cap_words(cap) for cap in refused.refused_by)
+    which = f", at its release {refused.release}" if len(plan.releases) > 1 else ""
+    return f"{refused.period.name} would be refused by {caps}{which}."
+
+
+def cap_words(cap: CapSpec) -> str:
+    """A cap by its name and its limit."""
+    limit = decimal_text(cap.limit)
+    if cap.measure == "rho":
+        return f"{cap.name} (rho {limit})"
+    at = "" if cap.delta is None else f" at delta {float(cap.delta):g}"
+    return f"{cap.name} ({'pure ' if cap.measure == 'pure-epsilon' else ''}epsilon {limit}{at})"
+
+
+def runs(year: Sequence[Document]) -> list[list[Document]]:
+    """The periods of a document's year as people read them: refusals in a row that leave every cap as it was together.
+
+    Of a long year, everything of one verdict in a row is one run.
+    """
+    long = len(year) > MOST_ROWS
+    found: list[list[Document]] = []
+    for one in year:
+        same = found and run_verdict(found[-1]) == run_verdict([one])
+        if same and (long or (one["status"] == "refused" and one["caps"] == found[-1][-1]["caps"])):
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def run_ends(run: Sequence[Document]) -> tuple[str, ...]:
+    """The one period of a run, or its first and its last."""
+    first, last = run[0]["period"], run[-1]["period"]
+    return (first,) if first == last else (first, last)
+
+
+def run_verdict(run: Sequence[Document]) -> str:
+    """What becomes of the periods of a run."""
+    one = run[-1]
+    return f"refused by {one['refused_by']}" if one["status"] == "refused" else one["status"]
+
+
+def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any]:
+    mechanism, kind = release.mechanism, study.release(release.name).kind
+    missing = ("Missing values", missing_words(study, release.name))
+    told = (missing, *TELLINGS[kind].foresight(study.design(release.name), study.source.rows))
+    ahead = foreseen(study, release.name)
+    stated, cost = mechanism.to_record(), mechanism.cost()
+    closed = plan.year[0].status == "closed" and not release.stored
+    caps = [_cap(quote, stored=release.stored, closed=closed) for quote in release.quotes]
+    return {
+        "name": release.name,
+        "status": "already-released" if release.stored else "period-closed" if closed else "planned",
+        "kind": kind,
+        "mechanism": mechanism.name,
+        "neighbours": study.design(release.name).neighbours,  # of a holder's release, where there are holders
+        "holders": [holder for holder in study.holders if holder is not None],
+        "norm": mechanism.norm,
+        "sensitivity": mechanism.sensitivity,
+        "scale": _numbers(mechanism.scales),
+        "entries": len(mechanism.scales),
+        "cost": {
+            "epsilon": stated.get("epsilon") if cost.epsilon is None else float(from_units(cost.epsilon)),
+            "rho": float(from_units(cost.rho)),
+            "delta": stated.get("delta"),
+        },
+        "analytic": _analytic(stated),
+        "caps": caps,
+        "largest_epsilon": min(cap["largest_epsilon"] for cap in caps),
+        "largest_epsilon_for_year": float(release.largest_epsilon_for_year),
+        "foreseen": [{"term": term, "value": value} for term, value in (*told, *ahead.said)],
+        **ahead.document(),
+    }
+
+
+def shown_epsilons(release: Document) -> list[float]:
+    """The values of epsilon of a release's grid that are shown to people: those near what it asks for."""
+    known = [float(point["epsilon"]) for point in release["grid"]]
+    own = release["cost"]["epsilon"]
+    near = [one for one in known if own is None or own / NEAR <= one <= own * NEAR]
+    return near or known
+
+
+def noisy_numbers(release: Document) -> int:
+    """How many numbers of a document's release have noise: third and fourth moments, too."""
+    return max(release["entries"], sum(block["numbers"] for block in release.get("blocks", ())))
+
+
+def _numbers(scales: Floats) -> float | list[float]:
+    """One number where all entries have the same; an empty list where nothing is added."""
+    found: list[float] = scales.tolist()
+    return found[0] if len(set(found)) == 1 else found
+
+
+def _analytic(stated: dict[str, Any]) -> dict[str, Any] | None:
+    """What Balle and Wang (2018) say of Gaussian noise that was asked for by an epsilon; never charged."""
+    epsilon, delta = stated.get("epsilon"), stated.get("delta")
+    if delta is None or epsilon is None:
+        return None
+    scale = analytic_gaussian_scale(stated["sensitivity"], epsilon, delta)
+    return {
+        "epsilon": stated["exact_epsilon"],  # of the planned noise, taken alone
+        "scale": _numbers(scale / np.array(stated["weights"])),  # the least noise of the epsilon asked for, taken alone
+        "rho": float(from_units(gaussian_cost(stated["sensitivity"], scale).rho)),  # what that would cost
+    }
+
+
+def _cap(quote: Quote, *, stored: bool, closed: bool) -> dict[str, Any]:
+    debit = quote.debit
+    now = cap_document(CapState(quote.cap, debit.scope.period, debit.before))
+    after = now if stored or closed else cap_document(CapState(quote.cap, debit.scope.period, debit.after))
+    return {
+        "cap": now["cap"],
+        "window": now["window"],
+        "measure": now["measure"],
+        "period": now["period"],
+        "delta": now["delta"],
+        "limit": now["limit"],
+        "spent": now["spent"],
+        "after": after["spent"],
+        "remaining": now["remaining"],
+        "remaining_after": after["remaining"],
+        "largest_epsilon": 0.0 if closed else float(quote.largest_epsilon),
+        "fits": stored or (debit.fits and not closed),
+    }
+
+
+def _year(plan: Plan) -> list[dict[str, Any]]:
+    known: dict[tuple[CapSpec, bytes], Document] = {}
+
+    def stands(state: CapState) -> Document:
+        """A year of days comes by the same few totals again and again."""
+        key = state.cap, canonical_json(state.spent.to_record())
+        if key not in known:
+            known[key] = cap_document(state)
+        return known[key]
+
+    return [_period(one, stands) for one in plan.year]
+
+
+def _period(one: ComingPeriod, stands: Callable[[CapState], Document]) -> dict[str, Any]:
+    names = [cap.name for cap in one.refused_by]
+    return {
+        "period": one.period.name,
+        "status": one.status,
+        "fits": one.status in ("fits", "charged"),
+        "refused_by": " and ".join(names) or ("closed period" if one.status == "closed" else None),
+        "release": one.release,
+        "caps": [
+            _year_cap(stands(after), stands(asked), names) for after, asked in zip(one.after, one.asked, strict=True)
+        ],
+    }
+
+
+def _year_cap(after: Document, asked: Document, refusing: list[str]) -> dict[str, Any]:
+    return {
+        "cap": after["cap"],
+        "window": after["window"],
+        "measure": after["measure"],
+        "delta": after["delta"],
+        "limit": after["limit"],
+        "after": after["spent"],
+        "asked": asked["spent"],
+        "fits": after["cap"] not in refusing,
+    }

@@ -1,0 +1,133 @@
+"""What an epsilon can and cannot tell apart, in words, and what is expected to sit badly with bounds or prior."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbayes.markup.numbers import listed, short
+from dpbayes_core.expectation import Expectation
+from dpbayes_core.foresight import Prediction
+from dpbayes_core.priors import half_width, user_coefficients
+from dpbayes_core.relations import HIGH_CORRELATION
+from dpbayes_core.schema import INTERCEPT, SIGMA
+from dpbayes_core.telling_apart import told_from_zero
+
+STEEP = 2.0
+"""Half widths of the response a half width of a column, beyond which a slope is not what the default prior expects."""
+
+HIDDEN = 0.03
+"""Half widths of the response, below which a residual standard deviation is not, either."""
+
+MOST_EXPLAINED = 0.5
+"""The share of the response's variance that one coefficient is taken to explain at most."""
+
+MOST_NAMED = 6
+WIDER = 1.05  # times: less is not worth a word
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The least size of a coefficient that is told from 0 in about three releases of four; None where none is."""
+
+    coefficient: str
+    largest: float  # with which it would explain by itself half of what the response varies
+    least: float | None
+    least_worse: float | None  # where numbers are highly correlated; as `least` where that is not open
+
+
+def effects_of(
+    known: Expectation, predicted: Sequence[Prediction], worse: Sequence[Prediction], alone: Sequence[float]
+) -> tuple[Effect, ...]:
+    """Of every slope, in the units of the columns."""
+    schema, found = known.schema, list[Effect]()
+    units = np.abs(np.diag(user_coefficients(schema))) * half_width(schema)
+    largest = np.sqrt(MOST_EXPLAINED * known.variance / known.partial_variances)
+    for place, (one, prior) in enumerate(zip(predicted, alone, strict=True)):
+        if one.coefficient in (INTERCEPT, SIGMA):
+            continue
+        most = float(units[place] * largest[place - schema.intercept])
+        least = _possible(told_from_zero(one.half_width, prior), most)
+        high = _possible(told_from_zero(worse[place].half_width, prior), most) if worse else least
+        found.append(Effect(one.coefficient, most, least, high))
+    return tuple(found)
+
+
+def effects_words(effects: Sequence[Effect]) -> list[tuple[str, str]]:
+    """What can be told from 0, and what cannot."""
+    said: list[tuple[str, str]] = []
+    if can := [(one.coefficient, one.least) for one in effects if one.least is not None]:
+        said.append(
+            (
+                "Can tell from 0",
+                f"{_sizes(can)}: the 95% interval leaves 0 out in about three releases of four, in fewer if smaller",
+            )
+        )
+    if cannot := [one.coefficient for one in effects if one.least is None]:
+        said.append(
+            (
+                "Cannot tell from 0",
+                f"{_some(cannot)}: intervals come out about as wide as the prior's own, or as any effect that the "
+                "response's spread leaves room for. A larger epsilon, or fewer columns, may tell",
+            )
+        )
+    worse = [one for one in effects if one.least is not None and one.least_worse != one.least and _wider(one)]
+    if worse:
+        lost = [one.coefficient for one in worse if one.least_worse is None]
+        kept = [(one.coefficient, one.least_worse) for one in worse if one.least_worse is not None]
+        said.append(
+            (
+                f"If numbers are correlated by {HIGH_CORRELATION:g}",
+                "; ".join(
+                    [*([_sizes(kept, "only beyond")] if kept else []), *([f"nothing of {_some(lost)}"] if lost else [])]
+                ),
+            )
+        )
+    return said
+
+
+def _sizes(effects: Sequence[tuple[str, float]], beyond: str = "beyond") -> str:
+    return f"effects {_some([f'of {name} {beyond} {short(least, 2)}' for name, least in effects])}"
+
+
+def _some(named: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(named) - MOST_NAMED
+    return listed([*named[:MOST_NAMED], f"{more} more, listed below"] if more > 0 else named)
+
+
+def _wider(one: Effect) -> bool:
+    return one.least is None or one.least_worse is None or one.least_worse > WIDER * one.least
+
+
+def warnings_of(known: Expectation) -> list[tuple[str, str]]:
+    """Where a slope or the residual is expected out of the default prior's reach."""
+    schema, said = known.schema, list[tuple[str, str]]()
+    kinds = zip(schema.variables, known.slopes.tolist(), strict=False)
+    steep = {one.label: size for one, size in kinds if one.kind == "continuous" and size > STEEP}
+    response = schema.response.name
+    if steep:
+        sizes = listed([f"{name} (about {short(size, 2)})" for name, size in steep.items()])
+        said.append(
+            (
+                "Steep",
+                f"from the middle to an end of its bounds, {sizes} is expected to move {response} by more than "
+                f"{STEEP:g} half widths of its bounds: that far from 0 the prior pulls. Bounds closer to where the "
+                "column lies, or a prior of your own, mend it",
+            )
+        )
+    residual = float(np.sqrt((1 - known.explained) * known.variance))
+    if residual < HIDDEN:
+        said.append(
+            (
+                "Small residual",
+                f"what the covariates leave of {response} is expected to have a standard deviation of "
+                f"{short(residual, 2)} half widths of its bounds, below {HIDDEN:g}: the noise hides it, and sigma is "
+                f"what the prior says. Narrower bounds of {response} mend it",
+            )
+        )
+    return said
+
+
+def _possible(least: float | None, most: float) -> float | None:
+    return least if least is not None and least <= most else None

@@ -1,0 +1,178 @@
+"""What a study's releases would cost and how long the budget lasts: the ledger's own fold, run ahead of it.
+
+Everything here follows from the study file and the ledger; no table is opened and nothing is written.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from dpbayes.study.schedule import coming
+from dpbayes.study.study import Study
+from dpbayes_core.accounting import Cost
+from dpbayes_core.mechanisms import Mechanism
+from storage.ledger.account_snapshot import Position
+from storage.ledger.accounts import CapState
+from storage.ledger.caps import Debit, Scope, Tally, debits
+from storage.ledger.periods import Period
+from storage.ledger.refusal import Quote, delta_of, largest_charge, quotes
+from storage.ledger.request import AccountSpec, CapSpec
+
+Status = Literal["charged", "fits", "refused", "closed"]
+FREE = Cost(0, 0)
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """One release of the period, and what every cap would say to it after the releases before it."""
+
+    name: str
+    mechanism: Mechanism
+    stored: bool  # released before, of every holder: running it again answers the same and costs nothing
+    holders: tuple[str | None, ...]  # whose releases are still to be charged, one after the other
+    quotes: tuple[Quote, ...]
+    largest_epsilon_for_year: Decimal  # with which no coming period is refused, the other releases as they are
+
+
+@dataclass(frozen=True)
+class ComingPeriod:
+    """What becomes of one period, and where the caps stand after it."""
+
+    period: Period
+    status: Status
+    after: tuple[CapState, ...]
+    asked: tuple[CapState, ...]  # as `after`, had the refused release been charged
+    release: str | None = None  # the one that is refused
+    refused_by: tuple[CapSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A period's releases, and the year that follows if every release of every period is charged in turn."""
+
+    period: Period
+    releases: tuple[PlannedRelease, ...]
+    year: tuple[ComingPeriod, ...]  # the first is the period planned
+
+
+def plan(study: Study, position: Position, period: Period) -> Plan:
+    """What the releases of a period would cost and leave, and which coming period the budget refuses."""
+    mechanisms = {name: study.design(name).mechanism for name in study.releases}
+    costs = {name: mechanism.cost() for name, mechanism in mechanisms.items()}
+    outlook = _Outlook.of(study, position, period)
+    ahead, planned = outlook.ahead(), list[PlannedRelease]()
+    for name, mechanism in mechanisms.items():
+        due = tuple(one for one in study.holders if not position.known(study.request(name, period, holder=one)))
+        found = ahead.debits(period, costs[name], due or study.holders)
+        largest = _largest_for_year(outlook, name, mechanism, costs)
+        planned.append(PlannedRelease(name, mechanism, not due, due, quotes(found, mechanism), largest))
+        if due and all(debit.fits for debit in found):
+            ahead.charge(found)
+    return Plan(period, tuple(planned), tuple(outlook.year(costs)))
+
+
+def period_to_plan(study: Study, position: Position, now: datetime) -> Period:
+    """The period after the last one that the study was charged for; without any, the present one by its timezone."""
+    for name in reversed(position.charged_periods()):
+        if any(_due(study, position, release, name) != study.holders for release in study.releases):
+            return study.parse_period(name).next()
+    timezone = ZoneInfo(study.schedule.timezone if study.schedule else "UTC")
+    return Period.containing(now.astimezone(timezone), study.period.grain)
+
+
+def _due(study: Study, position: Position, release: str, period: Period | str) -> tuple[str | None, ...]:
+    """The holders of whom nothing is stored yet."""
+    return tuple(one for one in study.holders if not position.stored(study.request(release, period, holder=one)))
+
+
+class _Ahead:
+    """The ledger's totals as charges that nobody makes would leave them, in its own integers."""
+
+    def __init__(self, account: AccountSpec, standing: Callable[[Scope], Tally]) -> None:
+        self._account = account
+        self._standing = standing
+        self._moved: dict[Scope, Tally] = {}
+
+    def debits(self, period: Period, cost: Cost, holders: Sequence[str | None] = (None,)) -> tuple[Debit, ...]:
+        """What a charge to each of these holders would do to every scope."""
+        first, *also = holders
+        return debits(
+            self._account,
+            period.name,
+            cost,
+            lambda scope: self._moved.get(scope) or self._standing(scope),
+            holder=first,
+            also=tuple(one for one in also if one is not None),
+        )
+
+    def charge(self, found: Sequence[Debit]) -> None:
+        """Take the debits as made."""
+        self._moved |= {debit.scope: debit.after for debit in found}
+
+    def caps(self, period: Period, cost: Cost = FREE, holders: Sequence[str | None] = (None,)) -> tuple[CapState, ...]:
+        """Every cap as it stands in a period, or as it would after one more charge to each holder."""
+        found = self.debits(period, cost, holders)
+        return tuple(CapState(debit.cap, debit.scope.period, debit.after) for debit in found if debit.cap is not None)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A coming period: its releases that are not stored yet, in the study's order."""
+
+    period: Period
+    due: tuple[tuple[str, tuple[str | None, ...]], ...]  # with the holders they are still to be charged for
+    closed: bool
+
+    def taken(self, ahead: _Ahead, costs: Mapping[str, Cost]) -> ComingPeriod:
+        """Charge what is due, up to the first release that is refused: there a run ends."""
+        if self.due and self.closed:
+            now = ahead.caps(self.period)
+            return ComingPeriod(self.period, "closed", now, now, self.due[0][0])
+        for name, holders in self.due:
+            found = ahead.debits(self.period, costs[name], holders)
+            if refusing := tuple(debit.cap for debit in found if debit.cap is not None and not debit.fits):
+                now, asked = ahead.caps(self.period), ahead.caps(self.period, costs[name], holders)
+                return ComingPeriod(self.period, "refused", now, asked, name, refusing)
+            ahead.charge(found)
+        now = ahead.caps(self.period)
+        return ComingPeriod(self.period, "fits" if self.due else "charged", now, now)
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """Everything read once: what stands now, and whose turn comes when."""
+
+    account: AccountSpec
+    standing: Callable[[Scope], Tally]
+    turns: tuple[_Turn, ...]
+
+    @classmethod
+    def of(cls, study: Study, position: Position, first: Period) -> "_Outlook":
+        cron = None if study.schedule is None else study.schedule.cron
+        turns: list[_Turn] = []
+        for period in coming(first, cron):
+            due = [(name, _due(study, position, name, period)) for name in study.releases]
+            turns.append(_Turn(period, tuple(one for one in due if one[1]), position.closed(period.name)))
+        return cls(position.account, cache(position.total), tuple(turns))
+
+    def ahead(self) -> _Ahead:
+        """The totals as they stand, to be moved."""
+        return _Ahead(self.account, self.standing)
+
+    def year(self, costs: Mapping[str, Cost]) -> Iterator[ComingPeriod]:
+        """Every turn taken, one after the other."""
+        ahead = self.ahead()
+        return (turn.taken(ahead, costs) for turn in self.turns)
+
+
+def _largest_for_year(outlook: _Outlook, name: str, mechanism: Mechanism, costs: Mapping[str, Cost]) -> Decimal:
+    """Three digits, rounded down; 0 where no epsilon lasts."""
+
+    def lasts(cost: Cost) -> bool:
+        return all(one.status != "refused" for one in outlook.year({**costs, name: cost}))
+
+    return largest_charge(mechanism, delta_of(mechanism, outlook.account.caps), lasts)

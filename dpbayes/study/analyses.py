@@ -1,0 +1,111 @@
+"""Sections of the study file about what is done: releases, analyses, the schedule."""
+
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, Field
+
+from dpbayes.kinds.draws.section import MapSpec, PosteriorDrawSpec
+from dpbayes.kinds.networks.section import NetworkSpec
+from dpbayes.kinds.regression.section import RegressionSpec
+from dpbayes.kinds.ridge.section import RidgeSpec
+from dpbayes.kinds.subsample.section import ProbabilitySpec, QuantileSpec
+from dpbayes.strict_yaml.cron import cron_flaw
+from dpbayes.strict_yaml.fields import Section, Text, refusal
+from dpbayes.strict_yaml.problem import shown
+from dpbayes.study.prior import PriorSpec
+
+# the registry in dpbayes_core.samplers needs numba: kept apart
+Regression = Literal["collapsed", "robust", "naive"]
+Gibbs = Literal["gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact"]
+Distributed = Literal["normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed"]
+Ridge = Literal["ada-ssp"]
+Network = Literal["collapsed-tables", "family-tables", "naive-tables"]
+Aggregate = Literal["aggregate-noise-aware", "aggregate-plain"]
+SamplerName = Literal["auto", Regression, Gibbs, Distributed, Ridge, Network, Aggregate]
+
+
+def _timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, malformed, or the name of a folder of zones
+        raise refusal(f"{shown(name)} is not a timezone", "Write one such as Europe/Amsterdam or UTC") from None
+    return name
+
+
+def _cron(expression: str) -> str:
+    if flaw := cron_flaw(expression):
+        raise refusal(flaw, 'Write, for instance, "0 2 1 * *": at 02:00 on the first of every month')
+    return expression
+
+
+ReleaseSpec = Annotated[
+    RegressionSpec | ProbabilitySpec | QuantileSpec | NetworkSpec | PosteriorDrawSpec | MapSpec | RidgeSpec,
+    Field(discriminator="kind"),
+]
+
+
+class TestSpec(Section):
+    """Public records on which a network's posterior is tried."""
+
+    path: Text = Field(
+        description="CSV or Parquet file of public records with a column for each node, relative to the study file; "
+        "never the table: how many records it has, its sha256 and how well they are told are published, uncharged.",
+        examples=["public/census.csv"],
+    )
+    target: Text = Field(description="Node that is told from all others.", examples=["pay"])
+
+
+class AnalysisSpec(Section):
+    """A posterior drawn from a release: free, repeatable, and without any access to the table."""
+
+    release: Text = Field(description="Name of the release to analyse.", examples=["wage-regression"])
+    periods: Literal["this", "all"] = Field(
+        default="this", description="One period at a time, or all of them together.", examples=["this"]
+    )
+    sampler: SamplerName = Field(
+        default="auto",
+        description="How to draw: auto takes the calibrated one; naive ignores the noise, for comparison.",
+        examples=["auto"],
+    )
+    prior: PriorSpec = Field(
+        default=PriorSpec(), description="Prior; each part has defaults.", examples=["{coefficients: {sd: 1}}"]
+    )
+    test: TestSpec | None = Field(
+        default=None, description="Of a network: public records to try it on.", examples=["{path: a.csv, target: pay}"]
+    )
+    alike: bool = Field(
+        default=False,
+        description="Of several releases (holders, `periods: all`): whether people are dealt out to them at random, so "
+        "that their covariates have one law. Without it they may differ.",
+        examples=["true"],
+    )
+    chains: Annotated[int, Field(ge=2, le=64)] = Field(
+        default=4, description="Independent chains; convergence is judged across them.", examples=["4"]
+    )
+    draws: Annotated[int, Field(ge=10, le=100_000)] = Field(
+        default=1000,
+        description="Posterior draws of each chain to begin with: doubled until the chains pass the gate, up to 16 "
+        "times as many; the run says how many there were.",
+        examples=["1000"],
+    )
+    seed: Annotated[int, Field(ge=0, le=2**53)] | None = Field(
+        default=None,
+        description="Seed of the sampler, never of the noise; derived from the release's digest if not given.",
+        examples=["7"],
+    )
+
+    def pools(self, releases: int) -> bool:
+        """Whether several releases may be analysed as one, of so many that one period has."""
+        return self.periods == "all" or releases > 1
+
+
+class ScheduleSpec(Section):
+    """When runs are due: which periods `plan` shows, and which is `previous`. What starts runs is `prefect.yaml`."""
+
+    cron: Annotated[Text, AfterValidator(_cron)] = Field(
+        description="Five fields: minute, hour, day of month, month, day of week.", examples=['"0 2 1 * *"']
+    )
+    timezone: Annotated[Text, AfterValidator(_timezone)] = Field(
+        default="UTC", description="Timezone of the cron fields.", examples=["Europe/Amsterdam"]
+    )

@@ -1,0 +1,35 @@
+"""The study file as one model; `docs/study-reference.md` is generated from it and the sections it is made of."""
+
+from pydantic import Field
+
+from dpbayes.strict_yaml.fields import ColumnName, Section, Slug
+from dpbayes.study.analyses import AnalysisSpec, ReleaseSpec, ScheduleSpec
+from dpbayes.study.privacy import PrivacySpec
+from dpbayes.study.source_sections import ColumnSpec, PeriodSpec, SourceSpec
+
+
+class StudyFile(Section):
+    """The whole study file."""
+
+    study: Slug = Field(description="Name of the study.", examples=["wages"])
+    population: Slug = Field(
+        description="Name of the people; every study that names them is charged to their one account.",
+        examples=["employees"],
+    )
+    source: SourceSpec = Field(description="Where the table is.")
+    period: PeriodSpec = Field(description="What a period is.", examples=["{grain: month}"])
+    columns: dict[ColumnName, ColumnSpec] = Field(
+        min_length=1,
+        description="Columns of the table that releases may use, by name.",
+        examples=["age: {bounds: [16, 80]}"],
+    )
+    privacy: PrivacySpec = Field(description="The guarantee and its limits.")
+    releases: dict[Slug, ReleaseSpec] = Field(min_length=1, description="What is released, by name.")
+    analyses: dict[Slug, AnalysisSpec] = Field(
+        default_factory=dict[str, AnalysisSpec], description="What is inferred from the releases, by name."
+    )
+    schedule: ScheduleSpec | None = Field(
+        default=None,
+        description="When runs are due, for `plan`; `prefect.yaml` is what starts them.",
+        examples=['{cron: "0 2 1 * *"}'],
+    )

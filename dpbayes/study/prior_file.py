@@ -1,0 +1,59 @@
+"""A prior in a file of its own, for those who have no study: what a study says under `prior:`, as strictly read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dpbayes.strict_yaml.messages import flaws_of
+from dpbayes.strict_yaml.problem import Flaw, nearest, shown
+from dpbayes.strict_yaml.yaml12 import Document, parse
+from dpbayes.study.load import decoded, first_flaw, read_whole
+from dpbayes.study.prior import PARTS, PriorSpec
+from dpbayes_core.errors import StudyInvalid
+
+EXAMPLES: Mapping[str, str] = {"regression": "coefficients: {sd: 0.5}", "bayes-net": "concentration: 2"}
+"""A whole prior file, for each kind of release that takes one."""
+
+
+def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
+    """The prior in a file, for a release of that kind with those coefficients."""
+    try:
+        text = decoded(read_whole(path, "prior"))
+        return _checked(parse(text, if_empty=_filling(kind)), kind, coefficients)
+    except Flaw as flaw:
+        sentence = str(flaw)
+    raise StudyInvalid(f"cannot read prior {shown(path.name or str(path))}: {sentence}")
+
+
+def _filling(kind: str) -> str:
+    """What to do with an empty file."""
+    example = EXAMPLES.get(kind)
+    return f"Write what it believes, such as {example}, or leave --prior out" if example else "Leave --prior out"
+
+
+def _checked(document: Document, kind: str, coefficients: Sequence[str]) -> PriorSpec:
+    if not isinstance(document.value, dict):
+        raise Flaw((), "it is not a list of keys and values", "Write what stands under prior: in a study", 1)
+    if set(document.value) == {"prior"}:
+        raise Flaw(("prior",), "it is the section itself, with its name above it", "Leave prior: out", 1)
+    try:
+        prior = PriorSpec.model_validate(document.value)
+    except ValidationError as error:
+        raise first_flaw(flaws_of(error), document) or Flaw((), "it is no prior", "See the study reference") from None
+    if flaw := first_flaw(_flaws(prior, kind, coefficients), document):
+        raise flaw
+    return prior
+
+
+def _flaws(prior: PriorSpec, kind: str, coefficients: Sequence[str]) -> Iterator[Flaw]:
+    """Parts that belong to another kind of release, and names that are no coefficients."""
+    parts = PARTS.get(kind, ())
+    for part in sorted(prior.model_fields_set - set(parts)):
+        what = f"it is no part of the prior of a {kind} release"
+        yield Flaw((part,), what, f"Choose from {', '.join(parts)}" if parts else "Leave --prior out")
+    for name in prior.named if "named" in parts else ():
+        if name not in coefficients:
+            yield Flaw(
+                ("named", name), f"{shown(name)} is no coefficient", nearest(name, coefficients, "The names are")
+            )

@@ -1,0 +1,177 @@
+"""From the study file to what the other rooms take: schema, table source, account and the public definition."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dpbayes.strict_yaml.dates import DateBounds
+from dpbayes.strict_yaml.problem import nearest, shown
+from dpbayes.study.analyses import ReleaseSpec
+from dpbayes.study.file import StudyFile
+from dpbayes.study.source_sections import ColumnSpec, HolderSpec, SourceSpec
+from dpbayes.study.table_source import WIDEST, ColumnRule, Holders, Query
+from dpbayes_core.errors import StudyInvalid
+from storage.ledger.request import AccountSpec, priced_under
+from storage.ledger.request import HolderSpec as HolderSplit
+
+MADE_UP = "[holder]"  # no column of a study has brackets
+
+
+def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:
+    """What a pass must know of the columns that a release uses, defaults filled in."""
+    told = {file.columns[name].missing_of for name in release.uses}
+    return tuple(
+        _indicator(name, file, release)
+        if file.columns[name].missing_of
+        else _rule(name, file.columns[name], clips=release.clips, stays=release.complete and name not in told)
+        for name in dict.fromkeys(release.uses)
+    )
+
+
+def stated_rules(file: StudyFile, release: ReleaseSpec) -> tuple[str, ...]:
+    """The columns of a release of which the study says itself what becomes of null and unknown values."""
+    columns = {name: file.columns[name] for name in release.uses}
+    return tuple(name for name, column in columns.items() if release.complete or column.fills or column.missing_of)
+
+
+def holders(file: StudyFile) -> tuple[str | None, ...]:
+    """The holders in their declared order; one without a name where there are none."""
+    return (None,) if file.source.holder is None else file.source.holder.names
+
+
+def priced(file: StudyFile) -> StudyFile:
+    """The file as its releases are made: where people may move between holders, a holder's count is not public."""
+    spec = file.source.holder
+    if spec is None:
+        return file
+    neighbours = priced_under(file.privacy.neighbours, spec.membership, spec.names[0])
+    return file.model_copy(update={"privacy": file.privacy.model_copy(update={"neighbours": neighbours})})
+
+
+def one_holder(file: StudyFile, holder: str) -> str:
+    """That holder, if it can be released without the others; StudyInvalid otherwise."""
+    spec = file.source.holder
+    what, remedy = "it has no such holder", "Leave --holder out"
+    if spec is not None and holder not in spec.names:
+        remedy = nearest(holder, spec.names, "Name one of")
+    elif spec is not None and spec.membership != "movable":
+        return holder
+    elif spec is not None:
+        what = "where people move, their rows are bounded over all holders, so all are released together"
+    raise StudyInvalid(f"cannot release {file.study} at {shown(holder)}: {what}. {remedy}.")
+
+
+def holders_of(file: StudyFile, folder: Path, period: str, only: str | None = None) -> Holders | None:
+    """What a pass must know of the holders; files of others than `only` may be elsewhere."""
+    spec = file.source.holder
+    if spec is None:
+        return None
+    kept = {name: paths if only in (None, name) else () for name, paths in (spec.paths or {}).items()}
+    paths = tuple(_filled(paths, folder, period) for paths in kept.values())
+    column = MADE_UP if spec.column is None else spec.column
+    return Holders(column=column, names=spec.names, membership=spec.membership, paths=paths)
+
+
+def account(file: StudyFile) -> AccountSpec:
+    """The account that every release of the study is charged to."""
+    return AccountSpec(
+        population=file.population,
+        unit=file.source.unit or "row",
+        max_rows_per_unit=file.source.max_rows_per_unit,
+        neighbours=file.privacy.neighbours,
+        grain=file.period.grain,
+        people=file.period.people,
+        caps=file.privacy.caps,
+        holders=_split(file.source.holder),
+    )
+
+
+def place(file: StudyFile, folder: Path, period: str) -> tuple[str | tuple[str, ...], Query | None]:
+    """Where one period's table is: paths, or a query; relative ones stand in the study's folder."""
+    source = file.source
+    if source.url is not None and source.query is not None:
+        return (), Query(url=_beside(source.url, folder), text=source.query, period=period)
+    paths = _filled(source.path or (), folder, period)
+    return paths[0] if len(paths) == 1 else paths, None
+
+
+def definition(file: StudyFile, release: ReleaseSpec) -> dict[str, Any]:
+    """Every public fact that decides what is released, and nothing else: the request's hash covers this."""
+    return {
+        **release.definition(file),
+        "columns": {rule.name: _rule_record(rule) for rule in column_rules(file, release)},
+        "neighbours": file.privacy.neighbours,
+        "population": file.population,
+        "source": {
+            "max_rows_per_unit": file.source.max_rows_per_unit,
+            **_place(file.source),
+            **_holder_record(file.source.holder),
+            "unit": file.source.unit,
+        },
+    }
+
+
+def _holder_record(spec: HolderSpec | None) -> dict[str, Any]:
+    if spec is None:
+        return {}
+    split: dict[str, Any] = {"membership": spec.membership, "values": list(spec.names)}
+    if spec.paths is not None:
+        split["paths"] = {name: list(paths) for name, paths in spec.paths.items()}
+    return {"holder": split if spec.column is None else {**split, "column": spec.column}}
+
+
+def _split(spec: HolderSpec | None) -> HolderSplit | None:
+    if spec is None:
+        return None
+    return HolderSplit(by="paths" if spec.column is None else spec.column, names=spec.names, membership=spec.membership)
+
+
+def _filled(paths: Sequence[str], folder: Path, period: str) -> tuple[str, ...]:
+    filled = [path.replace("{period}", period) for path in paths]
+    return tuple(path if "://" in path else str(folder / path) for path in filled)
+
+
+def _place(source: SourceSpec) -> dict[str, Any]:
+    if source.path is None and source.url is None:
+        return {}  # the holders say where
+    if source.path is None:
+        return {"query": source.query, "url": source.url}
+    return {"path": source.path[0] if len(source.path) == 1 else list(source.path)}
+
+
+def _beside(url: str, folder: Path) -> str:
+    scheme, _, path = url.partition(":///")
+    return f"sqlite:///{folder / path}" if scheme == "sqlite" else url
+
+
+def _indicator(name: str, file: StudyFile, release: ReleaseSpec) -> ColumnRule:
+    """Of a column that tells which values of another are missing: it is never missing itself."""
+    column, other = file.columns[name], file.columns[name].missing_of or ""
+    of = _rule(other, file.columns[other], clips=release.clips, stays=True)
+    return ColumnRule(name=name, levels=column.levels, unknown=(column.levels or ("",))[0], of=of)
+
+
+def _rule(name: str, column: ColumnSpec, *, clips: bool, stays: bool) -> ColumnRule:
+    made = ColumnRule(name=name, missing=column.missing or (), stays_missing=stays)
+    if column.levels is not None:
+        unknown = column.unknown or (None if stays else column.levels[0])
+        return replace(made, levels=column.levels, unknown=unknown)
+    middle = 0.0 if column.bounds is None else column.bounds.middle
+    nulls = None if stays else middle if column.nulls is None else column.nulls
+    bounds = column.bounds if clips and column.bounds is not None else WIDEST
+    measure = "date" if isinstance(column.bounds, DateBounds) else "number"
+    return replace(made, bounds=bounds, null_value=nulls, measure=measure)
+
+
+def _rule_record(rule: ColumnRule) -> dict[str, Any]:
+    more: dict[str, Any] = {} if rule.measure == "number" else {"measure": rule.measure}
+    if rule.missing:
+        more["missing"] = list(rule.missing)
+    if rule.of is not None:
+        more |= {"missing_of": rule.of.name, "of": _rule_record(rule.of)}
+    if rule.bounds is WIDEST:
+        return {"nulls": rule.null_value, "unbounded": True, **more}
+    if rule.bounds is not None:
+        return {"bounds": [rule.bounds.low, rule.bounds.high], "nulls": rule.null_value, **more}
+    return {"levels": list(rule.levels or ()), "unknown": rule.unknown, **more}

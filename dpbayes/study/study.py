@@ -1,0 +1,178 @@
+"""A study that was read and checked: its sections, and what the other rooms ask of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbayes.strict_yaml.problem import Flaw, nearest, shown
+from dpbayes.study import requests
+from dpbayes.study.analyses import AnalysisSpec, ReleaseSpec, ScheduleSpec
+from dpbayes.study.file import StudyFile
+from dpbayes.study.privacy import PrivacySpec
+from dpbayes.study.source_sections import ColumnSpec, PeriodSpec, SourceSpec
+from dpbayes.study.table_source import TableSource
+from dpbayes_core.errors import StudyInvalid
+from storage.ledger.periods import Period
+from storage.ledger.request import AccountSpec, Request
+
+if TYPE_CHECKING:
+    from dpbayes_core.design import Design
+    from dpbayes_core.statistic import Statistic
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One study file, valid as a whole; made only by `load_study`."""
+
+    path: Path  # of the file, absolute: the source's path is relative to its folder
+    text: bytes = field(repr=False)  # the file as it was read
+    file: StudyFile = field(repr=False)
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        return self.file.study
+
+    @property
+    def population(self) -> str:
+        """The name of the people whose account pays."""
+        return self.file.population
+
+    @property
+    def source(self) -> SourceSpec:
+        """Where the confidential table is."""
+        return self.file.source
+
+    @property
+    def period(self) -> PeriodSpec:
+        """What a period is."""
+        return self.file.period
+
+    @property
+    def columns(self) -> Mapping[str, ColumnSpec]:
+        """The declared columns, by name."""
+        return self.file.columns
+
+    @property
+    def privacy(self) -> PrivacySpec:
+        """Neighbours, delta and caps."""
+        return self.file.privacy
+
+    @property
+    def releases(self) -> Mapping[str, ReleaseSpec]:
+        """What is released, by name."""
+        return self.file.releases
+
+    @property
+    def analyses(self) -> Mapping[str, AnalysisSpec]:
+        """What is inferred, by name."""
+        return self.file.analyses
+
+    @property
+    def schedule(self) -> ScheduleSpec | None:
+        """When the study runs by itself."""
+        return self.file.schedule
+
+    def release(self, name: str) -> ReleaseSpec:
+        """The release of that name; StudyInvalid if there is none."""
+        if name not in self.releases:
+            raise self._unknown("release", name, self.releases)
+        return self.releases[name]
+
+    def analysis(self, name: str) -> AnalysisSpec:
+        """The analysis of that name; StudyInvalid if there is none."""
+        if name not in self.analyses:
+            raise self._unknown("analysis", name, self.analyses)
+        return self.analyses[name]
+
+    def parse_period(self, text: str) -> Period:
+        """The period of that name, in the study's grain."""
+        return Period.parse(text, self.period.grain)
+
+    def parse_periods(self, text: str) -> tuple[Period, ...]:
+        """The periods of `A..B`, or the one named, in the study's grain."""
+        return Period.range(text, self.period.grain)
+
+    def design(self, release: str) -> "Design":
+        """What a release will be."""
+        return self.release(release).design(requests.priced(self.file))
+
+    @property
+    def holders(self) -> tuple[str | None, ...]:
+        """Whose releases there are, in the declared order; none by name where the table has no holders."""
+        return requests.holders(self.file)
+
+    def account(self) -> AccountSpec:
+        """The account that every release of this study is charged to."""
+        return requests.account(self.file)
+
+    def only(self, holder: str | None) -> tuple[str | None, ...]:
+        """That holder, or all; StudyInvalid unless it can be released without the others."""
+        return self.holders if holder is None else (requests.one_holder(self.file, holder),)
+
+    def table(self, release: str, period: Period | str, *, holder: str | None = None) -> TableSource:
+        """One period's table with the columns that a release uses; with a holder, without the files of others."""
+        spec = self.release(release)
+        folder, name = self.path.parent, self._period(period).name
+        path, query = requests.place(self.file, folder, name)
+        holders = requests.holders_of(self.file, folder, name, holder)
+        return TableSource(
+            path=path,
+            query=query,
+            columns=requests.column_rules(self.file, spec) + (() if holders is None else (holders.rule,)),
+            unit=self.source.unit,
+            max_rows_per_unit=self.source.max_rows_per_unit,
+            holders=holders,
+            stated=requests.stated_rules(self.file, spec),
+        )
+
+    def statistic(self, release: str) -> "Statistic":
+        """What one pass sums for a release: of every holder, where there are several."""
+        from dpbayes_core.holders import HolderSums
+
+        each, spec = self.design(release).statistic(), self.source.holder
+        if spec is None:
+            return each
+        return HolderSums(each, requests.MADE_UP if spec.column is None else spec.column, spec.names)
+
+    def request(
+        self,
+        release: str,
+        period: Period | str,
+        revision: int = 1,
+        reason: str | None = None,
+        *,
+        holder: str | None = None,
+    ) -> Request:
+        """What the ledger is asked for; revisions after the first say why they are needed."""
+        spec = self.release(release)
+        name = self._period(period).name
+        if revision < 1:
+            raise StudyInvalid(
+                f"cannot request {release} of {name}: revisions count from 1. Give 1, or the next revision."
+            )
+        if (revision > 1) != bool(reason and reason.strip()):
+            rule = "a revision after the first needs a reason" if revision > 1 else "the first revision takes no reason"
+            remedy = (
+                "Say with --reason why the release before it is superseded" if revision > 1 else "Ask for revision 2"
+            )
+            raise StudyInvalid(f"cannot request {release} of {name}: {rule}. {remedy}.")
+        return Request(
+            study=self.study,
+            release=release,
+            period=name,
+            holder=holder,
+            revision=revision,
+            account=self.account(),
+            definition=requests.definition(self.file, spec),
+            reason=reason,
+        )
+
+    def _period(self, period: Period | str) -> Period:
+        # by name even if it is a Period already: one of another grain has no name here
+        return self.parse_period(str(period))
+
+    def _unknown(self, what: str, name: str, known: Mapping[str, object]) -> StudyInvalid:
+        remedy = nearest(name, known, "Choose one of")
+        return StudyInvalid(str(Flaw((), f"cannot find {what} {shown(name)}: study {self.study} has none", remedy)))
