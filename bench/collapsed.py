@@ -35,13 +35,13 @@ from bench.collapsed_runs import (
     timed,
     walk,
 )
-from dpbayes_core.mechanisms import gaussian_for
-from dpbayes_core.pool import pooled
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.mechanisms import gaussian_for
+from dpbayes_core.regression.pool import pooled
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.samplers import SAMPLERS
 from dpbayes_core.samplers.driver import AUTO, begin, choose, combine
-from dpbayes_core.samplers.rounds import ChainDraws, Round, first_round, next_round, run_chain
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.sampling.rounds import ChainDraws, Round, first_round, next_round, run_chain
 
 Floats = NDArray[np.float64]
 
@@ -109,11 +109,11 @@ def gradient(releases: Sequence[Release]) -> list[float]:
     """CPU seconds of one gradient of the density at each release, the median of alternating turns."""
     from numba import njit
 
-    from dpbayes_core.samplers.collapsed_density import log_density
-    from dpbayes_core.samplers.flat import work_for
-    from dpbayes_core.samplers.layout import Layout
-    from dpbayes_core.samplers.reference import referred
-    from dpbayes_core.samplers.target import build_target
+    from dpbayes_core.samplers.collapsed.arrays import work_for
+    from dpbayes_core.samplers.collapsed.density import log_density
+    from dpbayes_core.samplers.collapsed.layout import Layout
+    from dpbayes_core.samplers.collapsed.start import referred
+    from dpbayes_core.samplers.collapsed.target import build_target
 
     @njit
     def repeat(position: Floats, target: Any, work: Floats, slopes: Floats, times: int) -> float:

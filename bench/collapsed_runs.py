@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from bench import random_walk_wishart
 from bench.gibbs_published import Published
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.diagnostics import diagnose
-from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
-from dpbayes_core.pool import Evidence
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.regression.pool import Evidence
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.samplers import SAMPLERS
-from dpbayes_core.schema import Continuous, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.sampling.diagnostics import diagnose
 
 Floats = NDArray[np.float64]
 

@@ -13,12 +13,12 @@ import numpy as np
 from bench.gibbs_numpy import Batch
 from bench.gibbs_published import Published
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.mechanisms import laplace_for
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.mechanisms import laplace_for
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.samplers import SAMPLERS
-from dpbayes_core.schema import Continuous, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
 
 BOX = Bounds(-1.0, 1.0)
 CHAINS = 64

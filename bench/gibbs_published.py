@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import invwishart
 
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
 
 Floats = NDArray[np.float64]
 

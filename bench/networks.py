@@ -42,7 +42,7 @@ def write_table(path: Path, rows: int, seed: int = 20261118) -> None:
 def naive_bayes() -> Any:
     """A class, and features that hang on it."""
     from dpbayes_core.networks.schema import NetworkSchema
-    from dpbayes_core.schema import Factor
+    from dpbayes_core.regression.schema import Factor
 
     names = ("class", *(f"x{place}" for place in range(FEATURES)))
     return NetworkSchema(tuple(Factor(name, LEVELS) for name in names), dict.fromkeys(names[1:], ("class",)))
@@ -76,8 +76,8 @@ def signs_of_many() -> None:
     from dpbayes_core.networks.design import fourier_design
     from dpbayes_core.networks.marginals import family_tables
     from dpbayes_core.networks.schema import NetworkSchema
-    from dpbayes_core.noise import SeededNoise
-    from dpbayes_core.schema import Factor
+    from dpbayes_core.privacy.noise import SeededNoise
+    from dpbayes_core.regression.schema import Factor
 
     names = [f"x{place}" for place in range(MANY)]
     edges = {names[place]: tuple(names[place - PARENTS : place]) for place in range(PARENTS, MANY)}

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.pool import Evidence, parts_of
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.regression.pool import Evidence, parts_of
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from cli.check_table import accounts
 from cli.tables import cost, counted, grid, line, measured, number, of_whom, published, remaining, shortened, silent
 from dpbayes.markup.numbers import percent
 from dpbayes.plans.document import noisy_numbers, run_ends, run_verdict, runs, shown_epsilons
-from dpbayes_core.relations import HIGH_CORRELATION
+from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 
 Document = Mapping[str, Any]
 

@@ -4,25 +4,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbayes_core import accounting, evaluation, sensitivity, subsample
-    from dpbayes_core.ball import Ball
+    from dpbayes_core import subsample
     from dpbayes_core.bounds import Bounds
-    from dpbayes_core.conflict import prior_conflict
     from dpbayes_core.draws.design import network_draws as posterior_draw
     from dpbayes_core.draws.design import network_map as map_draw
-    from dpbayes_core.independent_prior import IndependentPrior
-    from dpbayes_core.mechanisms import MECHANISMS, GaussianMechanism, LaplaceMechanism
+    from dpbayes_core.experiments import metrics as evaluation
     from dpbayes_core.networks import design as bayes_net
     from dpbayes_core.networks.schema import NetworkSchema
-    from dpbayes_core.noise import NoiseSource, OpenDPNoise, SeededNoise
-    from dpbayes_core.posterior import Posterior
-    from dpbayes_core.prediction import forecast
-    from dpbayes_core.priors import Prior
-    from dpbayes_core.release import Release
+    from dpbayes_core.privacy import accounting
+    from dpbayes_core.privacy.mechanisms import MECHANISMS, GaussianMechanism, LaplaceMechanism
+    from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise, SeededNoise
+    from dpbayes_core.regression.ball import Ball
+    from dpbayes_core.regression.independent_prior import IndependentPrior
+    from dpbayes_core.regression.prediction import forecast
+    from dpbayes_core.regression.prior import Prior
+    from dpbayes_core.regression.prior_conflict import prior_conflict
+    from dpbayes_core.regression.release import Release
+    from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+    from dpbayes_core.regression.sensitivity import box as sensitivity
+    from dpbayes_core.regression.statistics import regression_statistics
     from dpbayes_core.samplers.driver import sample
     from dpbayes_core.samplers.registry import SAMPLERS
-    from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-    from dpbayes_core.statistics import regression_statistics
+    from dpbayes_core.sampling.posterior import Posterior
 
 __all__ = [
     "MECHANISMS",
@@ -56,34 +59,34 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MECHANISMS": "mechanisms",
+    "MECHANISMS": "privacy.mechanisms",
     "SAMPLERS": "samplers.registry",
-    "Ball": "ball",
+    "Ball": "regression.ball",
     "Bounds": "bounds",
-    "Continuous": "schema",
-    "Factor": "schema",
-    "GaussianMechanism": "mechanisms",
-    "IndependentPrior": "independent_prior",
-    "LaplaceMechanism": "mechanisms",
+    "Continuous": "regression.schema",
+    "Factor": "regression.schema",
+    "GaussianMechanism": "privacy.mechanisms",
+    "IndependentPrior": "regression.independent_prior",
+    "LaplaceMechanism": "privacy.mechanisms",
     "NetworkSchema": "networks.schema",
-    "NoiseSource": "noise",
-    "OpenDPNoise": "noise",
-    "Posterior": "posterior",
-    "Prior": "priors",
-    "RegressionSchema": "schema",
-    "Release": "release",
-    "SeededNoise": "noise",
-    "forecast": "prediction",
-    "prior_conflict": "conflict",
-    "regression_statistics": "statistics",
+    "NoiseSource": "privacy.noise",
+    "OpenDPNoise": "privacy.noise",
+    "Posterior": "sampling.posterior",
+    "Prior": "regression.prior",
+    "RegressionSchema": "regression.schema",
+    "Release": "regression.release",
+    "SeededNoise": "privacy.noise",
+    "forecast": "regression.prediction",
+    "prior_conflict": "regression.prior_conflict",
+    "regression_statistics": "regression.statistics",
     "sample": "samplers.driver",
 }
 
 _MODULES = {
-    "accounting": "accounting",
+    "accounting": "privacy.accounting",
     "bayes_net": "networks.design",
-    "evaluation": "evaluation",
-    "sensitivity": "sensitivity",
+    "evaluation": "experiments.metrics",
+    "sensitivity": "regression.sensitivity.box",
     "subsample": "subsample",
 }
 _RENAMED = {

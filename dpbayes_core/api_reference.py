@@ -18,9 +18,9 @@ noise:
 import numpy as np
 from dpbayes_core import Bounds, Continuous, Factor, IndependentPrior, RegressionSchema, Release, SeededNoise
 from dpbayes_core import regression_statistics, sample
-from dpbayes_core.mechanisms import gaussian_for
-from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import grid_for, on_grid
+from dpbayes_core.privacy.mechanisms import gaussian_for
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.statistics import grid_for, on_grid
 
 random = np.random.default_rng(1)
 age, female = random.uniform(16, 80, 20_000), random.integers(0, 2, 20_000)

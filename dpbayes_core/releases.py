@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
-from dpbayes_core.design import AnyRelease
+from dpbayes_core.privacy.release import AnyRelease
 
 RELEASES: Mapping[str, str] = {
-    "regression": "release.Release",
+    "regression": "regression.release.Release",
     "bayes-net": "networks.release.NetworkRelease",
     "posterior-draw": "draws.release.PosteriorDrawRelease",
     "posterior-probability": "subsample.probability.ProbabilityRelease",

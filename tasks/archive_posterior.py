@@ -17,17 +17,17 @@ from dpbayes.kinds.regression.clipping import clipping_alarm
 from dpbayes.kinds.regression.facts import facts
 from dpbayes.kinds.regression.pooled_parts import parts_record
 from dpbayes.markup.convergence_advice import advice
-from dpbayes_core.pool import parts_of
-from dpbayes_core.posterior import Posterior
+from dpbayes_core.regression.pool import parts_of
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.sampling.posterior import Posterior
 from tasks.progress import report
 from tasks.publish_release import store_crate
 from tasks.software import software_versions, stamp_of
 
 if TYPE_CHECKING:
     from dpbayes_core.networks.release import NetworkRelease
-    from dpbayes_core.pool import Evidence
+    from dpbayes_core.regression.pool import Evidence
 
 
 @task(

@@ -13,8 +13,8 @@ from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.registry import telling_of
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
-from dpbayes_core.accounting import from_units
 from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.privacy.accounting import from_units
 from dpbayes_core.releases import release_from_record
 from storage.files.archive import MANIFEST
 from storage.ledger.anchored import Books

@@ -13,7 +13,7 @@ from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.validation.suites import read_expectations
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
-from dpbayes_core.noise import NoiseSource, OpenDPNoise
+from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise
 from storage.ledger.anchored import Books
 from storage.ledger.request import Request
 from tasks.progress import report

@@ -11,11 +11,11 @@ from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
 from dpbayes.analyses.workspace import Order, workbench
 from dpbayes_core.errors import DpbayesError
-from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.driver import begin, choose, combine
-from dpbayes_core.samplers.interface import Block, ChainState
 from dpbayes_core.samplers.registry import SAMPLERS
-from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round
+from dpbayes_core.sampling.posterior import Posterior
+from dpbayes_core.sampling.protocol import Block, ChainState
+from dpbayes_core.sampling.rounds import BLOCK, ChainDraws, Round, first_round, next_round
 from storage.files.durable import make_folder
 from tasks.dask import dask_workers
 from tasks.dask_faults import DaskLost

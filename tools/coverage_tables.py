@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dpbayes.kinds.regression.measured_coverage import cells
-from dpbayes_core.expected_prior import is_expected
 from dpbayes_core.experiments import coverage_cells
 from dpbayes_core.experiments.coverage import DEFAULT, LAW_OF, OTHER
 from dpbayes_core.experiments.coverage_cells import GUESSED
+from dpbayes_core.regression.expected_prior import is_expected
 
 Cell = dict[str, Any]
 

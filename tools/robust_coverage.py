@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import gaussian_for, laplace_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.residual_sensitivity import residual_sensitivity
+from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
+from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.samplers.driver import sample
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import grid_for
 
 Floats = NDArray[np.float64]
 

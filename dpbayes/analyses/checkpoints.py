@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.samplers.rounds import ChainDraws, Round
+from dpbayes_core.sampling.rounds import ChainDraws, Round
 from storage.files.durable import make_folder, replace_file
 from storage.files.private import read_own
 

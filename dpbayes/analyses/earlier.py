@@ -9,9 +9,9 @@ from typing import Any
 from dpbayes.analyses.prepare import Analysis
 from dpbayes.crates.posterior import RECORD
 from dpbayes.kinds.regression.pooled_parts import SPLIT_BEFORE
-from dpbayes_core.expected_prior import is_expected
-from dpbayes_core.independent_prior import LAW, IndependentPrior, prior_from_record
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.expected_prior import is_expected
+from dpbayes_core.regression.independent_prior import LAW, IndependentPrior, prior_from_record
+from dpbayes_core.regression.prior import Prior
 from storage.files.archive import MANIFEST
 from storage.ledger.anchored import Books
 from storage.ledger.history import MALFORMED

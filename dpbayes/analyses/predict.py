@@ -23,8 +23,8 @@ from dpbayes.crates.posterior import DRAWS, RECORD
 from dpbayes.markup.convergence_advice import advice
 from dpbayes.strict_yaml.problem import nearest, shown
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from dpbayes_core.prediction import Forecast, forecast
-from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.prediction import Forecast, forecast
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from storage.files.archive import MANIFEST
 from storage.home.signatures import read_public_key
 from storage.ledger.history import MALFORMED

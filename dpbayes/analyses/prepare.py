@@ -17,8 +17,8 @@ from dpbayes.study.analyses import AnalysisSpec, TestSpec
 from dpbayes.study.guesses import expected_of
 from dpbayes.study.study import Study
 from dpbayes_core.canonical import canonical_json, digest
-from dpbayes_core.pool import Pool, has_numbers, parts_law
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.pool import Pool, has_numbers, parts_law
+from dpbayes_core.regression.prior import Prior
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED

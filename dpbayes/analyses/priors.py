@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from dpbayes.study.prior import INDEPENDENT_SAMPLERS, NOTHING, PARTS, PriorSpec, regression_prior
-from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.expectation import Expected
+from dpbayes_core.privacy.release import AnyRelease
+from dpbayes_core.regression.planning.expected_moments import Expected
 
 Guesses = Mapping[str, Expected]
 """What columns are expected to be, by name."""
@@ -54,7 +54,7 @@ def _network(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -
 
 
 def _unused(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
-    from dpbayes_core.priors import Prior
+    from dpbayes_core.regression.prior import Prior
 
     return Prior()
 

@@ -18,10 +18,10 @@ from dpbayes.study import requests
 from dpbayes.study.file import StudyFile
 from dpbayes.study.load import LARGEST_FILE, decoded
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.design import AnyRelease, Design
 from dpbayes_core.errors import DpbayesError
-from dpbayes_core.release import Release
-from dpbayes_core.statistics import grid_for
+from dpbayes_core.privacy.release import AnyRelease, Design
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.statistics import grid_for
 from storage.ledger.check import Remark
 from storage.ledger.entries import Entry
 from storage.ledger.periods import Period

@@ -48,7 +48,7 @@ def diagnosed(files: Files) -> Problem:
 
 def _recomputed(lines: Sequence[Record], draws: Mapping[str, Floats]) -> Problem:
     """Line by line, in the order of the draws."""
-    from dpbayes_core.diagnostics import diagnose
+    from dpbayes_core.sampling.diagnostics import diagnose
 
     found = diagnose(tuple(draws), np.stack(list(draws.values())))
     for name, values in (("rhat", found.rhat), ("ess_bulk", found.ess_bulk), ("ess_tail", found.ess_tail)):
@@ -66,7 +66,7 @@ def _near(stated: float | None, due: float, room: float) -> bool:
 
 
 def _gate(stated: Record) -> Problem:
-    from dpbayes_core.diagnostics import LEAST_ESS, MOST_DIVERGENT, MOST_RHAT
+    from dpbayes_core.sampling.diagnostics import LEAST_ESS, MOST_DIVERGENT, MOST_RHAT
 
     kept = stated["rhat"] <= MOST_RHAT and stated["ess"] >= LEAST_ESS and stated["divergent"] <= MOST_DIVERGENT
     return None if kept else f"{RECORD} calls chains converged by a wider gate"
@@ -127,7 +127,7 @@ DECIDED = f"{RECORD} says otherwise what the prior decided than its draws do"
 
 def _apart_one_by_one(parameters: Sequence[Record]) -> bool:
     """Whether prior and release disagree as versions before `weakest` judged it: by Simes' rule over the parameters."""
-    from dpbayes_core.conflict import UNLIKELY
+    from dpbayes_core.regression.prior_conflict import UNLIKELY
 
     ordered = np.sort([one["probability"] for one in parameters])
     return bool(np.min(ordered * len(ordered) / np.arange(1, len(ordered) + 1)) < UNLIKELY)

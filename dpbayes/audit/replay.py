@@ -84,7 +84,7 @@ def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
 
 
 def _regression(evidence: Any, record: Mapping[str, Any]) -> Any:
-    from dpbayes_core.independent_prior import prior_from_record
+    from dpbayes_core.regression.independent_prior import prior_from_record
 
     return prior_from_record(record)
 

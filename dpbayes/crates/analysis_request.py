@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from dpbayes.crates.contained_releases import Source, evidence_of
 from dpbayes_core.canonical import digest
-from dpbayes_core.pool import PartsLaw, parts_law
+from dpbayes_core.regression.pool import PartsLaw, parts_law
 from storage.ledger.entries import Entry
 
 

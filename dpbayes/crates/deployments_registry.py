@@ -6,7 +6,7 @@ from typing import Any
 
 from dpbayes.kinds.registry import telling_of
 from dpbayes.kinds.texts import Telling
-from dpbayes_core.design import AnyRelease
+from dpbayes_core.privacy.release import AnyRelease
 from storage.ledger.charging import stated_epsilon
 
 PURE = ("Pure DP", "Max divergence, bounded by epsilon")

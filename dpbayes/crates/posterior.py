@@ -20,7 +20,7 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.home.signatures import Signer
 
 if TYPE_CHECKING:
-    from dpbayes_core.posterior import CoefficientSummary, Posterior
+    from dpbayes_core.sampling.posterior import CoefficientSummary, Posterior
 
 Floats = NDArray[np.float64]
 
@@ -233,7 +233,7 @@ def _summary(lines: Sequence["CoefficientSummary"]) -> list[dict[str, Any]]:
 
 def _diagnostics(posterior: "Posterior") -> dict[str, Any]:
     """What was drawn, the gate, and the worst of the latent statistics, which have to pass it too."""
-    from dpbayes_core.diagnostics import LEAST_ESS, MOST_DIVERGENT, MOST_RHAT
+    from dpbayes_core.sampling.diagnostics import LEAST_ESS, MOST_DIVERGENT, MOST_RHAT
 
     found, known = posterior.diagnosis, len(posterior.draws)
     chains, count = next(iter(posterior.draws.values())).shape

@@ -8,10 +8,10 @@ from dpbayes.crates.deployments_registry import registry_yaml
 from dpbayes.crates.format import METADATA, attested, metadata
 from dpbayes.crates.parquet import noisy_parquet
 from dpbayes.kinds.registry import telling_of
-from dpbayes_core.accounting import from_units
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.privacy.accounting import from_units
+from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 from storage.home.signatures import Signer
 from storage.ledger.caps import Total

@@ -8,7 +8,7 @@ from dpbayes.kinds.regression.texts import RegressionTelling
 from dpbayes.kinds.ridge.texts import RidgeTelling
 from dpbayes.kinds.subsample.texts import ProbabilityTelling, QuantileTelling
 from dpbayes.kinds.texts import Telling
-from dpbayes_core.design import AnyRelease
+from dpbayes_core.privacy.release import AnyRelease
 
 TELLINGS: Mapping[str, Telling] = {
     "regression": RegressionTelling(),

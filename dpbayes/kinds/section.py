@@ -12,7 +12,7 @@ from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
     from dpbayes.study.file import StudyFile
-    from dpbayes_core.design import Design
+    from dpbayes_core.privacy.release import Design
 
 
 class ReleaseSection(Section, ABC):

@@ -12,8 +12,8 @@ from dpbayes.plans.plan import ComingPeriod, Plan, PlannedRelease
 from dpbayes.plans.precision import foreseen
 from dpbayes.study.public_count import query_words
 from dpbayes.study.study import Study
-from dpbayes_core.accounting import analytic_gaussian_scale, from_units, gaussian_cost
 from dpbayes_core.canonical import canonical_json
+from dpbayes_core.privacy.accounting import analytic_gaussian_scale, from_units, gaussian_cost
 from storage.ledger.account_snapshot import Position
 from storage.ledger.accounts import CapState
 from storage.ledger.cap_document import cap_document

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbayes.markup.numbers import listed, short
-from dpbayes_core.expectation import Expectation
-from dpbayes_core.foresight import Prediction
-from dpbayes_core.priors import half_width, user_coefficients
-from dpbayes_core.relations import HIGH_CORRELATION
-from dpbayes_core.schema import INTERCEPT, SIGMA
-from dpbayes_core.telling_apart import told_from_zero
+from dpbayes_core.regression.planning.expected_moments import Expectation
+from dpbayes_core.regression.planning.precision import Prediction
+from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
+from dpbayes_core.regression.planning.telling_apart import told_from_zero
+from dpbayes_core.regression.prior import half_width, user_coefficients
+from dpbayes_core.regression.schema import INTERCEPT, SIGMA
 
 STEEP = 2.0
 """Half widths of the response a half width of a column, beyond which a slope is not what the default prior expects."""

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 
 from dpbayes.study.schedule import coming
 from dpbayes.study.study import Study
-from dpbayes_core.accounting import Cost
-from dpbayes_core.mechanisms import Mechanism
+from dpbayes_core.privacy.accounting import Cost
+from dpbayes_core.privacy.mechanisms import Mechanism
 from storage.ledger.account_snapshot import Position
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import Debit, Scope, Tally, debits

@@ -17,17 +17,17 @@ from dpbayes.study.guesses import expected_of, relations_of
 from dpbayes.study.prior import PriorSpec, regression_prior
 from dpbayes.study.requests import priced
 from dpbayes.study.study import Study
-from dpbayes_core.expectation import Expectation, Expected
-from dpbayes_core.expected_prior import is_expected
-from dpbayes_core.foresight import Prediction, foresee, impossible
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms.beside import beside_of
-from dpbayes_core.noise_blocks import NoiseBlock, noise_blocks
-from dpbayes_core.priors import Prior
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.relations import CORRELATION, HIGH_CORRELATION, Relations
-from dpbayes_core.schema import Continuous, RegressionSchema
-from dpbayes_core.sensitivity import released_entries
+from dpbayes_core.privacy.mechanisms.beside import beside_of
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.expected_prior import is_expected
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
+from dpbayes_core.regression.planning.noise_blocks import NoiseBlock, noise_blocks
+from dpbayes_core.regression.planning.precision import Prediction, foresee, impossible
+from dpbayes_core.regression.planning.relations import CORRELATION, HIGH_CORRELATION, Relations
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import released_entries
 from storage.ledger.refusal import USUAL_DELTA
 
 GRID = tuple(Decimal(value) for value in ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"))

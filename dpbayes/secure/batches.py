@@ -25,7 +25,7 @@ from dpbayes.secure.sources.batch import Batch
 from dpbayes.secure.spill import Waiting
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.statistic import EncodedTable, Statistic
+from dpbayes_core.exact_sums.protocol import EncodedTable, Statistic
 
 PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dpbayes.secure.profile import ColumnCounts
 from dpbayes.study.table_source import ColumnRule
-from dpbayes_core.holders import NOBODY
-from dpbayes_core.kernels import (
+from dpbayes_core.exact_sums.holders import NOBODY
+from dpbayes_core.exact_sums.kernels import (
     MISSING,
     NULL_CODE,
     UNKNOWN_CODE,

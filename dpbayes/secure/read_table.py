@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from dpbayes.secure.resume import Unfinished
     from dpbayes.secure.sources.batch import Batch, Layout
     from dpbayes.secure.spill import Waiting
-    from dpbayes_core.statistic import Statistic
+    from dpbayes_core.exact_sums.protocol import Statistic
 
 KEY_BYTES = 16
 

@@ -12,9 +12,9 @@ from dpbayes.strict_yaml.problem import Flaw, nearest, shown
 
 if TYPE_CHECKING:
     from dpbayes.study.file import StudyFile
-    from dpbayes_core.expectation import Expected
-    from dpbayes_core.relations import Relations
-    from dpbayes_core.schema import RegressionSchema
+    from dpbayes_core.regression.planning.expected_moments import Expected
+    from dpbayes_core.regression.planning.relations import Relations
+    from dpbayes_core.regression.schema import RegressionSchema
 
 SUM = 1e-6  # shares of all levels add up to 1 within it
 
@@ -96,7 +96,7 @@ def _add_up(stated: Mapping[str, float], levels: tuple[str, ...]) -> bool:
 
 def expected_of(file: "StudyFile", schema: "RegressionSchema") -> "dict[str, Expected]":
     """What a study expects of a regression's columns, by name: of those that have a mean and an sd."""
-    from dpbayes_core.expectation import Expected
+    from dpbayes_core.regression.planning.expected_moments import Expected
 
     columns = [file.columns.get(column.name) for column in (*schema.covariates, schema.response)]
     names = (column.name for column in (*schema.covariates, schema.response))
@@ -110,7 +110,7 @@ def expected_of(file: "StudyFile", schema: "RegressionSchema") -> "dict[str, Exp
 
 def relations_of(file: "StudyFile", **more: float) -> "Relations":
     """What a study states of pairs of columns and of levels."""
-    from dpbayes_core.relations import Relations
+    from dpbayes_core.regression.planning.relations import Relations
 
     guesses = {name: column.expect for name, column in file.columns.items() if column.expect is not None}
     pairs = {
@@ -133,7 +133,7 @@ def guess_flaws(file: "StudyFile") -> Iterator[Flaw]:
     relations = relations_of(file)
     if found or not relations.correlations:
         return
-    from dpbayes_core.relations import possible
+    from dpbayes_core.regression.planning.relations import possible
 
     named = [name for name in file.columns if any(name in pair for pair in relations.correlations)]
     if not possible(named, relations):

@@ -8,15 +8,15 @@ from pydantic import AfterValidator, Field, model_validator
 from dpbayes.strict_yaml.fields import Real, Says, Section, Spread, Text, refusal
 from dpbayes.strict_yaml.problem import Flaw, Place, nearest, shown
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.expected_prior import expected_prior
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.priors import LEAST, MOST, Prior
+from dpbayes_core.regression.expected_prior import expected_prior
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.prior import LEAST, MOST, Prior
 
 if TYPE_CHECKING:
     from dpbayes.study.analyses import ReleaseSpec
     from dpbayes.study.file import StudyFile
-    from dpbayes_core.expectation import Expected
-    from dpbayes_core.schema import RegressionSchema
+    from dpbayes_core.regression.planning.expected_moments import Expected
+    from dpbayes_core.regression.schema import RegressionSchema
 
 PARTS: Mapping[str, tuple[str, ...]] = {
     "regression": ("law", "intercept", "coefficients", "named", "noise"),

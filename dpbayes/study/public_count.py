@@ -8,7 +8,7 @@ WITHOUT_COUNT = ("posterior-probability", "posterior-quantile")
 
 def query_words(study: Study) -> str | None:
     """That the size of the query's answer is public, and with it that of what it filters by; None where it is not."""
-    from dpbayes_core.sensitivity import count_is_public
+    from dpbayes_core.regression.sensitivity.box import count_is_public
 
     most = study.source.max_rows_per_unit
     counted = [name for name, spec in study.releases.items() if spec.kind not in WITHOUT_COUNT and not spec.complete]

@@ -17,8 +17,8 @@ from storage.ledger.periods import Period
 from storage.ledger.request import AccountSpec, Request
 
 if TYPE_CHECKING:
-    from dpbayes_core.design import Design
-    from dpbayes_core.statistic import Statistic
+    from dpbayes_core.exact_sums.protocol import Statistic
+    from dpbayes_core.privacy.release import Design
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ class Study:
 
     def statistic(self, release: str) -> "Statistic":
         """What one pass sums for a release: of every holder, where there are several."""
-        from dpbayes_core.holders import HolderSums
+        from dpbayes_core.exact_sums.holders import HolderSums
 
         each, spec = self.design(release).statistic(), self.source.holder
         if spec is None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.noise import NoiseSource
 
 Floats = NDArray[np.float64]
 

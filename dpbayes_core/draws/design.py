@@ -6,20 +6,20 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from dpbayes_core.accounting import UNITS, limit_units
 from dpbayes_core.draws.grid import GridSubject
+from dpbayes_core.draws.model import Subject
 from dpbayes_core.draws.network import NetworkSubject, floors_for
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.draws.release import MapRelease, PosteriorDrawRelease
-from dpbayes_core.draws.subject import Subject
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.mechanisms import PosteriorDrawMechanism
+from dpbayes_core.exact_sums.protocol import Statistic
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.sensitivity import ADD_REMOVE
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.accounting import UNITS, limit_units
+from dpbayes_core.privacy.mechanisms import PosteriorDrawMechanism
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
 from dpbayes_core.rounding import float_down, float_up
-from dpbayes_core.sensitivity import REPLACE_ONE
-from dpbayes_core.statistic import Statistic
 
 LARGEST_TEMPERING = 1e6  # of a network: a billion records then make shapes for which doubles are good to 1e-7
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from dpbayes_core.draws.gamma import LogGamma, LogOdds, beta_excess, gamma_excess
-from dpbayes_core.draws.hull import Hull
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.draws.log_concave import Hull
+from dpbayes_core.privacy.noise import NoiseSource
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.draws.hull import Hull
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.draws.log_concave import Hull
+from dpbayes_core.privacy.noise import NoiseSource
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

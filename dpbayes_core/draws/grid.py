@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.draws.model import records_moved
 from dpbayes_core.draws.network import check_prior
-from dpbayes_core.draws.subject import records_moved
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.mechanisms.exponential import uniform_below
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.mechanisms.exponential import uniform_below
+from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up, fraction
 
 Floats = NDArray[np.float64]

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.draws.dirichlet import truncated_dirichlet
-from dpbayes_core.draws.subject import records_moved
+from dpbayes_core.draws.model import records_moved
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up
 
 Floats = NDArray[np.float64]

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.draws.ball import ball_gaussian
-from dpbayes_core.draws.subject import records_moved
+from dpbayes_core.draws.model import records_moved
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.fixed_point import UNIT
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.regression.second_moments import SecondMoments
+from dpbayes_core.regression.statistics import ExactStatistics
 from dpbayes_core.rounding import float_up, fraction, root_up
-from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.second_moments import SecondMoments
-from dpbayes_core.statistics import ExactStatistics
 
 Floats = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.draws.grid import GridSubject
+from dpbayes_core.draws.model import Subject
 from dpbayes_core.draws.network import NetworkSubject
 from dpbayes_core.draws.regression import RegressionSubject
-from dpbayes_core.draws.subject import Subject
-from dpbayes_core.mechanisms import Mechanism, PosteriorDrawMechanism, mechanism_from_record
 from dpbayes_core.networks.sensitivity import ADD_REMOVE
-from dpbayes_core.sensitivity import REPLACE_ONE
+from dpbayes_core.privacy.mechanisms import Mechanism, PosteriorDrawMechanism, mechanism_from_record
+from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
 
 Floats = NDArray[np.float64]
 

@@ -6,21 +6,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.expected_prior import expected_prior
 from dpbayes_core.experiments.coverage_cells import cells, name_of
 from dpbayes_core.experiments.coverage_tables import Table, table_of
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
 from dpbayes_core.experiments.intervals import TAIL, Fit, band, fit_of, held_rows, relative
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.priors import Prior
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.release import Release
-from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.second_moments import SecondMoments
-from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import grid_for, on_grid
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.expected_prior import expected_prior
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.regression.second_moments import SecondMoments
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.statistics import grid_for, on_grid
 
 Floats = NDArray[np.float64]
 

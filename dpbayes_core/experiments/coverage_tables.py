@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import Expected
 from dpbayes_core.experiments.interface import Cell
-from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.regression.planning.expected_moments import Expected
+from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]

@@ -27,8 +27,8 @@ from dpbayes_core.experiments.distributed_tables import (
     simulated,
 )
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
-from dpbayes_core.pool import Evidence
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.pool import Evidence
+from dpbayes_core.regression.prior import Prior
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ QUANTILE_975 = {2: 12.71, 3: 4.303, 5: 2.776, 10: 2.262, 20: 2.093}  # Student's
 def sampled_theta(evidence: Evidence, name: str, seed: int, draws: int) -> tuple[Floats, bool]:
     """Posterior mean of the standardised coefficients, and whether its short chains pass the gate."""
     from dpbayes_core.samplers.driver import begin, choose, combine
-    from dpbayes_core.samplers.rounds import first_round, run_chain
+    from dpbayes_core.sampling.rounds import first_round, run_chain
 
     public: Any = evidence
     choice, current = choose(public, name), first_round(draws)

@@ -11,7 +11,7 @@ from math import exp, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.accounting import analytic_gaussian_epsilon
+from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
 
 Floats = NDArray[np.float64]
 

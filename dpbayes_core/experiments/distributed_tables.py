@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.mechanisms import gaussian_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.pool import Evidence, pooled
-from dpbayes_core.regression import RegressionDesign
+from dpbayes_core.privacy.mechanisms import gaussian_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.pool import Evidence, pooled
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.ridge.estimate import ridge_estimate
 from dpbayes_core.ridge.release import ridge_design
-from dpbayes_core.schema import Continuous, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import grid_for
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

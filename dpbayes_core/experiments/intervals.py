@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.posterior import Posterior
+from dpbayes_core.sampling.posterior import Posterior
 
 Floats = NDArray[np.float64]
 

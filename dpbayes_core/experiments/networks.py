@@ -6,8 +6,8 @@ from typing import Any, cast
 import numpy as np
 
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
+from dpbayes_core.experiments.network_study import classifier_cells, classifier_rows, regression_cells, regression_rows
 from dpbayes_core.experiments.wages import EQUATION, LEVELS, TABLE, encoded, simulated_wages, wage_subject
-from dpbayes_core.networks.evaluation import classifier_cells, classifier_rows, regression_cells, regression_rows
 
 SIMULATED, CENSUS = "simulated", "census"
 REFERENCE: dict[tuple[str, float], str] = {

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.experiments.interface import Cell
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 Floats = NDArray[np.float64]
 Columns = Mapping[str, NDArray[Any]]

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.evaluation import coverage, root_mean_square
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
+from dpbayes_core.experiments.metrics import coverage, root_mean_square
 from dpbayes_core.experiments.subsample_quantiles import quantile_rows
 from dpbayes_core.subsample.aggregates import fisher_points, fisher_references, rescaled_normal, zeta_law
 from dpbayes_core.subsample.answers import probabilities

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.evaluation import coverage, root_mean_square
 from dpbayes_core.experiments.interface import Cell, Row
-from dpbayes_core.mechanisms.exponential import MedianLottery
-from dpbayes_core.noise import SeededNoise
+from dpbayes_core.experiments.metrics import coverage, root_mean_square
+from dpbayes_core.privacy.mechanisms.exponential import MedianLottery
+from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.rounding import meant
 from dpbayes_core.subsample.answers import quantiles
 from dpbayes_core.subsample.fits import DEFAULT_PRIOR, Powers, subset_laws

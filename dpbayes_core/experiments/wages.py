@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.draws.regression import RegressionSubject
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 Columns = Mapping[str, NDArray[Any]]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.samplers.compiled import compiled
+from dpbayes_core.compiled import compiled
 
 Integers = NDArray[np.int64]
 

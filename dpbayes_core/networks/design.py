@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.mechanisms import GeometricMechanism, LaplaceMechanism
 from dpbayes_core.networks.release import NetworkRelease, What, released_nodes
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.sensitivity import (
@@ -19,8 +18,9 @@ from dpbayes_core.networks.sensitivity import (
     table_move,
 )
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
-from dpbayes_core.noise import NoiseSource
-from dpbayes_core.sensitivity import REPLACE_ONE
+from dpbayes_core.privacy.mechanisms import GeometricMechanism, LaplaceMechanism
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
 
 Noise = Literal["geometric", "laplace"]
 Budget = Literal["by-cells", "equal"] | Mapping[str, float]

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.schema import Factor
+from dpbayes_core.regression.schema import Factor
 
 Nodes = tuple[int, ...]  # places of nodes in the schema
 

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from dpbayes_core.mechanisms import GeometricMechanism, LaplaceMechanism, Mechanism
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
-from dpbayes_core.sensitivity import REPLACE_ONE
+from dpbayes_core.privacy.mechanisms import GeometricMechanism, LaplaceMechanism, Mechanism
+from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
 
 ADD_REMOVE = "add-remove"
 MOST_ENUMERATED = 20  # nodes: a million pairs of records, each up to a relabelling

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
+from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 from dpbayes_core.networks.sensitivity import hadamard
-from dpbayes_core.statistic import Columns, EncodedTable, Words
 
 Integers = NDArray[np.int64]
 

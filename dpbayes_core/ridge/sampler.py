@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dpbayes_core.ridge.estimate import RidgeEstimate, ridge_estimate
 from dpbayes_core.ridge.release import RidgeRelease
-from dpbayes_core.samplers.interface import Block, ChainState
-from dpbayes_core.samplers.streams import from_words, stream, to_words
+from dpbayes_core.sampling.protocol import Block, ChainState
+from dpbayes_core.sampling.streams import from_words, stream, to_words
 
 Floats = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.regression.sensitivity.box import REPLACE_ONE, Sensitivity
 from dpbayes_core.rounding import float_up, root_up
-from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.sensitivity import REPLACE_ONE, Sensitivity
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.samplers.compiled import compiled
-from dpbayes_core.samplers.linear_algebra import cholesky, solve_lower, solve_upper
+from dpbayes_core.compiled import compiled
+from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
 
 Floats = NDArray[np.float64]
 

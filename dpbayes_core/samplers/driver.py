@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from dpbayes_core.design import AnyRelease
-from dpbayes_core.pool import Evidence
-from dpbayes_core.posterior import Posterior
-from dpbayes_core.samplers.interface import Sampler, SamplerUnsuitable
+from dpbayes_core.privacy.release import AnyRelease
+from dpbayes_core.regression.pool import Evidence
 from dpbayes_core.samplers.labels import regression_moments
 from dpbayes_core.samplers.registry import SAMPLERS, samplers_for
-from dpbayes_core.samplers.rounds import BLOCK, ChainDraws, Round, first_round, next_round, run_chain
+from dpbayes_core.sampling.posterior import Posterior
+from dpbayes_core.sampling.protocol import Sampler, SamplerUnsuitable
+from dpbayes_core.sampling.rounds import BLOCK, ChainDraws, Round, first_round, next_round, run_chain
 
 AUTO = "auto"
 BY_AUTO = "auto: the first calibrated sampler that takes this release"  # also where it was asked for by name

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.pool import Evidence, parts_of
-from dpbayes_core.schema import SIGMA, RegressionSchema
+from dpbayes_core.regression.pool import Evidence, parts_of
+from dpbayes_core.regression.schema import SIGMA, RegressionSchema
 
 Floats = NDArray[np.float64]
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dpbayes_core.networks.posterior.collapsed_tables import CollapsedTables, FamilyTables
 from dpbayes_core.networks.posterior.naive_tables import NaiveTables
 from dpbayes_core.ridge.sampler import AdaSSP
-from dpbayes_core.samplers.collapsed import Collapsed
-from dpbayes_core.samplers.distributed.members import DISTRIBUTED_SAMPLERS
-from dpbayes_core.samplers.gibbs.samplers import GIBBS_SAMPLERS
-from dpbayes_core.samplers.interface import Sampler
+from dpbayes_core.samplers.collapsed.sampler import Collapsed
 from dpbayes_core.samplers.naive import Naive
-from dpbayes_core.samplers.robust import Robust
+from dpbayes_core.samplers.papers.distributed.members import DISTRIBUTED_SAMPLERS
+from dpbayes_core.samplers.papers.gibbs.samplers import GIBBS_SAMPLERS
+from dpbayes_core.samplers.robust.sampler import Robust
+from dpbayes_core.sampling.protocol import Sampler
 from dpbayes_core.subsample.samplers import AGGREGATE_SAMPLERS
 
 _REGRESSION = (Robust(), Collapsed(), Naive(), *GIBBS_SAMPLERS, *DISTRIBUTED_SAMPLERS)

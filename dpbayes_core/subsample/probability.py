@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.mechanisms.geometric import GeometricMechanism
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.mechanisms.geometric import GeometricMechanism
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
 from dpbayes_core.rounding import printed_down
-from dpbayes_core.sensitivity import REPLACE_ONE
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.answers import probabilities
 from dpbayes_core.subsample.fits import DEFAULT_PRIOR, OpenPrior, Powers, subset_laws

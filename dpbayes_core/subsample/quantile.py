@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.mechanisms.centre_scale import (
+from dpbayes_core.privacy.mechanisms.centre_scale import (
     CELLS,
     MEAN_FROM,
     OCTAVES,
@@ -20,10 +20,10 @@ from dpbayes_core.mechanisms.centre_scale import (
     UNIT,
     CentreScaleMechanism,
 )
-from dpbayes_core.mechanisms.exponential import ExponentialMechanism
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
 from dpbayes_core.rounding import printed_down
-from dpbayes_core.sensitivity import REPLACE_ONE
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.answers import quantiles, spreads
 from dpbayes_core.subsample.fits import DEFAULT_PRIOR, OpenPrior, Powers, subset_laws

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.mechanisms.centre_scale import PER_OCTAVE, UNIT, CentreScaleMechanism
-from dpbayes_core.mechanisms.exponential import ExponentialMechanism
+from dpbayes_core.privacy.mechanisms.centre_scale import PER_OCTAVE, UNIT, CentreScaleMechanism
+from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
 from dpbayes_core.subsample.quantile import QuantileRelease
 
 Floats = NDArray[np.float64]

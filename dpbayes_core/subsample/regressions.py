@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.schema import Factor
-from dpbayes_core.statistic import Columns, EncodedTable, Words
+from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.regression.schema import Factor
 from dpbayes_core.subsample.schema import OpenSchema
 
 Floats = NDArray[np.float64]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.priors import Prior
-from dpbayes_core.samplers.interface import Block, ChainState
-from dpbayes_core.samplers.streams import from_words, stream, to_words
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.sampling.protocol import Block, ChainState
+from dpbayes_core.sampling.streams import from_words, stream, to_words
 from dpbayes_core.subsample.aggregates import ZetaLaw, laws
 from dpbayes_core.subsample.probability import ProbabilityRelease
 from dpbayes_core.subsample.quantile import QuantileRelease

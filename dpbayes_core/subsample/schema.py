@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.schema import INTERCEPT, Factor
+from dpbayes_core.regression.schema import INTERCEPT, Factor
 
 
 @dataclass(frozen=True)

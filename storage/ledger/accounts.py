@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from dpbayes_core.accounting import UNITS, epsilon_of, from_units
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.privacy.accounting import UNITS, epsilon_of, from_units
 from storage.ledger.caps import (
     NOTHING,
     Room,

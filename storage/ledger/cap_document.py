@@ -3,7 +3,7 @@
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from dpbayes_core.accounting import from_units
+from dpbayes_core.privacy.accounting import from_units
 from storage.ledger.accounts import AccountState, CapState
 from storage.ledger.periods import overlapped
 from storage.ledger.remains import remains

@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import cache, cached_property
 from typing import Any
 
-from dpbayes_core.accounting import Cost, cap_rho_units, limit_units
+from dpbayes_core.privacy.accounting import Cost, cap_rho_units, limit_units
 from storage.ledger.exposure import NOTHING, Tally, Total
 from storage.ledger.periods import Period, overlapped
 from storage.ledger.request import AccountSpec, CapSpec, Grain, Membership, Window

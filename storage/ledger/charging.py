@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from dpbayes_core.accounting import Cost
-from dpbayes_core.design import AnyRelease
 from dpbayes_core.errors import RequestChanged, StudyInvalid
-from dpbayes_core.mechanisms import Mechanism
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.accounting import Cost
+from dpbayes_core.privacy.mechanisms import Mechanism
+from dpbayes_core.privacy.release import AnyRelease
+from dpbayes_core.regression.release import Release
 from storage.ledger.accounts import account_key, opened, total_of
 from storage.ledger.caps import CONVERSION, Debit, Scope, Total, debits
 from storage.ledger.entries import Entry, Stamp, act_key

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dpbayes_core.design import AnyRelease, Design
 from dpbayes_core.errors import DpbayesError, StudyInvalid
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.privacy.release import AnyRelease, Design
 from storage.ledger.charging import covers_rows, is_as_defined
 from storage.ledger.request import Request, priced_under
 

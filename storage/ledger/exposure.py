@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpbayes_core.accounting import Cost
+from dpbayes_core.privacy.accounting import Cost
 from storage.ledger.request import Grain, Membership
 
 COUNTING: Mapping[Membership, str] = {

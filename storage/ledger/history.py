@@ -7,10 +7,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from dpbayes_core.accounting import Cost
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError
-from dpbayes_core.mechanisms import mechanism_from_record
+from dpbayes_core.privacy.accounting import Cost
+from dpbayes_core.privacy.mechanisms import mechanism_from_record
 from storage.ledger.caps import NOTHING, Debit, Scope, Tally, debits, with_limits
 from storage.ledger.entries import Entry
 from storage.ledger.homes import key_flaw

@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.design import AnyRelease, Design
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
-from dpbayes_core.mechanisms import Mechanism
-from dpbayes_core.noise import NoiseSource
+from dpbayes_core.privacy.mechanisms import Mechanism
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.privacy.release import AnyRelease, Design
 from storage.ledger.accounts import AccountState, opened, standing, states
 from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
 from storage.ledger.drawing import drawn, refuse_relation

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 
-from dpbayes_core.accounting import Cost, chargeable, from_units
 from dpbayes_core.errors import BudgetExceeded, DpbayesError
-from dpbayes_core.mechanisms import Mechanism
+from dpbayes_core.privacy.accounting import Cost, chargeable, from_units
+from dpbayes_core.privacy.mechanisms import Mechanism
 from storage.ledger.caps import Debit, admits, remaining
 from storage.ledger.remains import DIGITS, WORTH_NAMING, epsilon_by_rho, rounded_down
 from storage.ledger.request import CapSpec, Request, decimal_text

@@ -3,7 +3,7 @@
 from decimal import ROUND_DOWN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from dpbayes_core.accounting import UNITS, cap_rho_units, epsilon_of, from_units, to_units
+from dpbayes_core.privacy.accounting import UNITS, cap_rho_units, epsilon_of, from_units, to_units
 from storage.ledger.caps import Room, Tally, Total, remaining
 from storage.ledger.request import CapSpec
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.release import Release
+from dpbayes_core.regression.release import Release
 from dpbayes_core.releases import release_from_record
 from storage.ledger import publishing
 from storage.ledger.caps import CONVERSION

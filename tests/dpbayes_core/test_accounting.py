@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from dpbayes_core.accounting import (
+from dpbayes_core.privacy.accounting import (
     UNITS,
     analytic_gaussian_epsilon,
     analytic_gaussian_scale,

@@ -6,16 +6,16 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from dpbayes_core.accounting import UNITS, limit_units
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.conversion import cap_rho_units
-from dpbayes_core.fourth_sensitivity import fourth_sensitivity
-from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.release import Release
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.privacy.accounting import UNITS, limit_units
+from dpbayes_core.privacy.conversion import cap_rho_units
+from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.sensitivity.fourth import fourth_sensitivity
 
 BOX = Bounds(-1, 1)
 SCHEMA = RegressionSchema(

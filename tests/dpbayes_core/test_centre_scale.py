@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpbayes_core.accounting import UNITS, limit_units
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.mechanisms.centre_scale import CELLS, MEAN_FROM, POINTS, UNIT, CentreScaleMechanism
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.accounting import UNITS, limit_units
+from dpbayes_core.privacy.mechanisms.centre_scale import CELLS, MEAN_FROM, POINTS, UNIT, CentreScaleMechanism
+from dpbayes_core.privacy.noise import OpenDPNoise
 
 
 def mechanism_of_centre_scale(epsilon: float = 1.0, values: int = 1000) -> CentreScaleMechanism:

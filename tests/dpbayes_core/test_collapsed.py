@@ -8,12 +8,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.pool import Evidence, parts_of, pooled
-from dpbayes_core.posterior import Posterior
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.pool import Evidence, parts_of, pooled
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers import sample
+from dpbayes_core.sampling.posterior import Posterior
 from tests.support.regressions import (
     JOB,
     SEX,

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.pool import Evidence, pooled
-from dpbayes_core.posterior import Posterior
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.regression.pool import Evidence, pooled
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import SamplerUnsuitable, sample
-from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.sampling.posterior import Posterior
 from tests.support.regressions import REGION, SEX, UNIT, mechanism, moments_of, regression_draws, released, schema_of
 
 Floats = NDArray[np.float64]

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers import SAMPLERS
-from dpbayes_core.samplers.flat import BENT, MOMENTS, PLAIN, ROWS, SCALES, STEADIED, work_for
-from dpbayes_core.samplers.layout import Layout
-from dpbayes_core.samplers.parts import statistic
-from dpbayes_core.samplers.reference import referred
-from dpbayes_core.samplers.target import build_target
+from dpbayes_core.samplers.collapsed.arrays import BENT, MOMENTS, PLAIN, ROWS, SCALES, STEADIED, work_for
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.part_terms import statistic
+from dpbayes_core.samplers.collapsed.start import referred
+from dpbayes_core.samplers.collapsed.target import build_target
 from tests.support.regressions import mechanism, moments_of, released, schema_of
 
 Floats = NDArray[np.float64]

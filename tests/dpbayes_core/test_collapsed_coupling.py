@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.pool import Evidence, pooled
-from dpbayes_core.priors import Prior
-from dpbayes_core.samplers import SAMPLERS, whitening
-from dpbayes_core.samplers.collapsed import CollapsedProblem
-from dpbayes_core.samplers.collapsed_density import log_density
-from dpbayes_core.samplers.flat import REFERENCE, Target, work_for
-from dpbayes_core.samplers.layout import Layout
-from dpbayes_core.samplers.reference import referred
-from dpbayes_core.samplers.space import Stretch, stretched, stretched_back
-from dpbayes_core.samplers.target import build_target
-from dpbayes_core.schema import Covariate
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.pool import Evidence, pooled
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import Covariate
+from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.collapsed.arrays import REFERENCE, Target, work_for
+from dpbayes_core.samplers.collapsed.density import log_density
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.sampler import CollapsedProblem, whitening
+from dpbayes_core.samplers.collapsed.start import referred
+from dpbayes_core.samplers.collapsed.target import build_target
+from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched, stretched_back
 from tests.support.regressions import JOB, SEX, example, schema_of
 
 Floats = NDArray[np.float64]

@@ -8,16 +8,16 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import gamma
 
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.pool import Evidence, pooled
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
-from dpbayes_core.samplers.collapsed_density import log_density
-from dpbayes_core.samplers.flat import Target, work_for
-from dpbayes_core.samplers.layout import Layout
-from dpbayes_core.samplers.reference import referred
-from dpbayes_core.samplers.target import build_target
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.pool import Evidence, pooled
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.samplers.collapsed.arrays import Target, work_for
+from dpbayes_core.samplers.collapsed.density import log_density
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.start import referred
+from dpbayes_core.samplers.collapsed.target import build_target
 from tests.support.collapsed_oracle import Oracle, complex_steps
 from tests.support.regressions import (
     JOB,

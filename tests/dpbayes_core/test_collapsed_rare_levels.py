@@ -5,18 +5,18 @@ import pytest
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import gaussian_for
-from dpbayes_core.release import Release
-from dpbayes_core.samplers.collapsed_density import log_density
+from dpbayes_core.privacy.mechanisms import gaussian_for
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.samplers.collapsed.arrays import BASE, EARLY, ODDS, Target, work_for
+from dpbayes_core.samplers.collapsed.density import log_density
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.rare import layout_for
+from dpbayes_core.samplers.collapsed.start import referred
+from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.driver import sample
-from dpbayes_core.samplers.flat import BASE, EARLY, ODDS, Target, work_for
-from dpbayes_core.samplers.layout import Layout
-from dpbayes_core.samplers.rare import layout_for
-from dpbayes_core.samplers.reference import referred
-from dpbayes_core.samplers.target import build_target
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
 from tests.support.collapsed_oracle import Oracle, complex_steps
 
 BOX = Bounds(-1.0, 1.0)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_core.pool import Evidence, pooled
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.regression.pool import Evidence, pooled
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers import SAMPLERS, ChainDraws, Round, run_chain
 from tests.support.regressions import SEX, example, mechanism, schema_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers import SAMPLERS
 from tests.support.regressions import JOB, example, schema_of
 

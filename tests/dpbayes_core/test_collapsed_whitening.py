@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.samplers import SAMPLERS, sample
-from dpbayes_core.samplers.collapsed_density import log_density
-from dpbayes_core.samplers.flat import BENT, KINKED, LAPLACE, NOISE, SMOOTHED, STEADIED, Target, work_for
-from dpbayes_core.samplers.layout import Layout
-from dpbayes_core.samplers.reference import referred, undrawn
-from dpbayes_core.samplers.target import build_target
-from dpbayes_core.samplers.whitening import Whitening, whiten
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.samplers.collapsed.arrays import BENT, KINKED, LAPLACE, NOISE, SMOOTHED, STEADIED, Target, work_for
+from dpbayes_core.samplers.collapsed.density import log_density
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.start import referred, undrawn
+from dpbayes_core.samplers.collapsed.target import build_target
+from dpbayes_core.samplers.collapsed.whitening import Whitening, whiten
 from tests.support.regressions import JOB, REGION, SEX, example, mechanism, schema_of
 
 Floats = NDArray[np.float64]

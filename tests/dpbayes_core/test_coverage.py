@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.evaluation import coverage
 from dpbayes_core.experiments.coverage import COMPARED, FLAT, METHODS, _least_squares, cells, run
 from dpbayes_core.experiments.coverage_cells import BOUNDS, DATA_SETS, FIRM, FIRM_DATA_SETS, PLACES, STRENGTHS, cell_of
 from dpbayes_core.experiments.coverage_tables import LAWS, Table, table_of
 from dpbayes_core.experiments.intervals import Fit, score_of
+from dpbayes_core.experiments.metrics import coverage
+from dpbayes_core.regression.schema import Factor
 from dpbayes_core.samplers.driver import sample
-from dpbayes_core.schema import Factor
 from tests.support.regressions import example, schema_of
 
 ROWS = 200_000

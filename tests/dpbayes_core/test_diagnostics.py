@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.diagnostics import Diagnosis, diagnose
+from dpbayes_core.sampling.diagnostics import Diagnosis, diagnose
 
 Floats = NDArray[np.float64]
 

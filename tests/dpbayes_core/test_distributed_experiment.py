@@ -9,8 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from dpbayes.evaluation.public_tables import PUBLIC_TABLES
-from dpbayes_core.accounting import analytic_gaussian_epsilon
-from dpbayes_core.analytic_gaussian import analytic_gaussian_scale
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.experiments.distributed import (
     EXPERIMENT,
@@ -30,6 +28,8 @@ from dpbayes_core.experiments.distributed_published import (
     published_scale,
 )
 from dpbayes_core.experiments.distributed_tables import Table, clipped_averages, shares_of, simulated
+from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
+from dpbayes_core.privacy.analytic_gaussian import analytic_gaussian_scale
 from tests.storage.ledger_cases import commit, gaussian, new_ledger, request
 
 Floats = NDArray[np.float64]

@@ -3,16 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.diagnostics import LEAST_ESS, MOST_RHAT
-from dpbayes_core.mechanisms import gaussian_for
-from dpbayes_core.posterior import Posterior
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.mechanisms import gaussian_for
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.samplers import SAMPLERS, sample
 from dpbayes_core.samplers.driver import begin, choose, combine
-from dpbayes_core.samplers.rounds import first_round, run_chain
-from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import grid_for
+from dpbayes_core.sampling.diagnostics import LEAST_ESS, MOST_RHAT
+from dpbayes_core.sampling.posterior import Posterior
+from dpbayes_core.sampling.rounds import first_round, run_chain
 from tests.support.regressions import encoded, moments_of, released, schema_of
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from dpbayes_core.accounting import UNITS
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.draws.ball import ball_gaussian
@@ -25,13 +24,14 @@ from dpbayes_core.draws.design import (
 )
 from dpbayes_core.draws.dirichlet import log_mass, rate_for, truncated_dirichlet
 from dpbayes_core.draws.gamma import LogGamma, gamma_excess
-from dpbayes_core.draws.hull import Hull
+from dpbayes_core.draws.log_concave import Hull
 from dpbayes_core.draws.network import NetworkSubject
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.draws.release import MapRelease, PosteriorDrawRelease
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.noise import OpenDPNoise, SeededNoise
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.privacy.accounting import UNITS
+from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from tests.support.networks import naive_bayes, network
 
 ALPHA = 1e-6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_core.evaluation import coverage, ks_distance, ks_uniform, mmd, posterior_ranks, root_mean_square
+from dpbayes_core.experiments.metrics import coverage, ks_distance, ks_uniform, mmd, posterior_ranks, root_mean_square
 
 ALPHA = 1e-6
 

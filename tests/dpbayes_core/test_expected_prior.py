@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import Expected
-from dpbayes_core.expected_prior import expected_prior, is_expected
-from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
-from dpbayes_core.priors import MOST, Prior, half_width
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.expected_prior import expected_prior, is_expected
+from dpbayes_core.regression.independent_prior import IndependentPrior, prior_from_record
+from dpbayes_core.regression.planning.expected_moments import Expected
+from dpbayes_core.regression.prior import MOST, Prior, half_width
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 AGE, TENURE = Continuous("age", Bounds(16, 80)), Continuous("tenure", Bounds(0, 40))
 PAY, SEX, REGION = Continuous("pay", Bounds(0, 5)), Factor("sex", ("m", "f")), Factor("region", ("n", "s", "e"))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_core.accounting import UNITS, exponential_cost, limit_units
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.mechanisms.exponential import ExponentialMechanism, MedianLottery, uniform_below
-from dpbayes_core.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.privacy.accounting import UNITS, exponential_cost, limit_units
+from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism, MedianLottery, uniform_below
+from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
 
 ALPHA = 1e-6
 

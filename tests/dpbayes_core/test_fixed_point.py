@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.fixed_point import BITS, UNIT, encode, quantise
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.fixed_point import BITS, UNIT, encode, quantise
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 SCHEMA = RegressionSchema(
     Continuous("wage", Bounds(0, 5)),

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import EXPLAINED, Expectation, Expected
-from dpbayes_core.foresight import Prediction, _half_range_of_root, foresee, impossible
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
-from dpbayes_core.priors import Prior
-from dpbayes_core.relations import Relations
-from dpbayes_core.schema import Continuous, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity, released_entries
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.planning.expected_moments import EXPLAINED, Expectation, Expected
+from dpbayes_core.regression.planning.precision import Prediction, _half_range_of_root, foresee, impossible
+from dpbayes_core.regression.planning.relations import Relations
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 from tests.support.regressions import JOB, REGION, SEX, UNIT, schema_of
 
 Floats = NDArray[np.float64]

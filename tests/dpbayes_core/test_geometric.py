@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbayes_core.accounting import UNITS, limit_units
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.mechanisms import GeometricMechanism, mechanism_from_record
-from dpbayes_core.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.privacy.accounting import UNITS, limit_units
+from dpbayes_core.privacy.mechanisms import GeometricMechanism, mechanism_from_record
+from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
 
 
 def mechanism_of_geometric(epsilon: float = 1.0, shares: tuple[float, ...] = (1.0, 2.0)) -> GeometricMechanism:

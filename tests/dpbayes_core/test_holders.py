@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.fixed_point import UNIT
-from dpbayes_core.holders import HolderStatistics, HolderSums
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.second_moments import SecondMoments
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.exact_sums.holders import HolderStatistics, HolderSums
+from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.second_moments import SecondMoments
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 
 BOX = Bounds(-1, 1)
 SCHEMA = RegressionSchema(Continuous("y", BOX), (Continuous("x", BOX), Factor("g", ("a", "b", "c"))))

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
 
-from dpbayes_core.accounting import UNITS, analytic_gaussian_epsilon, cap_rho_units, laplace_cost, limit_units
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.mechanisms import MECHANISMS, Mechanism, gaussian_for, laplace_for, mechanism_from_record
-from dpbayes_core.mechanisms.gaussian import GaussianMechanism
-from dpbayes_core.mechanisms.laplace import LaplaceMechanism
-from dpbayes_core.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.privacy.accounting import UNITS, analytic_gaussian_epsilon, cap_rho_units, laplace_cost, limit_units
+from dpbayes_core.privacy.mechanisms import MECHANISMS, Mechanism, gaussian_for, laplace_for, mechanism_from_record
+from dpbayes_core.privacy.mechanisms.gaussian import GaussianMechanism
+from dpbayes_core.privacy.mechanisms.laplace import LaplaceMechanism
+from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
 
 ALPHA = 1e-6
 CAPS = [

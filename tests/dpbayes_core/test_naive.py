@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers import SAMPLERS, sample
 from dpbayes_core.samplers.naive import repaired
 from tests.support.regressions import SEX, encoded, example, mechanism, moments_of, released, schema_of

@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.priors import Prior, half_width, user_coefficients
+from dpbayes_core.regression.prior import Prior, half_width, user_coefficients
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import sample
-from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.regressions import JOB, SEX, encoded, mechanism, moments_of, released
 
 Floats = NDArray[np.float64]

@@ -5,8 +5,8 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.draws.regression import RegressionSubject
-from dpbayes_core.networks.evaluation import classifier_cells, classifier_rows, regression_cells, regression_rows
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.experiments.network_study import classifier_cells, classifier_rows, regression_cells, regression_rows
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 
 def test_a_quick_cell_gives_the_same_rows_again_and_privacy_costs_accuracy() -> None:

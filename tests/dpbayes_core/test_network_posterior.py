@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
-from dpbayes_core.diagnostics import diagnose
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.posterior.clusters import MOST_CELLS, Clusters, family_clusters, junction_forest
 from dpbayes_core.networks.posterior.collapsed_tables import CollapsedTables, FamilyTables
@@ -22,8 +21,9 @@ from dpbayes_core.networks.posterior.prior import NetworkPrior
 from dpbayes_core.networks.posterior.sampling import WARMUP, run_block, start, tables_problem
 from dpbayes_core.networks.release import NetworkRelease, NoisySign, NoisyTable
 from dpbayes_core.networks.schema import NetworkSchema
+from dpbayes_core.regression.schema import Factor
 from dpbayes_core.samplers import ChainDraws, ChainState, Round, Sampler, run_chain
-from dpbayes_core.schema import Factor
+from dpbayes_core.sampling.diagnostics import diagnose
 from tests.support.noisy_networks import (
     CHAIN,
     COLLIDER,

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbayes_core.accounting import UNITS
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.design import NetworkDesign, counts_design, fourier_design
@@ -23,7 +22,8 @@ from dpbayes_core.networks.marginals import (
 from dpbayes_core.networks.release import NetworkRelease, released_nodes
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.tables import ExactTables, margin
-from dpbayes_core.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.privacy.accounting import UNITS
+from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
 from tests.support.networks import naive_bayes, network
 
 BAYES = naive_bayes(16)

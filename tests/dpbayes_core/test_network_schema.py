@@ -7,7 +7,7 @@ import pytest
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.schema import MOST_CELLS, NetworkSchema
-from dpbayes_core.schema import Factor
+from dpbayes_core.regression.schema import Factor
 from tests.support.networks import naive_bayes, network
 
 

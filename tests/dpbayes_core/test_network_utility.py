@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dpbayes_core.draws.design import network_draws
+from dpbayes_core.draws.utility import estimate, largest_cell_error, simulated_accuracy, table_noise
 from dpbayes_core.networks.design import NetworkDesign, counts_design, fourier_design
 from dpbayes_core.networks.marginals import family_tables
 from dpbayes_core.networks.prediction import class_probabilities, posterior_means, simulated, tables_of
-from dpbayes_core.networks.utility import estimate, largest_cell_error, simulated_accuracy, table_noise
-from dpbayes_core.noise import SeededNoise
+from dpbayes_core.privacy.noise import SeededNoise
 from tests.support.networks import naive_bayes, network
 
 BAYES = naive_bayes(16)

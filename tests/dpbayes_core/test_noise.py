@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_core.noise import GRID_EXPONENT, NoiseSource, OpenDPNoise, SeededNoise
+from dpbayes_core.privacy.noise import GRID_EXPONENT, NoiseSource, OpenDPNoise, SeededNoise
 
 DRAWS = 100_000
 ALPHA = 1e-6
@@ -119,7 +119,7 @@ def test_uniform_numbers_are_uniform_independent_and_never_zero_or_one(source: N
 
 def test_a_zero_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([bytes(16), (2**11).to_bytes(8, "little") + bytes(8), b"\xff" * 8])
-    monkeypatch.setattr("dpbayes_core.noise.secrets.token_bytes", lambda count: next(answers))
+    monkeypatch.setattr("dpbayes_core.privacy.noise.secrets.token_bytes", lambda count: next(answers))
     assert OpenDPNoise().uniform(2).tolist() == [2.0**-53, 1 - 2.0**-53]
 
 
@@ -216,7 +216,7 @@ def test_a_failure_inside_the_library_quotes_nothing(monkeypatch: pytest.MonkeyP
         def __call__(self, values: list[float]) -> list[float]:
             raise RuntimeError(f"bad argument {values}")
 
-    monkeypatch.setattr("dpbayes_core.noise._laplace_measurement", lambda entries, scale: Broken())
+    monkeypatch.setattr("dpbayes_core.privacy.noise._laplace_measurement", lambda entries, scale: Broken())
     with pytest.raises(RuntimeError, match="OpenDP refused them") as refusal:
         OpenDPNoise().laplace(np.array([98765.4321]), 1.0)
     assert "98765" not in str(refusal.value)
@@ -249,7 +249,7 @@ def test_seeded_noise_is_reproducible_untrusted_and_keeps_its_seed_to_itself() -
 
 def test_mechanisms_load_neither_opendp_nor_scipy_statistics() -> None:
     code = (
-        "import sys, dpbayes_core.mechanisms, dpbayes_core.accounting, dpbayes_core.noise;"
+        "import sys, dpbayes_core.privacy.mechanisms, dpbayes_core.privacy.accounting, dpbayes_core.privacy.noise;"
         "loaded = {'opendp', 'scipy.stats', 'numba', 'pandas'} & set(sys.modules);"
         "assert not loaded, loaded"
     )

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import Expectation, Expected
-from dpbayes_core.mechanisms import laplace_for
-from dpbayes_core.noise_blocks import noise_blocks
-from dpbayes_core.relations import Relations
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity, released_entries
-from dpbayes_core.telling_apart import told_from_zero
+from dpbayes_core.privacy.mechanisms import laplace_for
+from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
+from dpbayes_core.regression.planning.noise_blocks import noise_blocks
+from dpbayes_core.regression.planning.relations import Relations
+from dpbayes_core.regression.planning.telling_apart import told_from_zero
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 
 SCHEMA = RegressionSchema(
     Continuous("y", Bounds(-1, 1)),

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.mechanisms import gaussian_for, laplace_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.parts_spread import SpreadCheck, spread_check
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.release import Release
-from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity, released_entries
-from dpbayes_core.statistics import grid_for
+from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.parts_spread import SpreadCheck, spread_check
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
+from dpbayes_core.regression.statistics import grid_for
 
 BOX = Bounds(-1, 1)
 CENTRES = np.array([[-0.4, 0.4], [0.4, -0.4], [-0.2, -0.2], [0.2, 0.2]])
@@ -74,7 +74,7 @@ def test_where_it_differs_by_half_the_alarm_is_raised(noise: str, hidden: bool) 
 
 def test_noise_of_a_residual_variance_is_as_large_as_said() -> None:
     """The same rows released again and again: the variance of what is compared is the noise's alone."""
-    from dpbayes_core import parts_spread
+    from dpbayes_core.regression import parts_spread
 
     slopes = np.array([0.4, -0.3, 0.05, -0.1, 0.0])
     for hidden in (False, True):

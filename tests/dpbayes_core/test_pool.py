@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbayes_core.pool import HEEDING, Pool, parts_law, parts_of, pooled
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.pool import HEEDING, Pool, parts_law, parts_of, pooled
+from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.registry import SAMPLERS, samplers_for
 from tests.support.regressions import REGION, SEX, example, schema_of
 

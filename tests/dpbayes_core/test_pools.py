@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from dpbayes_core.pool import Pool
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
-from dpbayes_core.samplers.collapsed import Collapsed
+from dpbayes_core.regression.pool import Pool
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.samplers.collapsed.arrays import DIFFERING
+from dpbayes_core.samplers.collapsed.sampler import Collapsed
 from dpbayes_core.samplers.driver import sample
-from dpbayes_core.samplers.flat import DIFFERING
 from tests.support.regressions import SEX, example, mechanism, moments_of, released, schema_of
 
 SCHEMA, THETA = schema_of("x", "u"), (0.05, 0.4, -0.3)

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.pool import Pool
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
-from dpbayes_core.samplers.flat import DIFFERING, FACTOR, ROWS, Target, work_for
-from dpbayes_core.samplers.layout import Layout
-from dpbayes_core.samplers.pools.building import pool_target
-from dpbayes_core.samplers.pools.common import place_shared
-from dpbayes_core.samplers.pools.density import place_parts, pool_density
-from dpbayes_core.samplers.pools.shared import LOGGED, Shared, new_shared
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.pool import Pool
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.samplers.collapsed.arrays import DIFFERING, FACTOR, ROWS, Target, work_for
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.pools.building import pool_target
+from dpbayes_core.samplers.collapsed.pools.common import place_shared
+from dpbayes_core.samplers.collapsed.pools.density import place_parts, pool_density
+from dpbayes_core.samplers.collapsed.pools.shared import LOGGED, Shared, new_shared
 from tests.support.pools_oracle import (
     Common,
     coefficients_law,

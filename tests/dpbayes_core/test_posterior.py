@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.posterior import Posterior
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import sample
-from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.sampling.posterior import Posterior
 from tests.support.regressions import JOB, SEX, encoded, example, mechanism, moments_of, released, schema_of
 
 

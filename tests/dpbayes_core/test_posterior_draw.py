@@ -8,10 +8,10 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from dpbayes_core.accounting import UNITS, limit_units
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.mechanisms import PosteriorDrawMechanism, mechanism_from_record
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.accounting import UNITS, limit_units
+from dpbayes_core.privacy.mechanisms import PosteriorDrawMechanism, mechanism_from_record
+from dpbayes_core.privacy.noise import OpenDPNoise
 
 
 def mechanism_of_posterior_draw(draws: int = 4) -> PosteriorDrawMechanism:

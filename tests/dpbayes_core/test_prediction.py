@@ -9,10 +9,10 @@ from scipy import stats
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.prediction import covariate_rows, forecast, mixture_quantile, predict
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.prediction import covariate_rows, forecast, mixture_quantile, predict
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import sample
-from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.regressions import JOB, SEX, encoded, mechanism, moments_of, released
 
 Floats = NDArray[np.float64]

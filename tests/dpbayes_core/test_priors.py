@@ -9,11 +9,11 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.conflict import prior_conflict
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.priors import LEAST, MOST, Floats, Prior, user_coefficients
+from dpbayes_core.regression.prior import LEAST, MOST, Floats, Prior, user_coefficients
+from dpbayes_core.regression.prior_conflict import prior_conflict
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import sample
-from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.regressions import REGION, SEX, UNIT, example, schema_of
 
 SCHEMA = RegressionSchema(

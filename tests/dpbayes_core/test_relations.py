@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import EXPLAINED, Expectation, Expected
-from dpbayes_core.mechanisms import laplace_for
-from dpbayes_core.relations import UNSTATED, Relations, explained_by, implied_by, matrix_of, own_shares
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.privacy.mechanisms import laplace_for
+from dpbayes_core.regression.planning.expected_moments import EXPLAINED, Expectation, Expected
+from dpbayes_core.regression.planning.relations import (
+    UNSTATED,
+    Relations,
+    explained_by,
+    implied_by,
+    matrix_of,
+    own_shares,
+)
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 
 THREE = {"a": True, "b": True, "c": True}
 

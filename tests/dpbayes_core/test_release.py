@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
-from dpbayes_core.release import Release
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 
 NARROW = RegressionSchema(Continuous("wage", Bounds(0, 5)), (Continuous("age", Bounds(16, 80)),))
 WIDE = RegressionSchema(NARROW.response, (*NARROW.covariates, Factor("region", ("north", "south", "east"))))

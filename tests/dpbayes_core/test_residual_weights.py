@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.residual_weights import are_heavy
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.residual_weights import are_heavy
 from tools.robust_coverage import Cell, columns, designs
 
 

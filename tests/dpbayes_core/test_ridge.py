@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.accounting import limit_units
-from dpbayes_core.mechanisms import LaplaceMechanism
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.priors import Prior
+from dpbayes_core.privacy.accounting import limit_units
+from dpbayes_core.privacy.mechanisms import LaplaceMechanism
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.releases import release_from_record
 from dpbayes_core.ridge.estimate import MISSED, penalty_of, ridge_estimate
 from dpbayes_core.ridge.release import RidgeRelease, ridge_design
 from dpbayes_core.ridge.sensitivity import RidgeSquares
 from dpbayes_core.samplers import sample
-from dpbayes_core.statistics import grid_for
 from tests.support.regressions import schema_of
 
 Floats = NDArray[np.float64]

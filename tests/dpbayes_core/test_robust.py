@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import GaussianMechanism, gaussian_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.pool import Pool
-from dpbayes_core.priors import Prior
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.release import Release
-from dpbayes_core.residual_sensitivity import residual_sensitivity
+from dpbayes_core.privacy.mechanisms import GaussianMechanism, gaussian_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.pool import Pool
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
 from dpbayes_core.samplers.driver import choose, sample
-from dpbayes_core.samplers.interface import Block, SamplerUnsuitable
 from dpbayes_core.samplers.labels import unit_matrix
-from dpbayes_core.samplers.robust import redrawn
-from dpbayes_core.samplers.sandwich import Sandwich, sandwich_of
-from dpbayes_core.samplers.sandwich_draws import diagonalise
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.samplers.robust.draws import diagonalise
+from dpbayes_core.samplers.robust.sampler import redrawn
+from dpbayes_core.samplers.robust.sandwich import Sandwich, sandwich_of
+from dpbayes_core.sampling.protocol import Block, SamplerUnsuitable
 from tests.support.regressions import JOB, SEX, example, example_with_residuals, schema_of
 
 Floats = NDArray[np.float64]

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbayes_core.pool import pooled
-from dpbayes_core.posterior import Posterior
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
-from dpbayes_core.samplers import SAMPLERS, budget, sample
-from dpbayes_core.samplers.budget import LEAST_DEPTH, MOST_DEPTH, MOST_OF_A_ROUND, beyond, deepest, multiplications
+from dpbayes_core.regression.pool import pooled
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.samplers import SAMPLERS, sample
+from dpbayes_core.sampling import work_limits as budget
+from dpbayes_core.sampling.posterior import Posterior
+from dpbayes_core.sampling.work_limits import LEAST_DEPTH, MOST_DEPTH, MOST_OF_A_ROUND, beyond, deepest, multiplications
 from tests.support.regressions import example, mechanism, moments_of, released, schema_of
 
 SAMPLER = SAMPLERS["collapsed"]

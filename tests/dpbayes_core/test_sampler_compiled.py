@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpbayes_core.samplers.compiled import inlined
+from dpbayes_core.compiled import inlined
 
 ROOT = Path(__file__).parent.parent.parent
 CALLER = """
@@ -42,7 +42,7 @@ def run(folder: Path, factor: float, *, module: str, name: str, decorator: str) 
 
 
 def test_a_change_in_a_called_kernel_reaches_its_callers(tmp_path: Path) -> None:
-    ours = {"module": "dpbayes_core.samplers.compiled", "name": "compiled", "decorator": "kernel"}
+    ours = {"module": "dpbayes_core.compiled", "name": "compiled", "decorator": "kernel"}
     assert run(tmp_path, 2.0, **ours) == 4.0
     assert list((tmp_path / "cache").rglob("*.nbi")), "nothing was cached: the check says nothing"
     assert run(tmp_path, 3.0, **ours) == 6.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers import (
     SAMPLERS,
     Round,
@@ -15,7 +15,7 @@ from dpbayes_core.samplers import (
     next_round,
     sample,
 )
-from dpbayes_core.samplers.rounds import MOST_EXTENSION
+from dpbayes_core.sampling.rounds import MOST_EXTENSION
 from tests.support.regressions import example, schema_of
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 WAGE = Continuous("log_wage", Bounds(0, 5))
 AGE = Continuous("age", Bounds(16, 80))

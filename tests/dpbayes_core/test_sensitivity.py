@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 
 BOX = Bounds(0, 1)
 SHAPES = list(itertools.product((1, 2, 3, 6, 9), (0, 1, 2, 5), (0, 1, 2, 4)))

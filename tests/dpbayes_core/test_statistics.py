@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.fixed_point import UNIT, Columns, encode
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.statistics import (
+from dpbayes_core.regression.fixed_point import UNIT, Columns, encode
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.statistics import (
     BLOCK_ROWS,
     PRODUCT_BITS,
     ExactStatistics,

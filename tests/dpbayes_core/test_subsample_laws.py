@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dpbayes_core.mechanisms.exponential import ExponentialMechanism
-from dpbayes_core.samplers.interface import ChainState
+from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
+from dpbayes_core.sampling.protocol import ChainState
 from dpbayes_core.subsample.aggregates import (
     ZetaLaw,
     fisher_points,

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpbayes_core.schema import Factor
+from dpbayes_core.regression.schema import Factor
 from dpbayes_core.subsample.kernels import LEAST, subset_numbers
 from dpbayes_core.subsample.moments import scatters
 from dpbayes_core.subsample.regressions import LARGEST, SubsetMoments, SubsetRegressions

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_core.accounting import limit_units
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.noise import OpenDPNoise
-from dpbayes_core.schema import Factor
+from dpbayes_core.privacy.accounting import limit_units
+from dpbayes_core.privacy.noise import OpenDPNoise
+from dpbayes_core.regression.schema import Factor
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.fits import OpenPrior
 from dpbayes_core.subsample.probability import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpbayes.study.load import load_study
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger import drawing
 from storage.ledger.anchored import Books
 from tasks.publish_release import store_crate

@@ -10,8 +10,8 @@ import pytest
 
 from dpbayes.analyses.stored_releases import newest_releases
 from dpbayes.study.load import load_study
-from dpbayes_core.accounting import cap_rho_units
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.privacy.accounting import cap_rho_units
 from dpbayes_core.releases import release_from_record
 from storage.ledger.anchored import Books
 from storage.ledger.store import Page

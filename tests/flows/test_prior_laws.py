@@ -10,11 +10,11 @@ from jsonschema import Draft202012Validator
 
 import dpbayes.crates
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import Expected
-from dpbayes_core.expected_prior import expected_prior
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.priors import Prior
-from dpbayes_core.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.expected_prior import expected_prior
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.planning.expected_moments import Expected
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from tests.support.desk import PERIOD, Desk
 
 SCHEMA = Path(dpbayes.crates.__file__).parent / "schemas" / "posterior-3.json"

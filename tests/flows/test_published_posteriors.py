@@ -15,7 +15,7 @@ from dpbayes.crates.files import load
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested, pack
 from dpbayes.crates.posterior import PREDICATE, build_posterior_crate, predicate_of
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.posterior import Posterior
+from dpbayes_core.sampling.posterior import Posterior
 from storage.files.archive import Archive
 from storage.home.signatures import Signer, public_key_name
 from storage.ledger.anchored import Books

@@ -13,10 +13,10 @@ from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.crates_workspace import crate_bench
 from dpbayes.crates.files import load
 from dpbayes.crates.format import METADATA, UNSIGNED, pack
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.driver import begin
 from dpbayes_core.samplers.registry import SAMPLERS
-from dpbayes_core.samplers.rounds import first_round, run_chain
+from dpbayes_core.sampling.rounds import first_round, run_chain
 from tasks.software import software_versions
 from tests.support.desk import PERIOD, Desk
 from tests.support.schemas import flaws_of_record

@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 from dpbayes.audit import pages as audit_pages
 from dpbayes.crates import deployments_registry as registry
-from dpbayes_core.accounting import limit_units
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.accounting import limit_units
+from dpbayes_core.regression.release import Release
 from dpbayes_core.releases import release_from_record
 from tests.support.desk import PERIOD, Desk, people
 from tests.support.schemas import flaws_of_record

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_core import sensitivity
-from dpbayes_core.release import Release
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.sensitivity import box as sensitivity
 from dpbayes_core.releases import release_from_record
 from storage.home.signatures import Signer
 from tests.support.desk import PERIOD, Desk

@@ -14,7 +14,7 @@ from cli.main import app
 from dpbayes.crates.release import release_record
 from dpbayes.pages.report.price import cap_lines
 from dpbayes_core.errors import BudgetExceeded
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger.entries import Entry
 from tests.storage.ledger_cases import STAMP
 from tests.storage.plan_cases import Bureau, regression

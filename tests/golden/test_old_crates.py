@@ -8,7 +8,7 @@ from dpbayes.audit.replay import replayed
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.files import load
 from dpbayes.crates.release import entry_of, released
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.driver import sample
 
 FOLDER = Path(__file__).parent / "release-1"  # synthetic data, schema version 1

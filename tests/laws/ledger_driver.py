@@ -17,7 +17,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
 from dpbayes_core.errors import BudgetExceeded, LedgerMissing
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger import raw_sql
 from storage.ledger.joint_release import Answer
 from storage.ledger.ledger import Ledger

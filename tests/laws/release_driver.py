@@ -25,7 +25,7 @@ from dpbayes.crates.format import release_path
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.files.archive import MANIFEST
 from storage.home.home import Home
 from storage.ledger.anchored import Books

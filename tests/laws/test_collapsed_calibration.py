@@ -10,14 +10,14 @@ from _pytest.mark import ParameterSet
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
-from dpbayes_core.pool import Evidence, pooled
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.pool import Evidence, pooled
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Cases, Covariate, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import count_is_public, regression_sensitivity
 from dpbayes_core.samplers import SAMPLERS
-from dpbayes_core.schema import Cases, Covariate, RegressionSchema
-from dpbayes_core.sensitivity import count_is_public, regression_sensitivity
 from tests.support.regressions import (
     JOB,
     SEX,

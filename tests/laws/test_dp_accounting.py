@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_core.accounting import (
+from dpbayes_core.errors import BudgetExceeded
+from dpbayes_core.privacy.accounting import (
     UNITS,
     Cost,
     analytic_gaussian_scale,
@@ -23,9 +24,8 @@ from dpbayes_core.accounting import (
     geometric_cost,
     pure_cost,
 )
-from dpbayes_core.errors import BudgetExceeded
-from dpbayes_core.mechanisms import LaplaceMechanism
-from dpbayes_core.statistics import PRODUCT_BITS, regression_statistics
+from dpbayes_core.privacy.mechanisms import LaplaceMechanism
+from dpbayes_core.regression.statistics import PRODUCT_BITS, regression_statistics
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import NOTHING, Scope, Tally, debits
 from storage.ledger.ledger import Ledger

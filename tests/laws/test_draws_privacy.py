@@ -16,7 +16,7 @@ from dpbayes_core.networks.design import counts_design, fourier_design
 from dpbayes_core.networks.release import NetworkRelease
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from tests.support.networks import network
 
 ALPHA = 1e-6

@@ -13,20 +13,20 @@ import examples.wages
 from dpbayes.plans.precision import foreseen
 from dpbayes.study.load import load_study
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import Expectation, Expected
-from dpbayes_core.foresight import foresee
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.pool import pooled
-from dpbayes_core.priors import Prior
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.relations import HIGH_CORRELATION, UNSTATED, Relations
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
+from dpbayes_core.regression.planning.precision import foresee
+from dpbayes_core.regression.planning.relations import HIGH_CORRELATION, UNSTATED, Relations
+from dpbayes_core.regression.planning.telling_apart import told_from_zero
+from dpbayes_core.regression.pool import pooled
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
+from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.samplers.driver import sample
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity, released_entries
-from dpbayes_core.statistics import grid_for
-from dpbayes_core.telling_apart import told_from_zero
 from examples.wages.generate import everybody
 
 Floats = NDArray[np.float64]

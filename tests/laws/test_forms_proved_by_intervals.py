@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dpbayes_core.ball import Ball
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.fourth_moments import FourthMoments
-from dpbayes_core.fourth_sensitivity import WEIGHT_UNIT, fourth_sensitivity, fourth_weights
-from dpbayes_core.schema import Continuous, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity, understated_sensitivity
+from dpbayes_core.regression.ball import Ball
+from dpbayes_core.regression.fourth_moments import FourthMoments
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity, understated_sensitivity
+from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_sensitivity, fourth_weights
 
 SLACK = 1.01
 S, P, N, U = Bounds(-2, 2), Bounds(0, 9), Bounds(-6, -3), Bounds(-1, 2)

@@ -12,13 +12,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import invgamma, kstest, norm
 
-from dpbayes_core.evaluation import ks_uniform
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.experiments.metrics import ks_uniform
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers import SAMPLERS, ChainState, sample
-from dpbayes_core.samplers.gibbs.laws import moments_of
-from dpbayes_core.samplers.gibbs.problem import MomentProblem, noisy_of
-from dpbayes_core.samplers.streams import stream, to_words
+from dpbayes_core.samplers.papers.gibbs.laws import moments_of
+from dpbayes_core.samplers.papers.gibbs.problem import MomentProblem, noisy_of
+from dpbayes_core.sampling.streams import stream, to_words
 from tests.support.regressions import (
     entries_of,
     example,

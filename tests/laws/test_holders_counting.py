@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbayes_core.accounting import Cost
+from dpbayes_core.privacy.accounting import Cost
 from storage.ledger.caps import Scope, debits
 from storage.ledger.exposure import NOTHING, Tally, Total
 from tests.storage.ledger_cases import account, cap

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.accounting import limit_units
 from dpbayes_core.errors import BudgetExceeded, RequestChanged
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.accounting import limit_units
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from dpbayes_core.accounting import UNITS, cap_rho_units
 from dpbayes_core.errors import BudgetExceeded, RequestChanged, StudyInvalid
+from dpbayes_core.privacy.accounting import UNITS, cap_rho_units
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed

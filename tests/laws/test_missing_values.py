@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import gaussian_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.mechanisms import gaussian_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Cases, Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.statistics import regression_statistics
 from dpbayes_core.samplers.driver import sample
-from dpbayes_core.schema import Cases, Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import regression_statistics
 
 ROWS, TABLES = 10_000, 60
 ERRORS = 2 * (0.95 * 0.05 / TABLES) ** 0.5  # two Monte Carlo errors of a share

@@ -15,8 +15,7 @@ import pytest
 from scipy import signal, stats
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.fixed_point import UNIT, encode
-from dpbayes_core.mechanisms import (
+from dpbayes_core.privacy.mechanisms import (
     MECHANISMS,
     GaussianMechanism,
     GeometricMechanism,
@@ -24,10 +23,11 @@ from dpbayes_core.mechanisms import (
     gaussian_for,
     laplace_for,
 )
-from dpbayes_core.noise import Floats, OpenDPNoise
-from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
-from dpbayes_core.sensitivity import Sensitivity, regression_sensitivity
-from dpbayes_core.statistics import block_products, grid_for, on_grid
+from dpbayes_core.privacy.noise import Floats, OpenDPNoise
+from dpbayes_core.regression.fixed_point import UNIT, encode
+from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import Sensitivity, regression_sensitivity
+from dpbayes_core.regression.statistics import block_products, grid_for, on_grid
 
 ALPHA = 1e-6
 RUNS = 100_000

@@ -8,17 +8,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
-from dpbayes_core.pool import Pool
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
-from dpbayes_core.samplers.collapsed import Collapsed, CollapsedProblem
-from dpbayes_core.samplers.flat import APART, Target
-from dpbayes_core.samplers.pools.building import SPREAD
-from dpbayes_core.samplers.space import Stretch, stretched
-from dpbayes_core.schema import Covariate
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.pool import Pool
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Covariate
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.samplers.collapsed.arrays import APART, Target
+from dpbayes_core.samplers.collapsed.pools.building import SPREAD
+from dpbayes_core.samplers.collapsed.sampler import Collapsed, CollapsedProblem
+from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched
 from tests.support.pools import common_of, drawn_pool
 from tests.support.regressions import JOB, entries_of, released, schema_of
 

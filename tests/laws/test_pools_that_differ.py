@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from dpbayes_core.parts_alike import parts_check
-from dpbayes_core.pool import Pool
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.parts_alike import parts_check
+from dpbayes_core.regression.pool import Pool
+from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.driver import sample
 from tests.dpbayes_core.test_parts_alike import THETA, TWO, Made, apart, noise_of, part
 

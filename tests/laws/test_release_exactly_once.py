@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpbayes_core.release import Release
+from dpbayes_core.regression.release import Release
 from tests.support.driver import drive
 
 pytestmark = pytest.mark.slow

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpbayes_core.fixed_point import UNIT
+from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.ridge.eigenvalue import is_positive_definite, least_eigenvalue_steps
 from dpbayes_core.ridge.sensitivity import RidgeSquares, ridge_entries, ridge_sensitivity
-from dpbayes_core.schema import Continuous, RegressionSchema
 from tests.support.regressions import SEX, schema_of
 from tests.support.regressions import UNIT as BOX
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.mechanisms import gaussian_for, laplace_for
-from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
-from dpbayes_core.sensitivity import Sensitivity, regression_sensitivity
-from dpbayes_core.statistics import EXACT_BITS, PRODUCT_BITS, ExactStatistics, on_grid, regression_statistics
+from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
+from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import Sensitivity, regression_sensitivity
+from dpbayes_core.regression.statistics import EXACT_BITS, PRODUCT_BITS, ExactStatistics, on_grid, regression_statistics
 
 LEVELS = 3
 NEAR = 1e-3

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_core.evaluation import root_mean_square
 from dpbayes_core.experiments import subsample as study
 from dpbayes_core.experiments.interface import Row
+from dpbayes_core.experiments.metrics import root_mean_square
 from dpbayes_core.subsample.aggregates import fisher_points, fisher_references, rescaled_normal, zeta_law
 
 DATA_SETS = 400

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpbayes_core.mechanisms.centre_scale import CELLS, POINTS, UNIT, CentreScaleMechanism
-from dpbayes_core.mechanisms.exponential import ExponentialMechanism
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.mechanisms.centre_scale import CELLS, POINTS, UNIT, CentreScaleMechanism
+from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
+from dpbayes_core.privacy.noise import OpenDPNoise
 from dpbayes_core.subsample.fits import OpenPrior
 from dpbayes_core.subsample.probability import STEPS, ProbabilityDesign, ProbabilityQuery, ProbabilityTerms, _mechanism
 from dpbayes_core.subsample.quantile import QuantileDesign, QuantileTerms

@@ -23,14 +23,14 @@ from dpbayes.study import requests
 from dpbayes.study.file import StudyFile
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.mechanisms import Mechanism, gaussian_for, laplace_for
-from dpbayes_core.noise import OpenDPNoise
-from dpbayes_core.posterior import Posterior
-from dpbayes_core.priors import Prior
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
-from dpbayes_core.statistics import grid_for
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.privacy.noise import OpenDPNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.statistics import grid_for
+from dpbayes_core.sampling.posterior import Posterior
 from storage.files.archive import Archive
 from storage.home.signatures import Signer
 from storage.ledger.anchors import Anchors

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
-from dpbayes_core.noise import OpenDPNoise
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.schema import Continuous, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
+from dpbayes_core.privacy.noise import OpenDPNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.publishing import Publication

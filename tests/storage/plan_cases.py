@@ -15,7 +15,7 @@ from dpbayes.plans.plan import Plan, plan
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.errors import BudgetExceeded
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.home.home import Home
 from storage.ledger.account_snapshot import Position
 from storage.ledger.anchored import Books

@@ -12,7 +12,7 @@ from dpbayes.audit.audit import audit_crate
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested
 from dpbayes.crates.release import PREDICATE, build_release_crate
 from dpbayes_core.canonical import canonical_json, digest
-from dpbayes_core.mechanisms import GaussianMechanism
+from dpbayes_core.privacy.mechanisms import GaussianMechanism
 from storage.home.signatures import Signer
 from storage.ledger.entries import Entry
 from tests.storage.crate_examples import STUDY_TEXT, mechanism, posterior_crate, small_entry

@@ -23,7 +23,7 @@ from dpbayes.crates.posterior import PREDICATE, predicate_of
 from dpbayes.crates.release import PREDICATE as RELEASE_PREDICATE
 from dpbayes.crates.release import build_release_crate
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.posterior import CoefficientSummary, Posterior
+from dpbayes_core.sampling.posterior import CoefficientSummary, Posterior
 from storage.home.signatures import STATEMENT_TYPE, Signer
 from storage.ledger.entries import Entry
 from tests.storage.crate_examples import (

@@ -17,10 +17,10 @@ from dpbayes.kinds.regression.clipping import (
     told_share,
 )
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import Expected
-from dpbayes_core.pool import Pool
-from dpbayes_core.release import Release
-from dpbayes_core.schema import Continuous
+from dpbayes_core.regression.planning.expected_moments import Expected
+from dpbayes_core.regression.pool import Pool
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import Continuous
 from tests.storage.plan_cases import Bureau, regression
 from tests.support.regressions import mechanism, schema_of
 from tests.support.regressions import released as draw

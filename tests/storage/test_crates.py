@@ -31,7 +31,7 @@ from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import CONTENTS, build_release_crate, read_release, release_record, released
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.posterior import Posterior
+from dpbayes_core.sampling.posterior import Posterior
 from storage.home.signatures import STATEMENT_TYPE, Signer, verify_stored
 from storage.ledger.entries import Entry
 from tests.storage.crate_examples import STUDY_TEXT, analysis, drawn, of, posterior_crate, posterior_draws, small_entry

@@ -11,7 +11,7 @@ from dpbayes.kinds.registry import TELLINGS
 from dpbayes_core.draws.design import DrawDesign, grid_map, network_draws, network_map, tempered
 from dpbayes_core.draws.network import NetworkSubject, epsilon_for_floor
 from dpbayes_core.draws.regression import RegressionSubject
-from dpbayes_core.noise import SeededNoise
+from dpbayes_core.privacy.noise import SeededNoise
 from tests.storage.ledger_cases import SCHEMA
 from tests.support.networks import network
 

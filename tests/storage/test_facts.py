@@ -10,12 +10,12 @@ import pytest
 from dpbayes.kinds.regression import facts as told
 from dpbayes.kinds.regression import measured_coverage as measured
 from dpbayes.kinds.regression.measured_coverage import Place, cells_of, nearest
-from dpbayes_core.expectation import Expected
-from dpbayes_core.expected_prior import REACH, expected_prior
 from dpbayes_core.experiments.coverage import about, cells, run
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
+from dpbayes_core.regression.expected_prior import REACH, expected_prior
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.planning.expected_moments import Expected
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.registry import SAMPLERS
 from tasks.archive_posterior import _caveat
 from tests.support.regressions import REGION, encoded, mechanism, moments_of, released, schema_of

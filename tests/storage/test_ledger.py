@@ -18,11 +18,11 @@ from dpbayes_core.errors import (
     RequestChanged,
     StudyInvalid,
 )
-from dpbayes_core.mechanisms import laplace_for
-from dpbayes_core.noise import OpenDPNoise, SeededNoise
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.release import Release
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.privacy.mechanisms import laplace_for
+from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from storage.ledger.database_errors import plain_failures
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dpbayes_core.accounting import UNITS, Cost, cap_rho_units
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
+from dpbayes_core.privacy.accounting import UNITS, Cost, cap_rho_units
 from storage.ledger.caps import Total, admits, remaining
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import largest_fitting

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpbayes_core.accounting import UNITS
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
+from dpbayes_core.privacy.accounting import UNITS
 from storage.ledger.cap_document import account_document
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dpbayes_core.accounting import UNITS
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.accounting import UNITS
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger.entries import Entry
 from storage.ledger.exposure import COUNTING
 from storage.ledger.ledger import Ledger

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger import raw_sql
 from storage.ledger.caps import Scope, scopes
 from storage.ledger.charging import closing_key, look_ahead

@@ -7,11 +7,11 @@ import pytest
 
 from dpbayes.kinds.regression.auto_mechanism import CLEARLY, chosen_mechanism
 from dpbayes.study.study import Study
-from dpbayes_core.accounting import limit_units
-from dpbayes_core.mechanism_choice import width_ratio
-from dpbayes_core.mechanisms import gaussian_for, laplace_for
-from dpbayes_core.schema import RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.privacy.accounting import limit_units
+from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
+from dpbayes_core.regression.planning.mechanism_choice import width_ratio
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from tests.storage.plan_cases import Bureau
 from tests.support.regressions import JOB, REGION, SEX, schema_of
 

@@ -7,7 +7,7 @@ import pytest
 from dpbayes.audit.parts import superseded_alone
 from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.kinds.regression.pooled_parts import check_words, law_of, planned_words, superseded
-from dpbayes_core import pool
+from dpbayes_core.regression import pool
 from tests.support.regressions import REGION, SEX, schema_of
 
 PLAIN: dict[str, Any] = {"study": "s", "period": "p", "analysis": "a", "prior": {}, "chains": 2, "draws": 10, "seed": 1}

@@ -11,8 +11,8 @@ import pytest
 
 from dpbayes.plans.document import runs
 from dpbayes.plans.plan import period_to_plan
-from dpbayes_core.accounting import analytic_gaussian_epsilon
 from dpbayes_core.errors import IntegrityFailure, RequestChanged, StudyInvalid
+from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
 from storage.ledger.account_snapshot import Position
 from storage.ledger.accounts import CapState
 from storage.ledger.cap_document import cap_document

@@ -11,11 +11,11 @@ from dpbayes.kinds.regression.texts import RegressionTelling
 from dpbayes.strict_yaml.yaml12 import parse
 from dpbayes.study.prior import NOTHING, PriorSpec, regression_prior
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.expectation import Expected
-from dpbayes_core.expected_prior import expected_prior
-from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
-from dpbayes_core.priors import Prior
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.regression.expected_prior import expected_prior
+from dpbayes_core.regression.independent_prior import IndependentPrior, prior_from_record
+from dpbayes_core.regression.planning.expected_moments import Expected
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import RegressionSchema
 from tests.support.regressions import example, schema_of
 
 SCHEMA: RegressionSchema = schema_of("x")

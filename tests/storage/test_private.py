@@ -7,7 +7,7 @@ import pytest
 
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.samplers.rounds import Round
+from dpbayes_core.sampling.rounds import Round
 from storage.files.private import is_ours_alone, passing_folder, private_folder, read_own
 
 

@@ -7,15 +7,15 @@ import pytest
 
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.regression.texts import RegressionTelling
-from dpbayes_core.ball import Ball
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.fourth_sensitivity import fourth_sensitivity
-from dpbayes_core.mechanisms import gaussian_for
-from dpbayes_core.noise import SeededNoise
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.release import Release
-from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
-from dpbayes_core.sensitivity import regression_sensitivity
+from dpbayes_core.privacy.mechanisms import gaussian_for
+from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.ball import Ball
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from dpbayes_core.regression.sensitivity.fourth import fourth_sensitivity
 
 TELLING = RegressionTelling()
 COLUMNS = (Continuous("age", Bounds(16, 80)), Continuous("rank", Bounds(-2, 2)))

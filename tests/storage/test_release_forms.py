@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dpbayes_core.errors import BudgetExceeded
-from dpbayes_core.noise import OpenDPNoise
-from dpbayes_core.regression import RegressionDesign
-from dpbayes_core.release import Release
+from dpbayes_core.privacy.noise import OpenDPNoise
+from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.release import Release
 from tests.storage.ledger_cases import STAMP
 from tests.storage.plan_cases import Bureau
 from tests.support.accounts import open_where_missing

@@ -15,7 +15,7 @@ from dpbayes.markup.convergence_advice import APART, BROKEN, FIRMER, LONGER
 from dpbayes.markup.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
 from dpbayes.markup.svg import ForestRow, Interval, axis_for, forest_row, ranks, trace
 from dpbayes.pages.report.render import render
-from dpbayes_core.priors import Prior
+from dpbayes_core.regression.prior import Prior
 from tests.storage.crate_examples import STAMP, Floats, analysis, drawn, of, posterior_draws, small_entry
 
 Draws = dict[str, Floats]

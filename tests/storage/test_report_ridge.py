@@ -10,11 +10,11 @@ import pytest
 from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import release_record
 from dpbayes.pages.report.render import render
-from dpbayes_core.noise import OpenDPNoise
-from dpbayes_core.priors import Prior
+from dpbayes_core.privacy.noise import OpenDPNoise
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.ridge.release import ridge_design
 from dpbayes_core.samplers import sample
-from dpbayes_core.statistics import grid_for
 from storage.ledger.ledger import Ledger
 from tests.storage.crate_examples import ROWS, SEED, STAMP, analysis, of, request
 from tests.support.accounts import open_where_missing

@@ -13,8 +13,8 @@ import pytest
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.secure.resume import Unfinished
 from dpbayes.study.table_source import Query, TableSource
-from dpbayes_core.public_fit import fit_of
-from dpbayes_core.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_sums
+from dpbayes_core.regression.public_fit import fit_of
+from dpbayes_core.regression.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_sums
 from storage.home.vault import Vault
 from tests.storage.small_tables import (
     KEY,

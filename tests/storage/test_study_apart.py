@@ -15,7 +15,7 @@ from dpbayes.study.source_sections import SourceSpec
 from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.schema import NetworkSchema
-from dpbayes_core.schema import Factor
+from dpbayes_core.regression.schema import Factor
 
 STUDY = """\
 study: net

@@ -58,9 +58,9 @@ def test_the_smallest_study_has_every_default(tmp_path: Path) -> None:
 
 def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) -> None:
     from dpbayes.study.prior import regression_prior
-    from dpbayes_core.independent_prior import IndependentPrior
     from dpbayes_core.networks.posterior.prior import NetworkPrior
-    from dpbayes_core.priors import Prior
+    from dpbayes_core.regression.independent_prior import IndependentPrior
+    from dpbayes_core.regression.prior import Prior
 
     study = load_study(write(tmp_path, SMALLEST + "analyses: {a: {release: r}}\n"))
     analysis = study.analysis("a")

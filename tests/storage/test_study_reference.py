@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dpbayes.study.reference import study_reference
 from dpbayes.study.unavailable import UNAVAILABLE
-from dpbayes_core.samplers.rounds import MOST_EXTENSION
+from dpbayes_core.sampling.rounds import MOST_EXTENSION
 
 FILE = Path(__file__).parents[2] / "docs" / "study-reference.md"
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbayes.study.load import load_study
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.store import INSERT, entry_of

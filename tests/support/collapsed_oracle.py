@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import loggamma
 
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.pool import Evidence, parts_of
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
-from dpbayes_core.samplers.flat import (
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.pool import Evidence, parts_of
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.samplers.collapsed.arrays import (
     AIM,
     ANCHOR,
     BALL,
@@ -32,10 +33,9 @@ from dpbayes_core.samplers.flat import (
     UNIT,
     Target,
 )
-from dpbayes_core.samplers.layout import Layout
-from dpbayes_core.samplers.relative import SOFT
-from dpbayes_core.samplers.softening import SHARE
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.relative_parts import SOFT
+from dpbayes_core.samplers.collapsed.softening import SHARE
 
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]

@@ -2,7 +2,7 @@
 
 import sys
 
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from tasks.release_statistics import ReleaseOrder, release_once
 from tests.support.desk import PERIOD
 from tests.support.killed import before

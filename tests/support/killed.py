@@ -91,7 +91,7 @@ CHARGED = ("after-commit", "while-anchoring", "after-anchoring", "while-archivin
 def release_alone(study: str, period: str) -> None:
     """The release and its crate as the flow makes them, without Prefect."""
     from dpbayes.study.load import load_study
-    from dpbayes_core.noise import OpenDPNoise
+    from dpbayes_core.privacy.noise import OpenDPNoise
     from tasks.publish_release import publish_once
     from tasks.release_statistics import ReleaseOrder, release_once
 

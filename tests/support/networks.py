@@ -1,7 +1,7 @@
 """Small networks for tests."""
 
 from dpbayes_core.networks.schema import NetworkSchema
-from dpbayes_core.schema import Factor
+from dpbayes_core.regression.schema import Factor
 
 NAMES = "abcdefghijklmnopqrstuvwxyz"
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError
-from dpbayes_core.noise import OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.home.home import Home
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry

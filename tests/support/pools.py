@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import invwishart
 
-from dpbayes_core.priors import Prior
-from dpbayes_core.samplers.flat import DIFFERING, Target
-from dpbayes_core.samplers.pools.common import place_shared
-from dpbayes_core.samplers.pools.shared import DEGREES, new_shared
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.samplers.collapsed.arrays import DIFFERING, Target
+from dpbayes_core.samplers.collapsed.pools.common import place_shared
+from dpbayes_core.samplers.collapsed.pools.shared import DEGREES, new_shared
 from tests.support.regressions import covariate_moments, flat_factors, moments_of, regression_draws, schema_of
 
 Floats = NDArray[np.float64]

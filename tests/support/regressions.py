@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.fourth_moments import FourthMoments
-from dpbayes_core.independent_prior import IndependentPrior
-from dpbayes_core.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
-from dpbayes_core.priors import Prior
-from dpbayes_core.release import Release
-from dpbayes_core.residual_moments import ResidualMoments, residual_entries
-from dpbayes_core.schema import Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
+from dpbayes_core.regression.fourth_moments import FourthMoments
+from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.residual_moments import ResidualMoments, residual_entries
+from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 
 Floats = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.diagnostics import diagnose
+from dpbayes_core.sampling.diagnostics import diagnose
 
 Floats = NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from dpbayes.analyses.stored_releases import newest_releases
 from dpbayes.audit.audit import audit
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.study.load import load_study
-from dpbayes_core.design import Design
 from dpbayes_core.errors import DpbayesError, StudyInvalid
-from dpbayes_core.noise import NoiseSource, OpenDPNoise
+from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise
+from dpbayes_core.privacy.release import Design
 from storage.home.home import Home
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry, Stamp

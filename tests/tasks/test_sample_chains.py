@@ -11,8 +11,8 @@ from distributed import Client, LocalCluster
 
 from dpbayes.analyses.prepare import prepare_analysis
 from dpbayes.study.load import load_study
-from dpbayes_core.posterior import Posterior
 from dpbayes_core.samplers.driver import sample
+from dpbayes_core.sampling.posterior import Posterior
 from storage.ledger.anchored import Books
 from tasks import progress
 from tasks.release_statistics import ReleaseOrder, release_once
@@ -22,7 +22,7 @@ from tests.support.desk import PERIOD, Desk
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    from dpbayes_core.noise import OpenDPNoise
+    from dpbayes_core.privacy.noise import OpenDPNoise
 
     desk = Desk.set_up(tmp_path_factory.mktemp("desk"))
     desk.edit_study("draws: 500", "draws: 3000")

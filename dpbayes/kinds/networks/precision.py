@@ -18,7 +18,7 @@ MOST_TABLES = 12  # told one by one
 
 def network_foresight(design: NetworkDesign, rows: int) -> Pairs:
     """Noise of cells, error of tables, and accuracy on made-up records."""
-    from dpbayes_core.networks.utility import largest_cell_error, table_noise
+    from dpbayes_core.draws.utility import largest_cell_error, table_noise
 
     tables = sorted(table_noise(design), key=lambda one: -one.expected_table_error)
     told = [
@@ -40,7 +40,7 @@ def network_foresight(design: NetworkDesign, rows: int) -> Pairs:
 
 def accuracy(design: Any, schema: NetworkSchema, rows: int) -> tuple[str, str]:
     """How well a node is told from the others, learnt from the release and learnt without privacy."""
-    from dpbayes_core.networks.utility import simulated_accuracy
+    from dpbayes_core.draws.utility import simulated_accuracy
 
     target = _target(schema)
     found = simulated_accuracy(

@@ -9,7 +9,7 @@ from dpbayes.kinds.section import PureSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Shares, Text, refusal
 from dpbayes.strict_yaml.problem import Flaw, Place, shown
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.schema import Factor
+from dpbayes_core.regression.schema import Factor
 
 if TYPE_CHECKING:
     from dpbayes.study.file import StudyFile

@@ -12,7 +12,7 @@ from dpbayes_core.networks.design import NetworkDesign
 from dpbayes_core.networks.marginals import family_tables
 from dpbayes_core.networks.release import NetworkRelease
 from dpbayes_core.networks.schema import NetworkSchema
-from dpbayes_core.schema import Factor
+from dpbayes_core.regression.schema import Factor
 
 MOST_NAMED = 6  # nodes in a title
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from dpbayes.kinds.regression.noise import ROBUST
-from dpbayes_core.schema import RegressionSchema
+from dpbayes_core.regression.schema import RegressionSchema
 from storage.ledger.request import priced_under
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def _ratio(
     schema: RegressionSchema, neighbours: str, max_rows_per_unit: int, epsilon: Decimal, delta: Decimal
 ) -> float:
     """How many times wider Laplace noise makes intervals."""
-    from dpbayes_core.mechanism_choice import width_ratio
-    from dpbayes_core.mechanisms import gaussian_for, laplace_for
-    from dpbayes_core.sensitivity import regression_sensitivity, released_entries
+    from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
+    from dpbayes_core.regression.planning.mechanism_choice import width_ratio
+    from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 
     moved = regression_sensitivity(schema, neighbours, max_rows_per_unit)
     places = released_entries(schema, neighbours, max_rows_per_unit)

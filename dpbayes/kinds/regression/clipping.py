@@ -7,9 +7,9 @@ import numpy as np
 
 from dpbayes.markup.numbers import short
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.expectation import SPREAD_OF, Expected
-from dpbayes_core.pool import Evidence, parts_of
-from dpbayes_core.schema import Continuous
+from dpbayes_core.regression.planning.expected_moments import SPREAD_OF, Expected
+from dpbayes_core.regression.pool import Evidence, parts_of
+from dpbayes_core.regression.schema import Continuous
 
 WORTH_SAYING = 0.005
 """The expected share of clipped responses from which wider bounds are advised."""

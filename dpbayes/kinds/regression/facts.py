@@ -6,9 +6,9 @@ from typing import Any
 from dpbayes.kinds.regression.measured_coverage import Place, cells, nearest
 from dpbayes.kinds.regression.pooled_parts import parts_words
 from dpbayes.markup.numbers import listed, short
-from dpbayes_core.release import Release
-from dpbayes_core.residual_weights import are_heavy
-from dpbayes_core.schema import SIGMA
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.residual_weights import are_heavy
+from dpbayes_core.regression.schema import SIGMA
 
 Record = Mapping[str, Any]
 

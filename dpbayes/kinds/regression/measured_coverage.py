@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from dpbayes.kinds.regression.clipping import response_of
-from dpbayes_core.expectation import SPREAD_OF
-from dpbayes_core.expected_prior import is_expected
 from dpbayes_core.experiments import coverage_cells
 from dpbayes_core.experiments.coverage import DEFAULT, EXACT, OTHER
-from dpbayes_core.pool import pooled
-from dpbayes_core.release import Release
-from dpbayes_core.schema import SIGMA
+from dpbayes_core.regression.expected_prior import is_expected
+from dpbayes_core.regression.planning.expected_moments import SPREAD_OF
+from dpbayes_core.regression.pool import pooled
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import SIGMA
 
 Record = Mapping[str, Any]
 

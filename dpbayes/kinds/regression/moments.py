@@ -6,7 +6,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from dpbayes.strict_yaml.fields import Loss, Section, Spread, refusal
-from dpbayes_core.ball import Ball
+from dpbayes_core.regression.ball import Ball
 from storage.ledger.request import decimal_text
 
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes.kinds.regression.prior_check import LEAST_SAID
 from dpbayes.markup.numbers import short
-from dpbayes_core import pool
-from dpbayes_core.schema import INTERCEPT, SIGMA
+from dpbayes_core.regression import pool
+from dpbayes_core.regression.schema import INTERCEPT, SIGMA
 
 if TYPE_CHECKING:
     from dpbayes.crates.analysis_request import AnalysisRequest
-    from dpbayes_core.schema import RegressionSchema
+    from dpbayes_core.regression.schema import RegressionSchema
 
 Record = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -
     found: dict[str, Any] = {"declared": declared, "law": law, **_spread(evidence, request)}
     if not declared or law != "alike":
         return found
-    from dpbayes_core.parts_alike import parts_check
+    from dpbayes_core.regression.parts_alike import parts_check
 
     tried = parts_check(pool.parts_of(evidence))
     if tried is None:
@@ -60,7 +60,7 @@ def _spread(evidence: Any, request: "AnalysisRequest") -> dict[str, Any]:
     """Whether the releases contradict one residual sd for all, where the sampler takes it to be one."""
     if request.sampler not in pool.HEEDING:
         return {}
-    from dpbayes_core.parts_spread import spread_check
+    from dpbayes_core.regression.parts_spread import spread_check
 
     tried = spread_check(pool.parts_of(evidence))
     if tried is None:

@@ -30,8 +30,8 @@ def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.floa
     """
     if release.kind != "regression":
         return None
-    from dpbayes_core.conflict import prior_conflict
-    from dpbayes_core.independent_prior import prior_from_record
+    from dpbayes_core.regression.independent_prior import prior_from_record
+    from dpbayes_core.regression.prior_conflict import prior_conflict
 
     found = prior_conflict(prior_from_record(prior), release.schema, draws).to_record()
     return {**found, "words": conflict_words(found), "dependence": dependence_words(found)}
@@ -41,8 +41,8 @@ def named_words(release: Any, prior: Record) -> str:
     """What the prior says of single coefficients, in the table's units; empty where it names none."""
     if not prior.get("named"):
         return ""
-    from dpbayes_core.independent_prior import IndependentPrior, prior_from_record
-    from dpbayes_core.priors import half_width
+    from dpbayes_core.regression.independent_prior import IndependentPrior, prior_from_record
+    from dpbayes_core.regression.prior import half_width
 
     stated = prior_from_record(prior)
     said = [

@@ -14,12 +14,12 @@ from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, ROBUST, robust
 from dpbayes.kinds.section import ReleaseSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one, refusal
 from dpbayes.strict_yaml.problem import Flaw, Place, shown
-from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor, RegressionSchema
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
     from dpbayes.study.file import StudyFile
-    from dpbayes_core.regression import RegressionDesign
+    from dpbayes_core.regression.design import RegressionDesign
 
 
 class RegressionSpec(ReleaseSection):
@@ -178,7 +178,7 @@ class RegressionSpec(ReleaseSection):
 
     def design(self, file: "StudyFile") -> "RegressionDesign":
         """The moments with this noise."""
-        from dpbayes_core.regression import RegressionDesign
+        from dpbayes_core.regression.design import RegressionDesign
 
         schema = self.regression(file)
         return RegressionDesign(

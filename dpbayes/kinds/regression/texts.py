@@ -9,9 +9,9 @@ from dpbayes.kinds.regression.clipping import clipping_caveat
 from dpbayes.kinds.texts import Declared, Group, Record, Telling
 from dpbayes.markup.numbers import listed, short
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.independent_prior import LAW
-from dpbayes_core.release import Release
-from dpbayes_core.schema import INTERCEPT, SIGMA, Continuous, Covariate, RegressionSchema
+from dpbayes_core.regression.independent_prior import LAW
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, Covariate, RegressionSchema
 
 CONSTANT = "(constant)"  # how the leading 1 of every row is called in files
 MOST_NAMED = 6  # covariates in a title

@@ -9,7 +9,7 @@ from dpbayes.kinds.regression.section import regression_of
 from dpbayes.kinds.section import ReleaseSection, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one
 from dpbayes.strict_yaml.problem import Flaw, Place, shown
-from dpbayes_core.schema import INTERCEPT
+from dpbayes_core.regression.schema import INTERCEPT
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ class RidgeSpec(ReleaseSection):
 
     def design(self, file: "StudyFile") -> "RidgeDesign":
         """The three statistics with this noise."""
+        from dpbayes_core.regression.statistics import grid_for
         from dpbayes_core.ridge.release import ridge_design
-        from dpbayes_core.statistics import grid_for
 
         schema, grid = regression_of(file, self.response, self.covariates), grid_for(file.source.rows)
         if self.rho is not None:

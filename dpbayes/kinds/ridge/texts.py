@@ -8,8 +8,8 @@ from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.regression.texts import CONSTANT, declared_columns
 from dpbayes.kinds.texts import Declared, Group, Record, Spread, Telling
 from dpbayes.markup.numbers import listed, short
+from dpbayes_core.regression.schema import INTERCEPT
 from dpbayes_core.ridge.release import RidgeRelease
-from dpbayes_core.schema import INTERCEPT
 
 LEAST = "(least eigenvalue)"
 

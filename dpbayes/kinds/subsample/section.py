@@ -242,7 +242,7 @@ def _field(sentence: str) -> tuple[str, ...]:
 
 
 def _covariate(file: "StudyFile", name: str) -> "OpenCovariate":
-    from dpbayes_core.schema import Factor
+    from dpbayes_core.regression.schema import Factor
     from dpbayes_core.subsample.schema import Unbounded
 
     levels = file.columns[name].levels

@@ -7,8 +7,8 @@ from typing import Any
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.texts import Curve, Declared, Group, Record, Telling
 from dpbayes.markup.numbers import listed, short
-from dpbayes_core.mechanisms.centre_scale import MEAN_FROM
-from dpbayes_core.schema import Factor
+from dpbayes_core.privacy.mechanisms.centre_scale import MEAN_FROM
+from dpbayes_core.regression.schema import Factor
 from dpbayes_core.subsample.probability import ProbabilityDesign, ProbabilityRelease
 from dpbayes_core.subsample.quantile import QuantileDesign, QuantileRelease
 from dpbayes_core.subsample.refusals import noise_to_signal, unresolvable

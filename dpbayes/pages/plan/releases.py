@@ -10,7 +10,7 @@ from dpbayes.markup.html import Pair
 from dpbayes.markup.numbers import percent, short
 from dpbayes.pages.plan.precision_plot import Curve, pictures
 from dpbayes.plans.document import noisy_numbers, shown_epsilons
-from dpbayes_core.relations import HIGH_CORRELATION
+from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 from storage.ledger.remains import rounded_down
 
 Document = Mapping[str, Any]

@@ -15,7 +15,7 @@ from dpbayes.pages.report.graph import pictures
 from dpbayes.pages.report.price import cap_lines, cap_note, noise_pairs, price_fact, price_words
 from dpbayes.pages.report.render import styled
 from dpbayes.pages.report.texts import rows
-from dpbayes_core.design import AnyRelease
+from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 
 Record = Mapping[str, Any]

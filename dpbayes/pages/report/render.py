@@ -28,7 +28,7 @@ from dpbayes.pages.report.price import (
     price_fact,
     price_words,
 )
-from dpbayes_core.design import AnyRelease
+from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 
 if TYPE_CHECKING:

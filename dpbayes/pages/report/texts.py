@@ -14,7 +14,7 @@ from dpbayes.markup.html import Fact, Pair
 from dpbayes.markup.numbers import listed
 from dpbayes.markup.svg import MOST_CHAINS
 from dpbayes.pages.report.estimates import MOST_PICTURED
-from dpbayes_core.design import AnyRelease
+from dpbayes_core.privacy.release import AnyRelease
 
 Record = Mapping[str, Any]
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.compiled import compiled
 from dpbayes_core.networks.posterior.flips import family_counts, flip
 from dpbayes_core.networks.posterior.kernel import MOST_NODES, Walk, move
 from dpbayes_core.networks.posterior.model import Model, Output
 from dpbayes_core.networks.posterior.renewal import renew
-from dpbayes_core.samplers.compiled import compiled
 
 Floats = NDArray[np.float64]
 

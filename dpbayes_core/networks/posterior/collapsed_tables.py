@@ -15,7 +15,7 @@ from dpbayes_core.networks.posterior.sampling import WARMUP, TablesProblem, run_
 from dpbayes_core.networks.release import NetworkRelease
 
 if TYPE_CHECKING:
-    from dpbayes_core.samplers.interface import Block, ChainState
+    from dpbayes_core.sampling.protocol import Block, ChainState
 
 Floats = NDArray[np.float64]
 

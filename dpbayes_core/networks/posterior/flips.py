@@ -10,9 +10,9 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.compiled import compiled
 from dpbayes_core.networks.posterior.kernel import Walk, below, cell_of, fill, term_value, weighted
 from dpbayes_core.networks.posterior.model import NOISE, Flips, Layout, Model, Output, Terms
-from dpbayes_core.samplers.compiled import compiled
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.networks.posterior.model import NOISE, Layout, Model, Terms
-from dpbayes_core.samplers.compiled import compiled, inlined
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -16,7 +16,7 @@ from dpbayes_core.networks.posterior.prior import NetworkPrior
 from dpbayes_core.networks.release import NetworkRelease
 
 if TYPE_CHECKING:
-    from dpbayes_core.samplers.interface import Block, ChainState
+    from dpbayes_core.sampling.protocol import Block, ChainState
 
 Floats = NDArray[np.float64]
 
@@ -62,8 +62,8 @@ class NaiveTables:
 
     def start(self, problem: NaiveTablesProblem, seed: int, chain: int, *, attempt: int = 0) -> "ChainState":
         """The chain's stream is its whole state."""
-        from dpbayes_core.samplers.interface import ChainState  # its package lists this sampler
-        from dpbayes_core.samplers.streams import stream, to_words
+        from dpbayes_core.sampling.protocol import ChainState  # its package lists this sampler
+        from dpbayes_core.sampling.streams import stream, to_words
 
         words = to_words(stream(seed, chain, attempt))
         return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
@@ -73,8 +73,8 @@ class NaiveTables:
     ) -> "tuple[ChainState, Block]":
         """Draw `iterations` times."""
         from dpbayes_core.networks.posterior.chain import draw_exact  # numba
-        from dpbayes_core.samplers.interface import Block, ChainState
-        from dpbayes_core.samplers.streams import from_words, to_words
+        from dpbayes_core.sampling.protocol import Block, ChainState
+        from dpbayes_core.sampling.streams import from_words, to_words
 
         generator = from_words(state.generator)
         parameters = np.zeros((iterations, len(problem.counts)))

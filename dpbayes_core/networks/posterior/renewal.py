@@ -8,10 +8,10 @@ from math import exp, log
 
 import numpy as np
 
+from dpbayes_core.compiled import compiled
 from dpbayes_core.networks.posterior.flips import family_counts, noise_gain, row_of
 from dpbayes_core.networks.posterior.kernel import Walk, below, cell_of, fill, weighted
 from dpbayes_core.networks.posterior.model import Model
-from dpbayes_core.samplers.compiled import compiled
 
 
 @compiled

@@ -14,7 +14,7 @@ from dpbayes_core.networks.posterior.model import Model, separate_terms, tied_te
 from dpbayes_core.networks.posterior.starts import start_cells
 
 if TYPE_CHECKING:
-    from dpbayes_core.samplers.interface import Block, ChainState
+    from dpbayes_core.sampling.protocol import Block, ChainState
 
 Floats = NDArray[np.float64]
 
@@ -51,8 +51,8 @@ def tables_problem(
 
 def start(problem: TablesProblem, seed: int, chain: int, attempt: int) -> "ChainState":
     """A chain at tables near the noisy ones."""
-    from dpbayes_core.samplers.interface import ChainState  # its package lists this sampler
-    from dpbayes_core.samplers.streams import stream, to_words
+    from dpbayes_core.sampling.protocol import ChainState  # its package lists this sampler
+    from dpbayes_core.sampling.streams import stream, to_words
 
     generator = stream(seed, chain, attempt)
     cells = start_cells(problem.evidence, problem.clusters, problem.model.most_rows, generator)
@@ -62,8 +62,8 @@ def start(problem: TablesProblem, seed: int, chain: int, attempt: int) -> "Chain
 def run_block(problem: TablesProblem, state: "ChainState", iterations: int, warmup: int) -> "tuple[ChainState, Block]":
     """The chain `iterations` later; the numbers of a state are the latent cells, which are whole."""
     from dpbayes_core.networks.posterior.chain import Record, advance, walk_from  # numba
-    from dpbayes_core.samplers.interface import Block, ChainState
-    from dpbayes_core.samplers.streams import from_words, to_words
+    from dpbayes_core.sampling.protocol import Block, ChainState
+    from dpbayes_core.sampling.streams import from_words, to_words
 
     model, generator, cells = problem.model, from_words(state.generator), state.numbers.copy()
     draws = min(iterations, max(0, state.iteration + iterations - warmup))

@@ -1,0 +1,49 @@
+"""What parameters are drawn of: a model in public terms, its oscillation between neighbours, and its exact draws."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.exact_sums.protocol import Statistic
+from dpbayes_core.networks.sensitivity import check_neighbours
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+
+Floats = NDArray[np.float64]
+
+
+class Subject(Protocol):
+    """A model whose parameters are released as draws."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        ...
+
+    def oscillation(self, neighbours: str) -> float:
+        """The most that the score's difference between neighbours ranges over all parameters, rounded up."""
+        ...
+
+    def statistic(self) -> Statistic:
+        """The sufficient statistic, which never leaves the secure task."""
+        ...
+
+    def draw(self, noise: NoiseSource, exact: Any, tempering: float, draws: int) -> Floats:
+        """Exact draws (draws, names) with density prior x exp(tempering x score)."""
+        ...
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON, the model's name included."""
+        ...
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of `to_record`."""
+        ...
+
+
+def records_moved(neighbours: str) -> int:
+    """How many records' log-likelihoods differ between neighbours: a replaced one leaves and another comes."""
+    return 2 if check_neighbours(neighbours) == REPLACE_ONE else 1

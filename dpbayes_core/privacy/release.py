@@ -1,0 +1,74 @@
+"""What a release will be, in public terms: what is summed, which noise is added, what comes out."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, Self
+
+from dpbayes_core.exact_sums.protocol import Statistic
+from dpbayes_core.privacy.mechanisms import Mechanism
+from dpbayes_core.privacy.noise import NoiseSource
+
+
+class AnyRelease(Protocol):
+    """What leaves the secure task, of whatever kind: public, frozen, with the mechanism that made it."""
+
+    kind: ClassVar[str]
+
+    @property
+    def neighbours(self) -> str:
+        """The relation under which it is private."""
+        ...
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What was paid for."""
+        ...
+
+    @property
+    def max_rows_per_unit(self) -> int | None:
+        """How many rows a person may have for that; None where any number will do."""
+        ...
+
+    @property
+    def protected(self) -> bool:
+        """Whether the mechanism suffices for how far neighbours can move what was released."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the noisy payload alone."""
+        ...
+
+    def payload(self) -> dict[str, Any]:
+        """The noisy numbers and the places they belong to."""
+        ...
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON, the kind included."""
+        ...
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of `to_record`."""
+        ...
+
+
+class Design(Protocol):
+    """Everything public that decides a release before any row is read."""
+
+    @property
+    def neighbours(self) -> str:
+        """The relation under which it will be private."""
+        ...
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The noise, calibrated to its own sensitivity: what the ledger prices."""
+        ...
+
+    def statistic(self) -> Statistic:
+        """What the pass sums; made anew for each attempt, for it may hold a key that dies with it."""
+        ...
+
+    def release(self, noise: NoiseSource, exact: Any) -> AnyRelease:
+        """The release; the only step that sees both rows' sums and noise."""
+        ...

@@ -1,0 +1,66 @@
+"""The independent prior in units of what is expected of the columns: the default where the response's sd is stated.
+
+One sd of a covariate, or a level against its reference, is taken to move the response by a few of its own sds, however
+wide the bounds are. Bounds stand in for a covariate whose sd is not stated.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from dpbayes_core.regression.independent_prior import LAW, IndependentPrior
+from dpbayes_core.regression.planning.expected_moments import Expected
+from dpbayes_core.regression.prior import LEAST, MOST
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+
+REACH = 2.0
+"""Expected sds of the response by which one expected sd of a covariate moves it: the sd of its slope's prior."""
+HALF_WIDTH = 3.5
+"""Expected sds of the response that stand for the half width of its bounds."""
+
+
+def expected_prior(schema: RegressionSchema, expected: Mapping[str, Expected]) -> IndependentPrior:
+    """In units of the response's expected sd: slopes REACH a covariate's sd, levels HALF_WIDTH, sigma's mean 1.
+
+    A covariate whose sd is not stated has HALF_WIDTH a half width of its bounds. Without an intercept sizes are about
+    0. The intercept at the middles of the bounds is as free as slopes make it about the expected means. What lies
+    beyond the limits of a stated prior is put at them.
+    """
+    guesses = {
+        column.name: expected[column.name].standardised(schema.standardised(column))
+        for column in (*schema.covariates, schema.response)
+        if isinstance(column, Continuous) and column.name in expected
+    }
+    unit = _size(guesses[schema.response.name], schema)
+    general = _within(HALF_WIDTH * unit)
+    named = dict[str, float]()
+    for variable in schema.variables[:-1]:
+        if variable.kind == "two-level":
+            named[variable.label] = _within(HALF_WIDTH * unit / 2)  # from -1 to 1 are two steps
+        elif variable.column in guesses:
+            named[variable.label] = _within(REACH * unit / _size(guesses[variable.column], schema))
+    apart = [named[name] * guess.mean for name, guess in guesses.items() if name in named and schema.intercept]
+    return IndependentPrior(
+        intercept_sd=_within(math.hypot(IndependentPrior.intercept_sd, *apart)),
+        coefficient_sd=general,
+        noise_scale=_within(IndependentPrior.scale_for(unit, IndependentPrior.noise_shape)),
+        named=tuple((name, 0.0, sd) for name, sd in named.items()),
+    )
+
+
+def is_expected(record: Mapping[str, Any]) -> bool:
+    """Whether a prior's record is of this kind, whatever was expected."""
+    return (
+        record.get("law") == LAW
+        and record["noise_shape"] == IndependentPrior.noise_shape
+        and math.isclose(record["coefficient_sd"], HALF_WIDTH * record["noise_shape"] * record["noise_scale"])
+        and all(mean == 0 for _, mean, _ in record["named"])
+    )
+
+
+def _size(guess: Expected, schema: RegressionSchema) -> float:
+    return guess.sd if schema.intercept else math.hypot(guess.mean, guess.sd)
+
+
+def _within(sd: float) -> float:
+    return min(max(sd, LEAST), MOST)

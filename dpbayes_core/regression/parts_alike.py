@@ -1,0 +1,144 @@
+"""Whether people can have been dealt out to several releases at random, as far as the released numbers tell.
+
+Dealt out at random, every covariate and every product of two has one mean in all parts, but for chance and noise. With
+r_j the released mean in part j, s_j its noise, n_j its rows and u the variance of one row's value,
+
+    V_j = s_j^2 / n_j^2 + u / n_j        Q = sum_j (r_j - r)^2 / V_j        r the mean weighted by 1 / V_j
+
+is about chi-square with one degree less than there are parts. Standardised values lie in [-1, 1], so that u is at most
+min(E x_k^2, E x_l^2) - (E x_k x_l)^2 of a product x_k x_l, whatever the covariates' law. All means are tried, so the
+smallest probability counts as often as there are means.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.planning.expected_moments import SPREAD_OF
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import RegressionSchema
+
+Floats = NDArray[np.float64]
+
+UNLIKELY = 0.01  # a probability below it speaks against a random split
+LEAST_ROWS = 4.0  # noise sds of a noisy count: below it a mean is not told
+
+
+@dataclass(frozen=True)
+class PartsCheck:
+    """How unlikely the most different mean is under a random split, all means taken together."""
+
+    probability: float
+    means: int  # that were tried
+    columns: tuple[str, ...]  # of the most different one: a covariate, or the two of a product
+    statistic: float  # its Q
+    degrees: int
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the parts differ by more than chance and noise allow."""
+        return self.probability < UNLIKELY
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {
+            "alarm": self.alarm,
+            "columns": list(self.columns),
+            "degrees": self.degrees,
+            "means": self.means,
+            "probability": self.probability,
+            "statistic": self.statistic,
+        }
+
+
+def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
+    """What the released numbers say of a random split; None where no two parts have rows that can be counted."""
+    from scipy import stats  # slow to import
+
+    parts = counted_parts(releases)
+    places = _covariates(releases[0].schema)
+    if len(parts) < 2 or not places:
+        return None
+    rare = UNLIKELY / (len(places) * len(parts))
+    counts = np.array([one.count for one in parts])[:, None]
+    noise = np.stack([_noise(one, places, rare) for one in parts])
+    means = np.stack([_at(one.matrix(), places, one.schema) for one in parts]) / counts
+    about = (means * counts).sum(axis=0) / counts.sum()
+    hidden = np.array([count_noise(one) * heavier(one, rare) for one in parts])[:, None] * about
+    variances = (noise**2 + hidden**2) / counts**2 + _spread(parts, places, noise) / counts
+    centre = (means / variances).sum(axis=0) / (1 / variances).sum(axis=0)
+    found = ((means - centre) ** 2 / variances).sum(axis=0)
+    worst, degrees = int(np.argmax(found)), len(parts) - 1
+    alone = float(stats.chi2.sf(found[worst], degrees))
+    return PartsCheck(
+        probability=min(1.0, len(places) * alone),
+        means=len(places),
+        columns=_named(releases[0].schema, places[worst]),
+        statistic=float(found[worst]),
+        degrees=degrees,
+    )
+
+
+def counted_parts(releases: Sequence[Release]) -> list[Release]:
+    """Those whose number of rows noise does not hide."""
+    return [one for one in releases if one.count >= max(1.0, LEAST_ROWS * count_noise(one))]
+
+
+def _covariates(schema: RegressionSchema) -> list[tuple[int, int]]:
+    """The places of released means and products of covariates; the response is none of them."""
+    return [place for place in schema.entries if place[1] < schema.m]
+
+
+def _at(matrix: Floats, places: Sequence[tuple[int, int]], schema: RegressionSchema) -> Floats:
+    rows, columns = np.array(places).T - int(not schema.intercept)
+    return matrix[rows, columns]
+
+
+def _spread(parts: Sequence[Release], places: Sequence[tuple[int, int]], noise: Floats) -> Floats:
+    """The largest variance that a row's value can have, by the means of all parts; of several rows of one person, too.
+
+    Noise may have made it too small: twice its standard deviation is added.
+    """
+    schema, rows = parts[0].schema, sum(one.count for one in parts)
+    moments = np.sum([one.matrix() for one in parts], axis=0) / rows
+    means = _at(moments, places, schema)
+    squares = np.clip(np.diag(moments), 0.0, 1.0)
+    first, second = np.array(places).T - int(not schema.intercept)
+    largest = np.minimum(squares[first], squares[second]) - np.minimum(np.abs(means), 1.0) ** 2
+    unsure = 2 * np.sqrt((noise**2).sum(axis=0)) / rows
+    most = max(one.max_rows_per_unit for one in parts)
+    return most * np.minimum(np.maximum(largest, 0.0) + unsure, 1.0)
+
+
+def _noise(release: Release, places: Sequence[tuple[int, int]], rare: float) -> Floats:
+    scales = dict(zip(release.entries, release.mechanism.scales.tolist(), strict=False))
+    return heavier(release, rare) * SPREAD_OF.get(release.mechanism.name, 1.0) * np.array([scales[p] for p in places])
+
+
+def count_noise(release: Release) -> float:
+    """Of the number of rows: its standard deviation, 0 where that is public."""
+    if release.rows is not None:
+        return 0.0
+    return SPREAD_OF.get(release.mechanism.name, 1.0) * float(release.mechanism.scales[0])
+
+
+def heavier(release: Release, rare: float) -> float:
+    """How many times wider normal noise is that exceeds every bound at least as often as this noise.
+
+    Laplace noise exceeds t with probability exp(-t / scale): a normal law that does so as often at one t does so more
+    often before it. That t is where both are as rare as `rare`.
+    """
+    if release.mechanism.name != "laplace":
+        return 1.0
+    from scipy import stats  # slow to import
+
+    return -math.log(rare) / (math.sqrt(2) * float(stats.norm.isf(rare / 2)))
+
+
+def _named(schema: RegressionSchema, place: tuple[int, int]) -> tuple[str, ...]:
+    labels = [variable.label for variable in schema.variables]
+    return tuple(labels[each - 1] for each in place if each > 0)

@@ -1,0 +1,116 @@
+"""Whether residuals can be spread equally in several releases that are analysed as one, as far as the numbers tell.
+
+The sampler takes one residual standard deviation for all parts. Where it is not the same, noise has to explain the
+difference, and coefficients of the pool may be far from those of every part. With a fit to what is within the parts,
+u_j = (-constant of part j, -slopes, 1) and Z_j the part's released moments, v_j = u_j' Z_j u_j / n_j is its residual
+variance, and u_j' Z_j u_j has the noise of a weighted sum of released numbers. A squared residual of at most R^2 varies
+by at most R^2 v. So the v_j are compared like the means of `parts_alike.py`, by chi-square.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.parts_alike import UNLIKELY, counted_parts, heavier
+from dpbayes_core.regression.planning.expected_moments import SPREAD_OF
+from dpbayes_core.regression.release import Release
+
+Floats = NDArray[np.float64]
+
+LARGEST = 2.0  # R, in half widths of the response's bounds: from one end of them to the other
+TOLD = 3.0  # times the noise: from there on what the fit misses is less than the noise on a residual variance
+
+
+@dataclass(frozen=True)
+class SpreadCheck:
+    """How unlikely such different residual variances are where they are the same, and the least and the largest."""
+
+    probability: float
+    statistic: float
+    degrees: int
+    least: float  # residual sd, in the response's units; 0 where noise leaves none
+    most: float
+
+    @property
+    def alarm(self) -> bool:
+        """Whether they differ by more than chance and noise allow."""
+        return self.probability < UNLIKELY
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {
+            "alarm": self.alarm,
+            "degrees": self.degrees,
+            "least": self.least,
+            "most": self.most,
+            "probability": self.probability,
+            "statistic": self.statistic,
+        }
+
+
+def spread_check(releases: Sequence[Release]) -> SpreadCheck | None:
+    """What the released numbers say of it; None where noise hides the covariates, or the rows of all but one part."""
+    from scipy import stats  # slow to import
+
+    parts = counted_parts(releases)
+    if len(parts) < 2 or (slopes := _slopes(parts)) is None:
+        return None
+    rare = UNLIKELY / len(parts)
+    found = np.array([_variance(one, slopes, rare) for one in parts])
+    values, noise, counts = found[:, 0], found[:, 1], np.array([one.count for one in parts])
+    about = max(float((values * counts).sum() / counts.sum()), 0.0)
+    unsure = 2 * math.sqrt(float(((noise * counts) ** 2).sum())) / float(counts.sum())
+    rows = max(one.max_rows_per_unit for one in parts)
+    variances = noise**2 + rows * LARGEST**2 * min(about + unsure, LARGEST**2) / counts
+    centre = float((values / variances).sum() / (1 / variances).sum())
+    statistic, degrees = float(((values - centre) ** 2 / variances).sum()), len(parts) - 1
+    schema = parts[0].schema
+    sds = np.sqrt(np.maximum(values, 0.0)) * schema.standardised(schema.response).width / 2
+    return SpreadCheck(
+        probability=float(stats.chi2.sf(statistic, degrees)),
+        statistic=statistic,
+        degrees=degrees,
+        least=float(sds.min()),
+        most=float(sds.max()),
+    )
+
+
+def _slopes(parts: Sequence[Release]) -> Floats | None:
+    """Of the response on the covariates within the parts; None where noise is about as large as their scatter."""
+    whole = np.sum([_scatter(one) for one in parts], axis=0)
+    noise = math.sqrt(sum(float(_scales(one).max()) ** 2 for one in parts))
+    values, vectors = np.linalg.eigh(whole[:-1, :-1])
+    if values.min(initial=np.inf) < TOLD * noise:
+        return None
+    return vectors @ ((vectors.T @ whole[:-1, -1]) / values)
+
+
+def _scatter(part: Release) -> Floats:
+    """Around the part's own means, where there is an intercept."""
+    matrix = part.matrix()
+    if not part.schema.intercept:
+        return matrix
+    return matrix[1:, 1:] - np.outer(matrix[0, 1:], matrix[0, 1:]) / part.count
+
+
+def _scales(part: Release) -> Floats:
+    return SPREAD_OF.get(part.mechanism.name, 1.0) * part.mechanism.scales
+
+
+def _variance(part: Release, slopes: Floats, rare: float) -> tuple[float, float]:
+    """Of a part's residuals, and the standard deviation of its noise."""
+    along, matrix = np.append(-slopes, 1.0), part.matrix()
+    if part.schema.intercept:
+        along = np.append(-(along @ matrix[0, 1:]) / part.count, along)
+    value, hidden = float(along @ matrix @ along) / part.count, part.rows is None
+    size = len(part.values) - int(hidden)
+    forms = np.array([along @ part.schema.complete(unit, 0.0) @ along for unit in np.eye(size)])
+    if hidden:  # the first number is the count: of the sum of squares, and of what that is divided by
+        constant = along @ part.schema.complete(np.zeros(size), 1.0) @ along
+        forms = np.append(constant - value, forms)
+    noise = math.sqrt(float(((forms * _scales(part)) ** 2).sum()))
+    return value, heavier(part, rare) * noise / part.count

@@ -1,0 +1,98 @@
+"""The noise on every kind of released moment against what it measures, before any row is read."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.privacy.mechanisms import Mechanism
+from dpbayes_core.regression.fourth_moments import FourthMoments
+from dpbayes_core.regression.planning.expected_moments import SPREAD_OF, Expectation
+from dpbayes_core.regression.public_fit import REACH
+from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_weights
+from dpbayes_core.regression.sensitivity.residual import residual_entries
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NoiseBlock:
+    """Released numbers of one kind, by the one of them that noise hides most: a row's average, columns in [-1, 1]."""
+
+    name: str
+    numbers: int
+    noise: float  # standard deviation
+    measures: float  # the size of what is measured
+
+    @property
+    def ratio(self) -> float:
+        """Noise in units of what is measured."""
+        return self.noise / self.measures
+
+
+@dataclass(frozen=True)
+class _Entry:
+    block: str
+    noise: float
+    measures: float
+
+
+def noise_blocks(
+    expectation: Expectation, beside: Mechanism | None = None, holders: int = 1, besides: str = "fourth"
+) -> tuple[NoiseBlock, ...]:
+    """Every kind in the order of release; `beside` is the noise on what is released besides, where anything is."""
+    found: dict[str, list[_Entry]] = {}
+    rest = _higher(expectation, beside, holders) if besides == "fourth" else _weighed(expectation, beside)
+    for entry in (*_second(expectation), *rest):
+        found.setdefault(entry.block, []).append(entry)
+    return tuple(_block(name, entries) for name, entries in found.items())
+
+
+def _block(name: str, entries: Sequence[_Entry]) -> NoiseBlock:
+    worst = max(entries, key=lambda entry: entry.noise / entry.measures)
+    return NoiseBlock(name, len(entries), worst.noise, worst.measures)
+
+
+def _second(known: Expectation) -> Iterator[_Entry]:
+    kinds = ["constant", *(variable.kind for variable in known.schema.variables)]
+    last = len(kinds) - 1
+    sizes = np.array([1.0, *np.sqrt(np.diag(known.covariance)), np.sqrt(known.variance)])
+    for (i, j), noise in zip(known.places.T.tolist(), np.sqrt(known.noise).tolist(), strict=True):
+        if (i, j) == (0, 0):
+            yield _Entry("number of rows", noise, 1.0)
+        elif i == 0 and kinds[j] == "indicator":
+            share = float(known.means[j - 1]) or float(known.covariance[j - 1, j - 1])
+            yield _Entry("shares of levels", noise, share)
+        elif i == 0 and kinds[j] == "two-level":
+            rarer = (1 - abs(float(known.means[j - 1]))) / 2
+            yield _Entry("shares of levels", noise / 2, rarer)
+        elif i == 0:
+            yield _Entry("means of numbers", noise, float(sizes[j]))
+        elif i == j:
+            yield _Entry("squares of numbers", noise, float(sizes[i] ** 2))
+        elif last in (i, j):
+            yield _Entry("products with the response", noise, float(sizes[i] * sizes[j]))
+        else:
+            yield _Entry("products of covariates", noise, float(sizes[i] * sizes[j]))
+
+
+def _higher(known: Expectation, beside: Mechanism | None, holders: int) -> Iterator[_Entry]:
+    if beside is None:
+        return
+    sizes = np.array([1.0, *np.sqrt(np.diag(known.covariance))])
+    weights = np.array(fourth_weights(known.schema, beside.norm)) / WEIGHT_UNIT
+    noise = np.sqrt(holders) * SPREAD_OF.get(beside.name, 1.0) * beside.scales / weights / known.rows
+    for places, own in zip(FourthMoments(known.schema).entries, noise.tolist(), strict=True):
+        name = "third moments of covariates" if places[0] == 0 else "fourth moments of covariates"
+        yield _Entry(name, own, float(np.prod(sizes[list(places)])))
+
+
+def _weighed(known: Expectation, beside: Mechanism | None) -> Iterator[_Entry]:
+    """Products of covariates weighed by squared residuals, in units of the square that has weight 1."""
+    if beside is None:
+        return
+    sizes = np.array([1.0, *np.sqrt(np.diag(known.covariance))])
+    noise = SPREAD_OF.get(beside.name, 1.0) * beside.scales / known.rows
+    for (i, j), own in zip(residual_entries(known.schema), noise.tolist(), strict=True):
+        yield _Entry("products weighed by squared residuals", own, float(sizes[i] * sizes[j]) / REACH**2)

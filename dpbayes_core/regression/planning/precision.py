@@ -1,0 +1,262 @@
+"""How precise a regression's posterior will be, before any row is read: an approximation in closed form.
+
+Covariates are taken one by one (foresight_column.py) and share sigma2, which is integrated by quadrature, for made-up
+releases of what is expected. The conjugate posterior comes out as noise vanishes, and the prior as it drowns
+everything. Figures and limits: docs/planning.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.planning.expected_moments import Expectation
+from dpbayes_core.regression.planning.precision_per_column import Column, Given, MadeUp, Moments, columns_of, moments
+from dpbayes_core.regression.planning.precision_prior import PriorLaw
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.schema import SIGMA
+
+Floats = NDArray[np.float64]
+
+NODES = 32  # of sigma2
+MADE_UP = 24  # releases that are made up, by a fixed seed
+SEED = 20_261_118
+REFINEMENTS = 8
+DEPTH = 12.0  # log density below its top that is left out
+TAIL = 0.025  # of probability on either side of a 95% interval
+FINER = 64  # steps between two nodes, where a quantile of sigma is looked for
+HALVINGS = 32  # of the range that a quantile is looked for in
+REACH = 3.0  # sds from its mean that a coefficient's prior is taken to reach
+SCATTER = 1.25  # between the lower and the upper fifth of made-up releases
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One coefficient's posterior standard deviation and half the width of its 95% interval, in the user's units."""
+
+    coefficient: str
+    sd: float
+    half_width: float
+    rough: bool  # it hangs on the noise that will be drawn, by a quarter and more, or the prior cannot be
+
+
+def foresee(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
+    """Every coefficient, the intercept first and sigma last: the median over made-up releases."""
+    if contradicting := impossible(expectation, prior):  # their means would leave no sigma2 that explains anything
+        prior = replace(prior, named=tuple((name, 0.0, sd) for name, _, sd in prior.named))
+    deviations, half_widths = _Foresight(expectation, prior).widths()
+    low, middle, high = np.quantile(deviations, (0.2, 0.5, 0.8), axis=1)
+    names = (*expectation.schema.coefficients, SIGMA)
+    rough = (high > SCATTER * low) | bool(contradicting)
+    told = middle.tolist(), np.median(half_widths, axis=1).tolist(), rough.tolist()
+    return tuple(Prediction(*one) for one in zip(names, *told, strict=True))
+
+
+def impossible(expectation: Expectation, prior: Prior) -> tuple[str, ...]:
+    """The slopes whose prior, as near to 0 as it reaches, has the covariates explain more than the response varies."""
+    schema = expectation.schema
+    means, sds, _ = prior.laws(schema)
+    slopes = slice(int(schema.intercept), None)
+    nearest = np.sign(means) * np.maximum(np.abs(means) - REACH * prior.reference * sds, 0)
+    if nearest[slopes] @ expectation.covariance @ nearest[slopes] <= expectation.variance:
+        return ()
+    return tuple(name for name, at in zip(schema.coefficients[slopes], nearest[slopes], strict=True) if at)
+
+
+@dataclass(frozen=True, eq=False)
+class _Foresight:
+    expectation: Expectation
+    prior: Prior
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return columns_of(self.expectation, self.law)
+
+    @cached_property
+    def law(self) -> PriorLaw:
+        return PriorLaw(self.prior)
+
+    @cached_property
+    def residual(self) -> float:
+        """Sigma2 as expected."""
+        return (1 - self.expectation.explained) * self.expectation.variance
+
+    @cached_property
+    def noise_of_square(self) -> float:
+        """Variance of the noise on the response's variance."""
+        response, constant = self.expectation.centred[-1], self.expectation.constant
+        noise = self.expectation.noise_of
+        return noise(response, response) + 2 * noise(response, constant) ** 2
+
+    @cached_property
+    def made_up(self) -> tuple[list[MadeUp], Floats]:
+        """What was released of each column, and of the response's variance."""
+        generator = np.random.Generator(np.random.Philox(SEED))
+        response = generator.standard_normal((MADE_UP, 1))
+        normals = generator.standard_normal((len(self.columns), 3, MADE_UP, 1))
+        sampled = self.residual / self.expectation.rows
+        columns = [MadeUp.of(self.columns, place, sampled, own) for place, own in enumerate(normals)]
+        explained = sum(len(one.members) * one.v * one.slope**2 for one in self.columns)
+        return columns, self.residual + explained + np.sqrt(self.noise_of_square) * response
+
+    def widths(self) -> tuple[Floats, Floats]:
+        """Standard deviations and half widths of 95% intervals, in the user's units.
+
+        Each is (coefficients and sigma, made-up releases).
+        """
+        grid = self._grid()
+        weights, found = self._posterior(grid)
+        sigma2, schema = np.exp(grid), self.expectation.schema
+        members = np.zeros(self.expectation.d, dtype=np.int64)
+        for place, column in enumerate(self.columns):
+            members[list(column.members)] = place
+        means, variances = (np.stack([getattr(one, part) for one in found]) for part in ("mean", "variance"))
+        slopes, ranges = _spread(weights, means, variances), _half_range(weights, means, variances)
+        level = self._level(sigma2, found)
+        height = schema.standardised(schema.response).width / 2
+        own = self._user_units(np.sqrt((weights * level).sum(axis=1)), slopes[members])
+        sigma = height * _spread(weights, np.sqrt(sigma2), np.zeros_like(sigma2))
+        wide = self._user_units(np.zeros(MADE_UP), ranges[members])
+        if schema.intercept:
+            within = self._intercept(np.sqrt(level), np.sqrt(variances)[members]) ** 2
+            zero = np.zeros_like(within)
+            if (alone := self.law.intercept(schema, sigma2)) is not None:
+                within = 1 / (1 / within + 1 / alone)
+                own[0] = _spread(weights, zero, within)
+            wide[0] = own[0] * _half_range(weights, zero, within) / _spread(weights, zero, within)
+        return np.vstack([own, sigma]), np.vstack([wide, height * _half_range_of_root(weights, grid)])
+
+    def _grid(self) -> Floats:
+        """Nodes of log sigma2 where its posterior has its mass, for each made-up release."""
+        low = np.full((MADE_UP, 1), np.log(self.residual) - 14)
+        most = self.expectation.variance + self.law.widest + 8 * np.sqrt(self.noise_of_square)
+        high = np.full((MADE_UP, 1), np.log(most))
+        rows, steps = np.arange(MADE_UP), np.linspace(0, 1, NODES)
+        for _ in range(REFINEMENTS):
+            grid = low + (high - low) * steps
+            weights, _ = self._posterior(grid)
+            inside = weights > np.exp(-DEPTH) * weights.max(axis=1, keepdims=True)
+            if inside.sum(axis=1).min() >= NODES / 3:
+                return grid
+            first, last = inside.argmax(axis=1), NODES - 1 - inside[:, ::-1].argmax(axis=1)
+            low = grid[rows, np.maximum(first - 1, 0)][:, None]
+            high = grid[rows, np.minimum(last + 1, NODES - 1)][:, None]
+        return low + (high - low) * steps
+
+    def _posterior(self, grid: Floats) -> tuple[Floats, list[Moments]]:
+        """Weights of the nodes, and every column's moments there."""
+        sigma2 = np.exp(grid)
+        squares = [1 / (1 / self.law.variance(one.tau, sigma2) + 1 / one.slope**2) for one in self.columns]
+        alone = self._moments(sigma2, squares, None)
+        found = self._moments(sigma2, [one.square for one in alone], alone)
+        log = self.law.log_noise(grid)
+        sizes = np.array([len(column.members) for column in self.columns])
+        log += np.tensordot(sizes, np.stack([one.log for one in found]), axes=1)
+        log += np.tensordot(sizes / sizes.sum(), np.stack([one.tilt for one in found]), axes=1)
+        weights = np.exp(log - log.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True), found
+
+    def _moments(self, sigma2: Floats, squares: Sequence[Floats], alone: Sequence[Moments] | None) -> list[Moments]:
+        """Of every column, with these mean squares of the other coefficients, and what those explain by themselves."""
+        rows, left, spread = self.expectation.rows, None, None
+        if alone is not None:
+            sizes = np.array([len(column.members) for column in self.columns])
+            explained = np.tensordot(sizes, np.stack([one.explained for one in alone]), axes=1)
+            varying = np.tensordot(sizes, np.stack([one.explained_variance for one in alone]), axes=1)
+            left = self.made_up[1] - sigma2 - explained
+            spread = self.noise_of_square + 2 * sigma2**2 / rows + varying
+        found: list[Moments] = []
+        for place, (column, made) in enumerate(zip(self.columns, self.made_up[0], strict=True)):
+            noise = column.noise_c + np.tensordot(column.others, np.stack(squares), axes=1)
+            own = None if alone is None else alone[place]
+            given = Given(
+                sigma2=sigma2,
+                rows=rows,
+                loose=self.law.variance(column.tau, sigma2),
+                noise=noise,
+                left=None if left is None or own is None else left + own.explained,
+                spread=None if spread is None or own is None else spread - own.explained_variance,
+            )
+            found.append(moments(column, made, given, self.prior.variance))
+        return found
+
+    def _level(self, sigma2: Floats, found: Sequence[Moments]) -> Floats:
+        """Variance of the response's level at the covariates' means."""
+        known = self.expectation
+        noise = known.noise_of(known.constant, known.centred[-1]) + np.zeros_like(sigma2)
+        for column, one in zip(self.columns, found, strict=True):
+            noise += len(column.members) * column.on_mean * one.square
+        return 1 / (1 / (sigma2 / known.rows + noise) + self.law.level_precision(sigma2))
+
+    def _user_units(self, level: Floats, slopes: Floats) -> Floats:
+        """The intercept, if any, and the slopes: (coefficients, made-up releases)."""
+        first = int(self.expectation.schema.intercept)
+        found = np.abs(np.diag(self._linear)[first:, None]) * slopes
+        return np.vstack([self._intercept(level, slopes), found]) if first else found
+
+    def _intercept(self, level: Floats, slopes: Floats) -> Floats:
+        """Its standard deviation from those of the level, (...), and of the slopes, (d, ...)."""
+        linear = self._linear[0]
+        scaled = ((linear[1:] - linear[0] * self.expectation.means) * slopes.T).T
+        told = np.tensordot(self._correlation, scaled, axes=1)
+        return np.sqrt((linear[0] * level) ** 2 + (scaled * told).sum(axis=0))
+
+    @cached_property
+    def _linear(self) -> Floats:
+        """The user's coefficients from standardised ones."""
+        schema, size = self.expectation.schema, len(self.expectation.schema.coefficients)
+        unit, _ = schema.to_user_units(np.eye(size), np.zeros(size))
+        zero, _ = schema.to_user_units(np.zeros((1, size)), np.zeros(1))
+        return (unit - zero).T
+
+    @cached_property
+    def _correlation(self) -> Floats:
+        """Of the slopes' posterior, where everything is linear."""
+        known = self.expectation
+        forms = np.stack([known.forms(row, known.centred[-1]) for row in known.centred[:-1]])
+        around = self.residual * known.covariance / known.rows + (forms * known.noise) @ forms.T
+        precision = known.covariance @ np.linalg.solve(around, known.covariance)
+        precision += np.eye(known.d) / self.law.variance(self.prior.coefficient_sd, np.array(self.residual))
+        covariance = np.linalg.inv(precision)
+        root = np.sqrt(np.diag(covariance))
+        return covariance / np.outer(root, root)
+
+
+def _spread(weights: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Standard deviation of a mixture over the nodes, one a made-up release."""
+    first = (weights * mean).sum(axis=-1)
+    return np.sqrt(np.maximum((weights * (variance + mean**2)).sum(axis=-1) - first**2, 0.0))
+
+
+def _half_range(weights: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Half of the way from the 2.5% to the 97.5% quantile of a mixture of normals over the nodes."""
+    from scipy.special import ndtr, ndtri
+
+    deviation = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+    ends: list[Floats] = []
+    for share in (TAIL, 1 - TAIL):
+        alone = mean + ndtri(share) * deviation
+        low, high = alone.min(axis=-1), alone.max(axis=-1)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            below = (weights * ndtr((middle[..., None] - mean) / deviation)).sum(axis=-1) < share
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        ends.append((low + high) / 2)
+    return (ends[1] - ends[0]) / 2
+
+
+def _half_range_of_root(weights: Floats, grid: Floats) -> Floats:
+    """The same of sigma, whose square's logarithm has these weights on evenly spaced nodes: quadratic in between."""
+    log = np.log(np.maximum(weights, np.finfo(np.float64).tiny))
+    bend = np.pad(np.diff(log, n=2, axis=1), ((0, 0), (1, 1)), mode="edge")
+    bent, part = (bend[:, :-1] + bend[:, 1:]) / 2, (np.arange(FINER) + 0.5) / FINER
+    between = log[:, :-1, None] + np.diff(log, axis=1)[..., None] * part - 0.5 * bent[..., None] * part * (1 - part)
+    share = np.cumsum(np.exp(between).reshape(len(log), -1), axis=1)
+    fine = np.linspace(0, 1, share.shape[1] + 1)[1:]
+    ends = [
+        np.interp((TAIL, 1 - TAIL), one / one[-1], at[0] + (at[-1] - at[0]) * fine)
+        for one, at in zip(share, grid, strict=True)
+    ]
+    return np.diff(np.exp(np.stack(ends) / 2), axis=1)[:, 0] / 2

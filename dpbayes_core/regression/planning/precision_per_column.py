@@ -1,0 +1,197 @@
+"""One covariate's part in foreseeing a posterior: its coefficient given sigma2, from two noisy moments.
+
+v is the variance of the covariate less what the others tell of it, c its moment with the response, both a row's
+average. Given v and sigma2 the coefficient b is normal: b ~ N(mu, tau^2 sigma2), and what was released of c is
+N(v b, v sigma2 / n + noise). v has its prior and its own noise, and is integrated out by quadrature.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.planning.expected_moments import Expectation
+from dpbayes_core.regression.planning.precision_prior import PriorLaw
+
+Floats = NDArray[np.float64]
+
+NODES = 24
+STEPS = np.linspace(-4, 4, 11)  # of c, in standard deviations
+HEIGHTS = -0.5 * STEPS**2 - np.log(np.exp(-0.5 * STEPS**2).sum())
+NEGLIGIBLE = 1e-6  # noise relative to what it is added to
+WIDEST_SPREAD: Mapping[str, float] = {"two-level": 1.0, "indicator": 0.5}
+"""The largest standard deviation that a level's variable can have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Coefficients alike in everything that matters here, told once."""
+
+    members: tuple[int, ...]  # variables
+    kind: str
+    v: float  # expected
+    noise_v: float  # variance
+    noise_c: float  # variance, other coefficients left out
+    others: Floats  # (columns,): what a squared coefficient of each column's adds to it
+    on_mean: float  # variance of the noise on its mean
+    slope: float  # an expected size of the coefficient
+    tau: float
+    mu: float
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Of a column's coefficient given sigma2, and how well sigma2 explains its moments: (made-up releases, sigma2)."""
+
+    log: Floats
+    tilt: Floats  # log density of the response's variance, given the moments of all
+    mean: Floats
+    variance: Floats
+    explained: Floats  # of the response's variance, by one coefficient
+    explained_variance: Floats
+
+    @property
+    def square(self) -> Floats:
+        """Mean square of the coefficient."""
+        return self.variance + self.mean**2
+
+
+@dataclass(frozen=True, eq=False)
+class MadeUp:
+    """What was released of one column, in so many made-up releases: (made-up releases, 1)."""
+
+    v: Floats
+    c: Floats
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], place: int, sampled: float, normals: Floats) -> "MadeUp":
+        """From standard normals (3, made-up releases, 1); the third decides the coefficient's sign alone.
+
+        `sampled` is the variance of the response's residual over the rows.
+        """
+        own = columns[place]
+        variance = own.v * sampled + own.noise_c
+        variance += sum(w * one.slope**2 for w, one in zip(own.others, columns, strict=True))
+        expected = own.v * own.slope * np.sign(normals[2])
+        return cls(own.v + np.sqrt(own.noise_v) * normals[0], expected + np.sqrt(variance) * normals[1])
+
+
+def columns_of(expectation: Expectation, law: PriorLaw) -> tuple[Column, ...]:
+    """The covariates' variables, those alike together."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    laws: list[tuple[float, float]] = []
+    for place, variable in enumerate(expectation.schema.variables[:-1]):
+        laws.append(law.slope(variable.label))
+        row = np.delete(np.abs(expectation.covariance[place]), place)
+        facts = (
+            expectation.covariance[place, place],
+            expectation.means[place],
+            expectation.slopes[place],
+            *sorted(row),
+        )
+        key = (variable.kind, laws[-1], *(round(float(fact), 12) for fact in facts))
+        found.setdefault(key, []).append(place)
+    members = [tuple(them) for them in found.values()]
+    return tuple(_column(expectation, members, place, laws[them[0]]) for place, them in enumerate(members))
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What one column's moments are computed for, all (made-up releases, nodes of sigma2)."""
+
+    sigma2: Floats
+    rows: float
+    loose: Floats  # the coefficient's variance by its prior
+    noise: Floats  # variance of the noise on c
+    left: Floats | None = None  # the response's released variance, less sigma2 and what the others explain
+    spread: Floats | None = None  # the variance of that
+
+
+def moments(column: Column, made: MadeUp, given: Given, typical: float) -> Moments:
+    """Integrate over v, and over the rows' own c, which differs from the released one by noise alone.
+
+    A continuous column's v has an exponential prior of mean `typical`, a level's v a flat one within its range.
+    What c^2 / v explains must leave something of the response's variance: where `left` is given, c is weighed by that.
+    """
+    v, log = (array[:, None, :] for array in _nodes(column, made.v, typical))
+    sigma2, noise, released = given.sigma2[..., None], given.noise[..., None], made.c[..., None]
+    loose, ahead = given.loose[..., None], column.mu
+    before = v * sigma2 / given.rows + v**2 * loose  # variance of c around v ahead
+    total = before + noise
+    log = log - 0.5 * np.log(total) - 0.5 * (released - v * ahead) ** 2 / total
+    weights, found = _normalised(log)
+    first, variance = (released * before + v * ahead * noise) / total, before * noise / total
+    tilted = np.zeros_like(found)
+    if given.left is not None and given.spread is not None:
+        c = first[..., None] + np.sqrt(variance)[..., None] * STEPS
+        gap = given.left[..., None, None] - c**2 / v[..., None]
+        tilt = HEIGHTS - 0.5 * gap**2 / given.spread[..., None, None]
+        inner, log_tilt = _normalised(tilt)
+        first = (inner * c).sum(axis=3)
+        variance = (inner * c**2).sum(axis=3) - first**2
+        weights, whole = _normalised(log + log_tilt)
+        tilted = whole - found - 0.5 * np.log(given.spread)
+    # given c, the coefficient has the conjugate posterior of the rows
+    precision = v * given.rows / sigma2 + 1 / loose
+    mean = (first * given.rows / sigma2 + ahead / loose) / precision
+    square = mean**2 + 1 / precision + variance * (given.rows / sigma2 / precision) ** 2
+    centre = (weights * mean).sum(axis=2)
+    explained = (weights * (first**2 + variance) / v).sum(axis=2)
+    fourth = (weights * (first**4 + 6 * first**2 * variance + 3 * variance**2) / v**2).sum(axis=2)
+    return Moments(
+        log=found,
+        tilt=tilted,
+        mean=centre,
+        variance=np.maximum((weights * square).sum(axis=2) - centre**2, 0.0),
+        explained=explained,
+        explained_variance=np.maximum(fourth - explained**2, 0.0),
+    )
+
+
+def _normalised(log: Floats) -> tuple[Floats, Floats]:
+    """Weights along the last axis, and the log of their sum."""
+    top = log.max(axis=-1, keepdims=True)
+    weights = np.exp(log - top)
+    sums = weights.sum(axis=-1, keepdims=True)
+    return weights / sums, (top + np.log(sums))[..., 0]
+
+
+def _nodes(column: Column, released: Floats, typical: float) -> tuple[Floats, Floats]:
+    """Nodes of v, (made-up releases, nodes), and the log of their weights: noise times prior, exponential or flat."""
+    deviation = np.sqrt(column.noise_v)
+    if deviation <= NEGLIGIBLE * column.v:
+        return np.full_like(released, column.v), np.zeros_like(released)
+    highest = 12 * typical if column.kind == "continuous" else WIDEST_SPREAD[column.kind] ** 2
+    low = np.sqrt(np.clip(released - 6 * deviation, 0, 0.9 * highest))
+    high = np.sqrt(np.clip(released + 6 * deviation, 1e-3 * highest, highest))
+    root = low + (high - low) * (np.arange(NODES) + 0.5) / NODES
+    log = np.log(root) - 0.5 * ((released - root**2) / deviation) ** 2
+    if column.kind == "continuous":
+        log -= root**2 / typical
+    return root**2, log
+
+
+def _column(ex: Expectation, members: Sequence[tuple[int, ...]], place: int, law: tuple[float, float]) -> Column:
+    first = members[place][0]
+    own, response, v = ex.partial[first], ex.centred[-1], float(ex.partial_variances[first])
+    on_mean = ex.noise_of(ex.constant, ex.centred[first])
+    others = np.zeros(len(members))
+    for at, them in enumerate(members):
+        rest = [other for other in them if other != first]
+        if rest:
+            noise = ex.noise_of(own, ex.centred[rest[0]]) + on_mean * ex.noise_of(ex.constant, ex.centred[rest[0]])
+            likely = v * ex.covariance[rest[0], rest[0]] / (ex.d + 1)  # correlations have a prior, too
+            others[at] = len(rest) * noise * likely / (noise + likely)
+    return Column(
+        members=members[place],
+        kind=ex.schema.variables[first].kind,
+        v=v,
+        noise_v=ex.noise_of(own, own) + 2 * on_mean**2,
+        noise_c=ex.noise_of(own, response) + on_mean * ex.noise_of(ex.constant, response),
+        others=others,
+        on_mean=on_mean,
+        slope=float(ex.slopes[first]),
+        tau=law[1],
+        mu=law[0],
+    )

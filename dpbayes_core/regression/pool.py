@@ -1,0 +1,90 @@
+"""Several releases of one regression on disjoint people, analysed as one: holders of a table, or periods."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from dpbayes_core.canonical import canonical_json
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.schema import RegressionSchema
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Two or more releases of the same columns, whose people are disjoint; their order is part of what it is.
+
+    `alike`: people were dealt out to the parts at random, so that the parts' covariates have one law.
+    """
+
+    kind: ClassVar[str] = "regression"
+
+    parts: tuple[Release, ...]
+    alike: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise ValueError("cannot pool fewer than two releases: one is analysed by itself. Give another.")
+        if len({part.schema.cases for part in self.parts}) > 1:
+            raise ValueError(
+                "cannot pool releases of all rows with those of complete ones. Choose releases of one kind."
+            )
+        if any(part.schema != self.schema for part in self.parts):
+            raise ValueError("cannot pool releases of different columns or bounds. Choose releases of one regression.")
+        if len({part.digest for part in self.parts}) < len(self.parts):
+            raise ValueError("cannot pool a release with itself: its people would count twice. Name each one once.")
+
+    @property
+    def schema(self) -> RegressionSchema:
+        """The regression that they share."""
+        return self.parts[0].schema
+
+    @property
+    def differing(self) -> bool:
+        """Whether each part's covariates may have a law of their own; factors' always may, so that it takes numbers."""
+        return not self.alike and has_numbers(self.schema)
+
+    @property
+    def count(self) -> float:
+        """The number of rows of all, noisy where a part's is not public."""
+        return sum(part.count for part in self.parts)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the parts' digests in their order."""
+        return hashlib.sha256(canonical_json([part.digest for part in self.parts])).hexdigest()
+
+
+Evidence = Release | Pool
+
+
+def pooled(releases: Sequence[Release], alike: bool = False) -> Evidence:
+    """One release as it is, several as a pool."""
+    return releases[0] if len(releases) == 1 else Pool(tuple(releases), alike)
+
+
+def parts_of(evidence: Evidence) -> tuple[Release, ...]:
+    """The releases that a sampler is given."""
+    return evidence.parts if isinstance(evidence, Pool) else (evidence,)
+
+
+PartsLaw = Literal["differ", "alike", "none"]
+"""What a sampler takes the parts' numbers to be: of laws of their own, or of one law; or nothing is assumed of them."""
+
+HEEDING = frozenset({"collapsed"})
+"""The samplers under which parts may differ, unless they are said to be alike."""
+
+TAKEN_AS_RELEASED = frozenset({"naive", "fixed-s", "fixed-s-fast"})
+"""The samplers that take the released moments of the covariates for exact, whatever law those have."""
+
+
+def has_numbers(schema: RegressionSchema) -> bool:
+    """Whether a covariate is a number; levels have shares of their own in every part, alike or not."""
+    return any(variable.kind == "continuous" for variable in schema.variables[:-1])
+
+
+def parts_law(sampler: str, *, alike: bool, numbers: bool) -> PartsLaw:
+    """What a sampler takes the parts' covariates to be, if they are said to be alike or not, and there are numbers."""
+    if sampler in TAKEN_AS_RELEASED or not numbers:
+        return "none"
+    return "differ" if sampler in HEEDING and not alike else "alike"

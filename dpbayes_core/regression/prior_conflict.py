@@ -1,0 +1,144 @@
+"""What the prior decided, and whether prior and release contradict each other, from the posterior's draws alone.
+
+Every parameter is written as a normal score of its prior: before the release the scores are independent and standard
+normal. With m and V their posterior mean and covariance, a normal posterior has its likelihood's mean at (I - V)^-1 m:
+so far would the scores move without the prior, and every parameter with them as it goes with the scores in the draws.
+Before the release m has the covariance I - E(V), so that m'(I - V)^-1 m is about chi-square, one degree a score.
+Where a posterior is not normal it may be wider than its prior along some axis: so much was told all the same.
+All scores are taken together: of covariates that are nearly collinear each may be well told and both be the prior's.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.prior import Prior, half_width, user_coefficients
+from dpbayes_core.regression.schema import INTERCEPT, SIGMA, RegressionSchema
+
+Floats = NDArray[np.float64]
+
+UNLIKELY = 0.01  # a probability below it is called a conflict
+DECISIVE = 1.0  # posterior sds: a parameter that the prior moved so far is one that the prior decided
+LARGER = 0.5  # of the prior's variance: where more is left of a combination, the prior weighs more than the release
+LEAST_TOLD = 0.05  # of the prior's variance: the least that a release is taken to have told of any combination
+
+
+@dataclass(frozen=True)
+class ParameterConflict:
+    """One parameter: how unlikely its posterior is under the prior, and what the prior does to it."""
+
+    name: str
+    probability: float  # of its score alone: under the prior, of a posterior mean at least this far from the prior's
+    left: float  # posterior variance of its score, of which the prior's is 1
+    pull: float  # how far it would move without the prior, in posterior sds, all scores taken together
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How far the posterior mean of all scores is from the prior's, where the release could have moved it."""
+
+    statistic: float  # m'(I - V)^-1 m
+    degrees: int  # about chi-square with so many before the release
+
+
+@dataclass(frozen=True)
+class Weakest:
+    """The combination of scores, of unit length, that the release tells least about."""
+
+    left: float  # its posterior variance, of which the prior's is 1
+    combination: tuple[tuple[str, float], ...]  # parameter and weight; the largest weight is positive
+
+
+@dataclass(frozen=True)
+class PriorConflict:
+    """All parameters together, and each one."""
+
+    probability: float  # of a surprise at least this large
+    surprise: Surprise
+    weakest: Weakest
+    parameters: tuple[ParameterConflict, ...]
+
+    @property
+    def conflict(self) -> bool:
+        """Whether prior and release disagree."""
+        return self.probability < UNLIKELY
+
+    @property
+    def decides(self) -> bool:
+        """Whether some number would be another one without the prior, or little is known of it but the prior."""
+        return self.weakest.left > LARGER or any(one.pull >= DECISIVE for one in self.parameters)
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        combination = [list(each) for each in self.weakest.combination]
+        return {
+            **asdict(self),
+            "conflict": self.conflict,
+            "decides": self.decides,
+            "parameters": [asdict(one) for one in self.parameters],
+            "weakest": {"left": self.weakest.left, "combination": combination},
+        }
+
+
+def prior_conflict(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Floats]) -> PriorConflict:
+    """What the prior decided of a posterior, and how unlikely that is under it; `draws` are in the user's units."""
+    from scipy import stats  # slow to import
+
+    names = (*schema.coefficients, SIGMA)
+    scores = normal_scores(prior, schema, draws)
+    mean, left = scores.mean(axis=1), np.cov(scores)
+    shares, axes = np.linalg.eigh(left)
+    along, told = axes.T @ mean, np.maximum(np.abs(1 - shares), LEAST_TOLD)
+    surprise = Surprise(float(np.sum(along**2 / told)), len(names))
+    drawn = np.stack([np.ravel(draws[name]) for name in names])
+    pulls = _moved(drawn, scores, axes @ (along / told))
+    own = np.diag(left)
+    tails = 2 * stats.norm.sf(np.abs(mean) / np.sqrt(np.maximum(1 - own, LEAST_TOLD)))
+    table = zip(names, tails.tolist(), own.tolist(), pulls.tolist(), strict=True)
+    return PriorConflict(
+        probability=float(stats.chi2.sf(surprise.statistic, surprise.degrees)),
+        surprise=surprise,
+        weakest=_weakest(names, float(shares[-1]), axes[:, -1]),
+        parameters=tuple(ParameterConflict(*line) for line in table),
+    )
+
+
+def _moved(drawn: Floats, scores: Floats, push: Floats) -> Floats:
+    """How far each parameter goes, in its sds, where the scores' mean goes by V times `push`."""
+    about = drawn - drawn.mean(axis=1, keepdims=True)
+    shift = about @ (scores - scores.mean(axis=1, keepdims=True)).T @ push / (drawn.shape[1] - 1)
+    spread = about.std(axis=1, ddof=1)
+    return np.divide(np.abs(shift), spread, out=np.zeros_like(spread), where=spread > 0)
+
+
+def _weakest(names: tuple[str, ...], left: float, axis: Floats) -> Weakest:
+    """An eigenvector by name, signed by its largest weight."""
+    signed = axis * np.sign(axis[np.argmax(np.abs(axis))])
+    return Weakest(left, tuple(zip(names, signed.tolist(), strict=True)))
+
+
+def normal_scores(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Floats]) -> Floats:
+    """(parameters, draws): independent standard normals under the prior; coefficients in order, sigma last."""
+    half = half_width(schema)
+    user = np.stack([np.ravel(draws[name]) for name in schema.coefficients])
+    sigma = np.ravel(draws[SIGMA]) / half
+    if INTERCEPT in schema.coefficients:
+        user[0] -= schema.response.bounds.middle
+    theta = np.linalg.solve(half * user_coefficients(schema).T, user)
+    means, sds, basis = prior.laws(schema)
+    scores = (basis.T @ theta - means[:, None]) / prior.spreads(sds, sigma).T
+    return np.vstack([scores, _noise_score(prior, sigma)])
+
+
+def _noise_score(prior: Prior, sigma: Floats) -> Floats:
+    """The normal score of sigma, its tails each from its own side."""
+    from scipy import special
+
+    below, above = prior.noise_tails(sigma)
+    least = math.ulp(0.0)  # the score stops at 38 where a tail underflows
+    low, high = special.ndtri(np.maximum(below, least)), -special.ndtri(np.maximum(above, least))
+    return np.where(below < above, low, high)

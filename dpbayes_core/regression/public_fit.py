@@ -1,0 +1,68 @@
+"""A first fit that noisy second moments give: public, and good enough to say which residuals are large."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.privacy.mechanisms import Mechanism
+from dpbayes_core.regression.schema import RegressionSchema
+
+Floats = NDArray[np.float64]
+
+REACH = 5.0  # residual sds at which a residual is cut off
+LEAST, MOST = 2.0**-10, 2.0  # of that limit, in half widths of the response's bounds
+AGREES = 1e-6  # another machine's linear algebra moves a fit by less
+
+
+@dataclass(frozen=True)
+class PublicFit:
+    """Coefficients, the constant first, and the residual sd, with columns mapped to [-1, 1]; all post-processing."""
+
+    coefficients: tuple[float, ...]
+    sigma: float
+    limit: float  # where residuals are cut off, on the response's standardised scale
+
+    def agrees(self, other: "PublicFit") -> bool:
+        """Whether both are the same but for what linear algebra rounds."""
+        own, others = ((*one.coefficients, one.sigma, one.limit) for one in (self, other))
+        return len(own) == len(others) and bool(np.allclose(own, others, rtol=AGREES, atol=AGREES))
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        return {"coefficients": list(self.coefficients), "limit": self.limit, "sigma": self.sigma}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "PublicFit":
+        """The inverse of `to_record`."""
+        return cls(tuple(record["coefficients"]), record["sigma"], record["limit"])
+
+
+def public_fit(schema: RegressionSchema, mechanism: Mechanism, noisy: Floats, count: float) -> PublicFit:
+    """Ridge regression on noisy moments of (1, x, y), whose noise is as large as the mechanism says.
+
+    The penalty is the size of the noise on the covariates' scatter, and sigma2 is no less than what noise hides.
+    """
+    rows, deviation = max(count, 1.0), _deviation(mechanism)
+    means = np.clip(noisy[0, 1:] / rows, -1.0, 1.0)
+    scatter = noisy[1:, 1:] - rows * np.outer(means, means)
+    values, vectors = np.linalg.eigh(scatter[:-1, :-1])
+    penalty = deviation * sqrt(len(noisy))
+    slopes = vectors @ ((vectors.T @ scatter[:-1, -1]) / (np.maximum(values, 0.0) + penalty))
+    along = np.append(-slopes, 1.0)
+    unexplained = max(float(along @ scatter @ along), deviation * float(along @ along))
+    constant = float(means[-1] - means[:-1] @ slopes)
+    return fit_of((constant, *slopes.tolist()), sqrt(unexplained / rows))
+
+
+def fit_of(coefficients: tuple[float, ...], sigma: float) -> PublicFit:
+    """A fit whose residuals are cut off at so many of its sds, within limits."""
+    return PublicFit(coefficients, sigma, min(max(REACH * sigma, LEAST), MOST))
+
+
+def _deviation(mechanism: Mechanism) -> float:
+    """The largest standard deviation of an entry's noise."""
+    return float(mechanism.scales.max()) * (sqrt(2.0) if mechanism.name == "laplace" else 1.0)

@@ -1,0 +1,173 @@
+"""What a sandwich is made of: second moments of the covariates, each row weighed by its squared residual, with noise.
+
+A row's weight is w = min(e / E, 1)^2, e its residual by a public fit and E five of the fit's residual sds. Its root is
+a whole number of steps of 2^-19, and so is every covariate times it: a row adds w r r' for a row r of the columns' box.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.confidential import Confidential
+from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.privacy.mechanisms import Mechanism
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.public_fit import PublicFit
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.regression.second_moments import ColumnLayout, SecondMoments
+from dpbayes_core.regression.sensitivity.residual import residual_entries, residual_sensitivity
+from dpbayes_core.regression.statistics import BLOCK_ROWS, ExactStatistics, on_grid
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SumsAndRows(Confidential):
+    """Confidential second moments, and the encoded rows that they are sums of: a second step reads these again."""
+
+    second: ExactStatistics
+    rows: tuple[Integers, ...]
+
+    def __add__(self, other: "SumsAndRows") -> "SumsAndRows":
+        return SumsAndRows(self.second + other.second, self.rows + other.rows)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays for the encrypted store of an interrupted pass."""
+        rows = np.concatenate(self.rows) if self.rows else np.empty((0, 0), np.int32)
+        return self.second.to_arrays() | {"rows": rows}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "SumsAndRows":
+        """The inverse of `to_arrays`."""
+        rows = arrays["rows"]
+        return cls(ExactStatistics.from_arrays(arrays), (np.asfortranarray(rows),) if len(rows) else ())
+
+
+@dataclass(frozen=True)
+class SecondMomentsWithRows:
+    """Second moments of one regression, whose encoded rows are kept until residuals can be taken of them."""
+
+    schema: RegressionSchema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Covariates in their declared order, the response last."""
+        return self._second.columns
+
+    @property
+    def needs_people(self) -> bool:
+        """No: every row weighs the same in the second moments, and as its residual says in the others."""
+        return False
+
+    def encode(self, columns: Columns) -> EncodedTable:
+        """As for second moments alone."""
+        return self._second.encode(columns)
+
+    def sum(self, encoded: EncodedTable, people: Words | None = None) -> SumsAndRows:
+        """Exact sums over the rows that count, and those rows."""
+        rows = encoded.counted
+        return SumsAndRows(self._second.sum(encoded), (rows,) if len(rows) else ())
+
+    def empty(self) -> SumsAndRows:
+        """The sums over no rows."""
+        return SumsAndRows(self._second.empty(), ())
+
+    @cached_property
+    def _second(self) -> SecondMoments:
+        return SecondMoments(self.schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualMoments:
+    """Noisy sums of products of the covariates and the constant, weighed by squared residuals, as released."""
+
+    schema: RegressionSchema
+    mechanism: Mechanism
+    fit: PublicFit
+    values: tuple[float, ...]
+
+    @property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        """Places of the values; (0, 0) is the sum of the weights."""
+        return residual_entries(self.schema)
+
+    @property
+    def scales(self) -> Floats:
+        """The noise scale of each entry of the matrix."""
+        return self.mechanism.scales * self.fit.limit**2
+
+    def matrix(self) -> Floats:
+        """The noisy sum of e^2 (1, x)(1, x)', on the standardised scale: tied entries filled in."""
+        return completed(self.schema, np.array(self.values)) * self.fit.limit**2
+
+    def protected(self, neighbours: str, max_rows_per_unit: int) -> bool:
+        """Whether the noise suffices for how far neighbours can move the values."""
+        due = residual_sensitivity(self.schema, neighbours, max_rows_per_unit)
+        return len(self.values) == len(due.weights) and self.mechanism.protects(due)
+
+    def payload(self) -> dict[str, Any]:
+        """The noisy numbers, the places they belong to, and the fit that residuals were taken by."""
+        entries = [list(entry) for entry in self.entries]
+        return {"entries": entries, "fit": self.fit.to_record(), "values": list(self.values)}
+
+    @classmethod
+    def release(
+        cls,
+        schema: RegressionSchema,
+        mechanism: Mechanism,
+        noise: NoiseSource,
+        fit: PublicFit,
+        rows: Sequence[Integers],
+    ) -> "ResidualMoments":
+        """The exact sums on the mechanism's grid, with its noise."""
+        exact = residual_sums(schema, fit, rows)
+        values = mechanism.release(noise, on_grid(exact, mechanism.grid)).tolist()
+        return cls(schema=schema, mechanism=mechanism, fit=fit, values=tuple(values))
+
+
+def completed(schema: RegressionSchema, values: Floats) -> Floats:
+    """The symmetric matrix of (1, x) from its entries: a two-level column's square is 1, an indicator's is itself."""
+    full = np.zeros((schema.m, schema.m))
+    for (i, j), value in zip(residual_entries(schema), values, strict=True):
+        full[i, j] = full[j, i] = value
+    for i, variable in enumerate(schema.variables[:-1], start=1):
+        if variable.kind == "two-level":
+            full[i, i] = full[0, 0]
+        elif variable.kind == "indicator":
+            full[i, i] = full[0, i]
+    return full
+
+
+def residual_sums(schema: RegressionSchema, fit: PublicFit, rows: Sequence[Integers]) -> ExactStatistics:
+    """Exact sums over encoded rows, the same for every order and cut; the number of rows stays where it was."""
+    layout, total = ColumnLayout.of(schema), np.zeros((schema.m, schema.m), dtype=object)
+    for held in rows:
+        for start in range(0, len(held), BLOCK_ROWS):
+            weighed = _weighed(layout, schema.m, fit, held[start : start + BLOCK_ROWS])
+            # exact: whole numbers, of which every partial sum is below 2**53
+            total += (weighed @ weighed.T).astype(np.int64).astype(object)
+    sums = tuple(int(total[i, j]) for i, j in residual_entries(schema))
+    return ExactStatistics(sum(map(len, rows)), sums)
+
+
+def _weighed(layout: ColumnLayout, size: int, fit: PublicFit, integers: Integers) -> Floats:
+    """(1, x) of each row times the root of its weight, (variables, rows): whole numbers up to UNIT in size."""
+    plain = np.zeros((size, len(integers)))
+    plain[0] = UNIT
+    *numbers, (response, _) = layout.numbers
+    for column, variable in numbers:
+        plain[variable] = integers[:, column]
+    for column, variables in layout.factors:
+        for code, variable in enumerate(variables, start=1):
+            plain[variable] = np.where(integers[:, column] == code, float(UNIT), 0.0)
+    residual = integers[:, response].astype(np.float64)
+    for coefficient, values in zip(fit.coefficients, plain, strict=True):  # one by one: no cut changes a digit
+        residual -= coefficient * values
+    root = np.rint(np.minimum(np.abs(residual) / fit.limit, float(UNIT)))
+    return np.rint(plain * root / UNIT)

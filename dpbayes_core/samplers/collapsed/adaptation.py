@@ -1,0 +1,102 @@
+"""Warm-up: the step size by dual averaging, the diagonal metric by windows; both freeze when it ends."""
+
+from math import exp, log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.compiled import compiled
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# counters in Adaptation.numbers
+STEP, AVERAGE_STEP, ERROR, CENTRE, ROUND, COUNT = range(6)
+NUMBERS = 6
+
+
+class Adaptation(NamedTuple):
+    """Everything that warm-up changes; views on one flat array, so that a checkpoint is a copy of it."""
+
+    numbers: Floats
+    metric: Floats  # inverse mass: variances in whitened units
+    mean: Floats
+    squares: Floats
+
+
+@compiled
+def restart(adaptation: Adaptation, step: float) -> None:
+    """Begin dual averaging anew, aiming above `step`."""
+    numbers = adaptation.numbers
+    numbers[STEP] = step
+    numbers[AVERAGE_STEP] = log(step)
+    numbers[ERROR] = 0.0
+    numbers[CENTRE] = log(10.0 * step)
+    numbers[ROUND] = 0.0
+
+
+@compiled
+def learn_step(adaptation: Adaptation, excess: float) -> None:
+    """One update of dual averaging (Hoffman & Gelman 2014, section 3.2)."""
+    numbers = adaptation.numbers
+    numbers[ROUND] += 1.0
+    count = numbers[ROUND]
+    numbers[ERROR] += (-excess - numbers[ERROR]) / (count + 10.0)
+    log_step = numbers[CENTRE] - numbers[ERROR] * sqrt(count) / 0.05
+    numbers[AVERAGE_STEP] += (log_step - numbers[AVERAGE_STEP]) * count**-0.75
+    numbers[STEP] = exp(log_step)
+
+
+@compiled
+def learn_metric(adaptation: Adaptation, position: Floats) -> None:
+    """Add one position to the running variances."""
+    adaptation.numbers[COUNT] += 1.0
+    for i in range(position.size):
+        change = position[i] - adaptation.mean[i]
+        adaptation.mean[i] += change / adaptation.numbers[COUNT]
+        adaptation.squares[i] += change * (position[i] - adaptation.mean[i])
+
+
+@compiled
+def close_window(adaptation: Adaptation) -> None:
+    """Take the window's variances, drawn a little towards the whitening's 1, as the metric."""
+    count = adaptation.numbers[COUNT]
+    for i in range(adaptation.metric.size):
+        adaptation.metric[i] = (adaptation.squares[i] * count / (count - 1.0) + 5.0) / (count + 5.0)
+    adaptation.numbers[COUNT] = 0.0
+    adaptation.mean[:] = 0.0
+    adaptation.squares[:] = 0.0
+    restart(adaptation, exp(adaptation.numbers[AVERAGE_STEP]))
+
+
+@compiled
+def adapt(adaptation: Adaptation, schedule: Integers, iteration: int, position: Floats, excess: float) -> None:
+    """One warm-up iteration; `excess` is the acceptance above its aim."""
+    learn_step(adaptation, excess)
+    if schedule[0] <= iteration < schedule[2]:
+        learn_metric(adaptation, position)
+    if iteration + 1 == schedule[1] or iteration + 1 == schedule[2]:
+        close_window(adaptation)
+    if iteration + 1 == schedule[3]:
+        adaptation.numbers[STEP] = exp(adaptation.numbers[AVERAGE_STEP])
+
+
+def schedule_for(warmup: int) -> Integers:
+    """Ends of the parts of warm-up, of 400: 75 for the step, 62 and 188 for the metric, 75 for the step again."""
+    return np.array([warmup * end // 400 for end in (75, 137, 325, 400)])
+
+
+def fresh(size: int) -> Floats:
+    """A flat array to be viewed as an adaptation that knows nothing yet."""
+    flat = np.zeros(NUMBERS + 3 * size)
+    adaptation = view(flat)
+    adaptation.metric[:] = 1.0
+    restart(adaptation, 0.5 * size**-0.25)
+    return flat
+
+
+def view(flat: Floats) -> Adaptation:
+    """The parts of a flat array."""
+    size = (flat.size - NUMBERS) // 3
+    return Adaptation(flat[:NUMBERS], *flat[NUMBERS:].reshape(3, size))

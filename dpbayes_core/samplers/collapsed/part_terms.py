@@ -1,0 +1,217 @@
+"""Each part of the collapsed density: its statistics from the coordinates, what it and its noise say, and back."""
+
+from math import copysign, exp, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.compiled import compiled, inlined
+from dpbayes_core.samplers.collapsed.arrays import (
+    ALONE,
+    BAR,
+    BENT,
+    EACH,
+    ELSEWHERE,
+    FACTOR,
+    FREE,
+    GAUSSIAN,
+    INSIDE,
+    INTERCEPT,
+    LAPLACE,
+    LATENT,
+    MOMENTS,
+    NOISE,
+    NOISY,
+    OFFSET,
+    PULL,
+    RATIO,
+    REFERENCE,
+    RELATED,
+    ROWS,
+    SCALES,
+    SIGMA,
+    STRAIGHT,
+    UNIT_ROWS,
+    WIDE,
+    Part,
+    Target,
+)
+from dpbayes_core.samplers.collapsed.bending import bend, unbend
+from dpbayes_core.samplers.collapsed.coordinates import place, pull
+from dpbayes_core.samplers.collapsed.counting import rows_constant
+from dpbayes_core.samplers.collapsed.relative_parts import place_relative, pull_relative
+from dpbayes_core.samplers.collapsed.wide import place_wide, pull_wide
+
+Floats = NDArray[np.float64]
+
+
+@compiled
+def moments(work: Floats) -> None:
+    """MOMENTS = R / n = C C', lower triangle."""
+    for i in range(work.shape[1]):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(j + 1):
+                total += work[FACTOR, i, k] * work[FACTOR, j, k]
+            work[MOMENTS, i, j] = total
+
+
+@inlined
+def place_part(position: Floats, target: Target, index: int, work: Floats) -> float:
+    """Fill rows, C and moments of one part; returns what of the log density is no function of these alone."""
+    part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
+    own, reference = work[index], int(target.numbers[REFERENCE])
+    value, offset = 0.0, int(part.numbers[OFFSET])
+    if part.numbers[LATENT] > 0.0:
+        least = work.shape[2]  # the rows, m + 1 at least, have a flat prior in their logarithm
+        part.numbers[ROWS] = least + exp(position[offset])
+        value += position[offset] - log(part.numbers[ROWS])
+        offset += 1
+    says = int(part.numbers[SIGMA])
+    if says != ELSEWHERE:
+        offset += 1
+    if part.numbers[WIDE] > 0.0:
+        value += place_wide(position[offset:], part, own)
+    elif part.numbers[RELATED] == 0.0:
+        value += place(position[offset:], part, own)
+    else:
+        value += place_relative(position[offset:], part, work[reference], own)
+    for i in range(own.shape[1]):
+        own[STRAIGHT, i, : i + 1] = own[FACTOR, i, : i + 1]
+    if part.numbers[BENT] > 0.0:
+        value += bend(part, own)
+    moments(own)
+    if says != ELSEWHERE:
+        last, at = own.shape[1] - 1, int(part.numbers[OFFSET]) + int(part.numbers[LATENT])
+        work[len(target.parts), FREE, 0, 0] = position[at] + (log(own[FACTOR, last, last]) if says == RATIO else 0.0)
+    return value
+
+
+@inlined
+def in_turn(turn: int, reference: int) -> int:
+    """The part whose turn it is: the reference's C first, on which the others' rest."""
+    if turn == 0 and reference >= 0:
+        return reference
+    return turn - 1 if turn <= reference else turn
+
+
+@compiled
+def statistic(position: Floats, target: Target, work: Floats) -> float:
+    """The same of every part."""
+    value = 0.0
+    for turn in range(len(target.parts)):
+        value += place_part(position, target, in_turn(turn, int(target.numbers[REFERENCE])), work)
+    return value
+
+
+@compiled
+def part_terms(part: Part, work: Floats, lost: float, inside: int) -> tuple[float, float]:
+    """Powers of C's diagonal, their derivatives set in BAR, and the derivative in the rows."""
+    rows, size = part.numbers[ROWS], work.shape[1]
+    value, slope = 0.0, 0.0
+    if part.numbers[LATENT] > 0.0:
+        value, slope = rows_constant(rows, inside, size - 1, lost)
+    for i in range(size):
+        work[BAR, i, : i + 1] = 0.0
+        weight = part.weights[ALONE, i] + part.weights[EACH, i] * rows
+        if weight != 0.0 or part.weights[EACH, i] != 0.0:
+            logged = log(work[FACTOR, i, i])
+            value += weight * logged
+            slope += part.weights[EACH, i] * logged
+            work[BAR, i, i] = weight / work[FACTOR, i, i]
+    return value, slope
+
+
+@compiled
+def noise_terms(part: Part, work: Floats) -> tuple[float, float]:
+    """Log density of the noise, its derivatives in C added to BAR, and the one in the rows."""
+    n, noise, value, in_rows = part.numbers[ROWS], int(part.numbers[NOISE]), 0.0, 0.0
+    for i in range(work.shape[1]):
+        for j in range(i + 1):
+            scale = part.matrices[SCALES, i, j]
+            if scale == 0.0:
+                continue
+            residual = (part.matrices[NOISY, i, j] - n * work[MOMENTS, i, j]) / scale
+            if noise == GAUSSIAN:
+                value -= 0.5 * residual * residual
+                slope = residual
+            elif noise == LAPLACE:
+                value -= abs(residual)
+                slope = copysign(1.0, residual)
+            else:
+                root = sqrt(1.0 + 0.25 * residual * residual)
+                value -= 2.0 * (root - 1.0)
+                slope = 0.5 * residual / root
+            slope /= scale
+            in_rows += slope * work[MOMENTS, i, j]
+            slope *= n
+            for k in range(j + 1):
+                work[BAR, i, k] += slope * work[FACTOR, j, k]
+            for k in range(j + 1):
+                work[BAR, j, k] += slope * work[FACTOR, i, k]
+    return value, in_rows
+
+
+@inlined
+def pull_whole(share: float, whole: Floats, work: Floats) -> float:
+    """Add to BAR what the whole says of one part; returns the derivative in its rows, in unit rows."""
+    in_share, size = 0.0, work.shape[1]
+    for i in range(size):
+        for k in range(size):
+            weight = share * (whole[PULL, i, k] if k <= i else whole[PULL, k, i])
+            for j in range(min(i, k) + 1):
+                work[BAR, i, j] += weight * work[FACTOR, k, j]
+        for k in range(i):
+            in_share += whole[PULL, i, k] * work[MOMENTS, i, k]
+        in_share += 0.5 * whole[PULL, i, i] * work[MOMENTS, i, i]
+    return in_share
+
+
+@inlined
+def own_slopes(target: Target, index: int, work: Floats, in_rows: float, gradient: Floats) -> float:
+    """Log density of one part and its noise; derivatives in its straight C, the whole included, in BAR."""
+    numbers, whole, own_work = target.numbers, work[len(target.parts)], work[index]
+    part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
+    own, in_own = part_terms(part, own_work, numbers[INTERCEPT], int(numbers[INSIDE]))
+    noise, in_noise = noise_terms(part, own_work)
+    in_share = pull_whole(part.numbers[ROWS] / numbers[UNIT_ROWS], whole, own_work)
+    says, at = int(part.numbers[SIGMA]), int(part.numbers[OFFSET])
+    if says != ELSEWHERE:
+        last, in_sigma = own_work.shape[1] - 1, whole[FREE, 0, 1]
+        gradient[at + int(part.numbers[LATENT])] = in_sigma
+        if says == RATIO:
+            own_work[BAR, last, last] += in_sigma / own_work[FACTOR, last, last]
+    if part.numbers[BENT] > 0.0:
+        unbend(part, own_work)
+    if part.numbers[LATENT] > 0.0:
+        above = part.numbers[ROWS] - work.shape[2]
+        slope = in_rows + in_own + in_noise + in_share / numbers[UNIT_ROWS] - 1.0 / part.numbers[ROWS]
+        gradient[at] = 1.0 + slope * above
+    return own + noise
+
+
+@inlined
+def pull_part(position: Floats, target: Target, index: int, work: Floats, gradient: Floats) -> None:
+    """Derivatives in one part's coordinates from those in its C, and in the reference's C."""
+    part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
+    own, reference = work[index], int(target.numbers[REFERENCE])
+    offset = int(part.numbers[OFFSET]) + int(part.numbers[LATENT])
+    if int(part.numbers[SIGMA]) != ELSEWHERE:
+        offset += 1
+    if part.numbers[WIDE] > 0.0:
+        pull_wide(position[offset:], part, own, gradient[offset:])
+    elif part.numbers[RELATED] == 0.0:
+        pull(position[offset:], part, own, gradient[offset:])
+    else:
+        pull_relative(position[offset:], part, work[reference], own, gradient[offset:])
+
+
+@inlined
+def part_slopes(position: Floats, target: Target, work: Floats, in_rows: float, gradient: Floats) -> float:
+    """Log density of all parts, and the gradient in all coordinates: the reference last, whom all others pull."""
+    value, reference = 0.0, int(target.numbers[REFERENCE])
+    for j in range(len(target.parts)):
+        value += own_slopes(target, j, work, in_rows, gradient)
+    for turn in range(len(target.parts) - 1, -1, -1):
+        pull_part(position, target, in_turn(turn, reference), work, gradient)
+    return value

@@ -1,0 +1,179 @@
+"""A pool whose parts differ as the flat arrays of its density, and where the search for the mode starts."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.pool import Pool
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.samplers.collapsed.arrays import (
+    AIM,
+    ANCHOR,
+    APART,
+    BENT,
+    COLUMNS,
+    DIFFERING,
+    FAINT,
+    INTERCEPT,
+    LATENT,
+    LEAST,
+    LOW,
+    NOISY,
+    OFFSET,
+    PLAIN,
+    PRECISE,
+    REFERENCE,
+    RELATED,
+    ROWS,
+    SIGMA,
+    SQUARE,
+    UNIT_ROWS,
+    WIDE,
+    Target,
+)
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.pools.shared import HAT, KNOWN, LOOSE, SAYS
+from dpbayes_core.samplers.collapsed.start import Place, levels_of, noise_of, places_of
+from dpbayes_core.samplers.collapsed.target import build_target
+
+Floats = NDArray[np.float64]
+
+SPREAD = 0.5  # scale of the half-normal priors of every tau and of t, on the standardised scale
+SLIGHT = 0.1  # of a variance, by which parts are taken to differ where the search starts
+LIKELY = 0.3  # a large spread between parts
+FARTHEST = 3.0  # from where the search stands, by which a logarithm is told to lie
+
+
+def pool_target(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Floats]:
+    """The target, told from where the search for its mode starts, and that start."""
+    target = build_target(pool, prior, layout)
+    parts, matrices, weights = target.parts.copy(), target.matrices, target.weights.copy()
+    parts[:, [RELATED, SIGMA, WIDE, BENT]] = 0.0, 0.0, 0.0, PLAIN
+    own = [own_coordinates(part, layout) for part in parts]
+    parts[:, OFFSET] = np.cumsum(own) - own
+    numbers = target.numbers.copy()
+    numbers[REFERENCE], numbers[DIFFERING], numbers[APART] = len(parts), sum(own), SPREAD
+    _tell_prior(weights[0], numbers, target.response)
+    matrices = np.concatenate([matrices, np.zeros((len(parts), 2, *matrices.shape[2:]))], axis=1)
+    target = Target(numbers, target.response, parts, matrices, weights, target.blocks)
+    places = places_of(target, layout, prior, pool.schema, apart=SLIGHT)
+    roots = np.array([place.root for place in places])
+    tell(target, roots, layout)
+    return target, np.concatenate([*_starts(target, places, layout), _shared_start(target, roots, layout)])
+
+
+def own_coordinates(part: Floats, layout: Layout) -> int:
+    """The number of one part's coordinates."""
+    low, most = int(part[LOW]), int(part[COLUMNS]) - 1
+    numbers = sum(1 - low + min(i, most) for i in layout.continuous)
+    return int(part[LATENT]) + int((layout.first * layout.size).sum()) + numbers
+
+
+def shared_coordinates(target: Target, layout: Layout) -> int:
+    """The number of those that parts share."""
+    low, count, first = int(target.parts[0, LOW]), len(layout.continuous) - 1, layout.continuous.start
+    groups = 0 if low else 1 + len(layout.first)
+    return count * groups + 1 + count * (first - low) + count * (count + 1) // 2 + len(layout.order) - low
+
+
+def _tell_prior(weights: Floats, numbers: Floats, response: Floats) -> None:
+    """Prior mean and sd of each coefficient, as what its coordinate leans on; its sd in residual sds but for `wide`."""
+    low = 1 - int(numbers[INTERCEPT])
+    precision = numbers[UNIT_ROWS] * response[low:-1, low:-1]
+    weights[ANCHOR, low:-1] = np.linalg.solve(precision, numbers[UNIT_ROWS] * response[-1, low:-1])
+    weights[FAINT, low:-1] = np.diag(precision) ** -0.5
+
+
+def tell(target: Target, roots: Floats, layout: Layout) -> None:
+    """Set what every coordinate leans on, from releases seen at these C: exact whatever C is, best near the mode."""
+    first, low, noise = layout.continuous.start, int(target.parts[0, LOW]), noise_of(target)
+    for part, own, root, sd in zip(target.parts, target.matrices, roots, noise, strict=True):
+        left = own[NOISY] / part[ROWS] - root @ root.T
+        error = sd / part[ROWS]
+        own[[HAT, KNOWN]] = 0.0
+        for i in range(first, len(root)):
+            for k in range(low, min(i + 1, int(part[COLUMNS]))):
+                slope = 2 * root[i, i] ** 2 if i == k else root[k, k]
+                at = np.log(root[i, i]) if i == k else root[i, k]
+                move = left[i, k] / slope
+                own[HAT, i, k] = at + (np.clip(move, -FARTHEST, FARTHEST) if i == k else move)
+                own[KNOWN, i, k] = (slope / error[i, k]) ** 2 if error[i, k] > 0 else 0.0
+    _tell_shared(target, roots, layout)
+
+
+def _tell_shared(target: Target, roots: Floats, layout: Layout) -> None:
+    """What the parts say of B and L, with which error; and of theta, all together."""
+    first, low, rows = layout.continuous.start, int(target.parts[0, LOW]), target.parts[:, ROWS]
+    error = 1 / np.maximum(target.matrices[:, KNOWN], 1e-12)
+    squares = np.diag(np.einsum("j,jik->ik", rows, np.square(roots)) / rows.sum()).copy()
+    kept = target.weights[0, SQUARE]
+    squares = np.where(squares > 0, squares, kept)  # parts of single rows have no scatter of their own
+    kept[first:-1], target.weights[0, LEAST, first:-1] = squares[first:-1], 0.5 * np.log(squares[first:-1])
+    for part, own, bent, root in zip(rows, target.matrices, error, roots, strict=True):
+        inverse = np.linalg.inv(root[low:first, low:first]) if first > low else np.zeros((0, 0))
+        for i in range(first, len(root) - 1):
+            sampling = squares[i] / part
+            own[SAYS, i, low:first] = own[HAT, i, low:first] @ inverse
+            own[LOOSE, i, low:first] = (bent[i, low:first] + sampling) @ inverse**2
+            for k in range(first, i):
+                own[SAYS, i, k] = own[HAT, i, k] * np.sqrt(squares[k]) / (root[k, k] or 1.0)
+                own[LOOSE, i, k] = bent[i, k] + sampling
+            own[SAYS, i, i], own[LOOSE, i, i] = own[HAT, i, i], bent[i, i] + 0.5 / part
+    _tell_theta(target, roots, low)
+
+
+def _tell_theta(target: Target, roots: Floats, low: int) -> None:
+    """Where the coefficients are likely to be, and with which precision."""
+    rows, noise = target.parts[:, ROWS], noise_of(target)
+    whole = np.einsum("j,jik,jlk->il", rows, roots, roots) / rows.sum()
+    moments = whole[low:-1, low:-1]
+    posterior = moments + target.response[low:-1, low:-1] * target.numbers[UNIT_ROWS] / rows.sum()
+    linear = whole[-1, low:-1] + target.response[-1, low:-1] * target.numbers[UNIT_ROWS] / rows.sum()
+    theta = np.linalg.solve(posterior, linear)
+    left = max(float(whole[-1, -1] - theta @ (2 * whole[-1, low:-1] - moments @ theta)), 0.05 * float(whole[-1, -1]))
+    error = np.sum(noise[:, -1, low:-1] ** 2, axis=0) / rows.sum() ** 2
+    seen = np.diag(error) + left * moments / rows.sum()
+    target.weights[0, AIM, low:-1] = theta
+    target.weights[0, PRECISE, low:-1] = np.diag(moments @ np.linalg.solve(seen, moments))
+
+
+def _starts(target: Target, places: list[Place], layout: Layout) -> list[Floats]:
+    """Coordinates of every part: factors where the release puts them, numbers where what they lean on does."""
+    found: list[Floats] = []
+    for part, weights, place in zip(target.parts, target.weights, places, strict=True):
+        head = [np.log([part[ROWS] - len(place.root)])] if part[LATENT] else []
+        own = np.concatenate([*head, *levels_of(place.root[1:, 1:], place.shares, layout, weights), np.zeros(0)])
+        found.append(np.append(own, np.zeros(own_coordinates(part, layout) - own.size)))
+    return found
+
+
+def _shared_start(target: Target, roots: Floats, layout: Layout) -> Floats:
+    """Coordinates of what the parts share."""
+    start, spreads = np.zeros(shared_coordinates(target, layout)), likely_spreads(target, layout)
+    start[: len(spreads)] = spreads
+    start[-1] = np.log(np.mean(roots[:, -1, -1]))
+    return start
+
+
+def likely_spreads(target: Target, layout: Layout) -> Floats:
+    """The logs of tau and t, by how far apart the parts are beyond their own errors."""
+    first, last = layout.continuous.start, len(layout.order) - 1
+    ends = [] if int(target.parts[0, LOW]) else [1, *(layout.first + layout.size)]
+    says, loose = target.matrices[:, SAYS], target.matrices[:, LOOSE]
+    found = [
+        _log_spread([(says[:, i, k], loose[:, i, k]) for k in range(begin, end)])
+        for i in range(first, last)
+        for begin, end in zip([0, *ends], ends, strict=False)
+    ]
+    return np.array([*found, _log_spread([(says[:, i, i], loose[:, i, i]) for i in range(first, last)])])
+
+
+def _log_spread(said: list[tuple[Floats, Floats]]) -> float:
+    """The log of a likely spread between parts, from what they say and its squared error, and from its prior."""
+    squares: list[float] = []
+    for says, loose in said:
+        weight = 1 / (loose + 1e-12)
+        mean = np.sum(weight * says) / weight.sum()
+        over = np.sum(weight * (says - mean) ** 2) - (len(says) - 1)
+        square = max(float(over / weight.sum()), 0.0) + float(0.5 / weight.sum())
+        squares.append(1 / (1 / square + 1 / LIKELY**2))
+    return float(max(0.5 * np.log(np.mean(squares)), np.log(1e-4)))

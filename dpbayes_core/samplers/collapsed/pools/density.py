@@ -1,0 +1,124 @@
+"""log p(common parameters) + log p(statistics of the parts | them) + log p(releases | statistics), with its gradient.
+
+Parts are independent given what they share; of each, log p(factors) + log p(B_j | factors) + log p(W_j) +
+log p(products with the response | covariates), factors' own moments flat, all normalised for its number of rows.
+"""
+
+from math import exp, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.compiled import compiled
+from dpbayes_core.samplers.collapsed.arrays import (
+    ALONE,
+    BAR,
+    DIFFERING,
+    FACTOR,
+    FREE,
+    LATENT,
+    OFFSET,
+    ROWS,
+    Part,
+    Target,
+)
+from dpbayes_core.samplers.collapsed.coordinates import first_continuous, place_factors, pull_factors
+from dpbayes_core.samplers.collapsed.part_terms import moments, noise_terms
+from dpbayes_core.samplers.collapsed.pools.centres import Frame, place_centres, pull_centres
+from dpbayes_core.samplers.collapsed.pools.common import place_shared, pull_shared
+from dpbayes_core.samplers.collapsed.pools.responses import place_response, pull_response
+from dpbayes_core.samplers.collapsed.pools.scatters import place_scatter, pull_scatter, scatter_law
+from dpbayes_core.samplers.collapsed.pools.shared import DEGREES, LOGGED, new_shared, part_at, row_start
+
+Floats = NDArray[np.float64]
+
+
+@compiled
+def new_frame(target: Target) -> Frame:
+    """Scratch for one evaluation."""
+    shared = new_shared(target)
+    (count, width), numbers = shared.centre.shape, len(shared.root)
+    size = count * width
+    root, ratio, away = np.zeros((size, size)), np.zeros((numbers, numbers)), np.zeros(size)
+    return Frame(
+        shared,
+        new_shared(target),
+        root,
+        root.copy(),
+        away,
+        away.copy(),
+        ratio,
+        ratio.copy(),
+        ratio.copy(),
+    )
+
+
+@compiled
+def place_own(position: Floats, part: Part, own: Floats, frame: Frame) -> tuple[float, int]:
+    """Fill rows and C of one part from its coordinates; returns the log density without `scatter_law`, and the place
+    of its numbers' coordinates."""
+    value, at = 0.0, 0
+    if part.numbers[LATENT] > 0.0:
+        part.numbers[ROWS] = own.shape[1] + exp(position[0])
+        value, at = position[0] - log(part.numbers[ROWS]), 1
+    own[FACTOR] = 0.0
+    factors, offset = place_factors(position[at:], part, own)
+    at += offset
+    value += factors
+    for i in range(1, first_continuous(part)):
+        value += part.weights[ALONE, i] * log(own[FACTOR, i, i])
+    value += place_centres(position[at:], part, own, frame) + place_scatter(position[at:], part, own, frame)
+    (count, width) = frame.shared.centre.shape
+    behind = at + row_start(count, part, width, own.shape[1] - 1 - count)
+    return value + place_response(position[behind:], part, own, frame), at
+
+
+@compiled
+def place_parts(position: Floats, target: Target, work: Floats) -> None:
+    """Rows, C and moments of every part, and log sigma for the draws given them."""
+    frame = new_frame(target)
+    place_shared(position[int(target.numbers[DIFFERING]) :], target, frame.shared)
+    for index in range(len(target.parts)):
+        part = part_at(target, index)
+        place_own(position[int(part.numbers[OFFSET]) :], part, work[index], frame)
+        moments(work[index])
+    work[len(target.parts), FREE, 0, 0] = frame.shared.numbers[LOGGED]
+
+
+@compiled
+def own_density(position: Floats, part: Part, own: Floats, frame: Frame, gradient: Floats) -> float:
+    """What one part adds; its own derivatives into `gradient`, those in what is shared added to the slopes."""
+    value, at = place_own(position, part, own, frame)
+    moments(own)
+    law, in_degrees, in_rows = scatter_law(part, own, frame)
+    own[BAR] = 0.0
+    noise, in_noise = noise_terms(part, own)
+    frame.slopes.numbers[DEGREES] += in_degrees
+    (count, width) = frame.shared.centre.shape
+    behind = at + row_start(count, part, width, own.shape[1] - 1 - count)
+    in_rows += in_noise + pull_response(position[behind:], part, own, frame, gradient[behind:])
+    in_rows += pull_scatter(position[at:], part, own, frame, gradient[at:])
+    in_rows += pull_centres(position[at:], part, own, frame, gradient[at:])
+    for i in range(1, first_continuous(part)):
+        own[BAR, i, i] += part.weights[ALONE, i] / own[FACTOR, i, i]
+    latent = int(part.numbers[LATENT])
+    pull_factors(position[latent:], part, own, gradient[latent:])
+    if latent:
+        rows = part.numbers[ROWS]
+        gradient[0] = 1.0 + (in_rows - 1.0 / rows) * (rows - own.shape[1])
+    return value + law + noise
+
+
+@compiled
+def pool_density(position: Floats, target: Target, work: Floats, gradient: Floats) -> float:
+    """Log density of the coordinates given the releases, its gradient into `gradient`; -inf outside."""
+    frame, shared_at = new_frame(target), int(target.numbers[DIFFERING])
+    value = place_shared(position[shared_at:], target, frame.shared)
+    for index in range(len(target.parts)):
+        part = part_at(target, index)
+        at = int(part.numbers[OFFSET])
+        value += own_density(position[at:], part, work[index], frame, gradient[at:])
+        if not value > -np.inf:
+            return -np.inf
+    pull_shared(position[shared_at:], target, frame.shared, frame.slopes, gradient[shared_at:])
+    return value if np.isfinite(value) else -np.inf

@@ -1,0 +1,181 @@
+"""The mode of a pool whose parts differ, and the stretch of its chains' space: a block for each part, leaning on what
+they share, which is the last block. Parts are independent given that, so that one difference serves all of them.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.compiled import compiled
+from dpbayes_core.linear_algebra import solve_lower
+from dpbayes_core.regression.pool import Pool
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.samplers.collapsed.arrays import (
+    DIFFERING,
+    FACTOR,
+    LAPLACE,
+    LATENT,
+    LOW,
+    NOISE,
+    OFFSET,
+    ROWS,
+    SMOOTHED,
+    Target,
+    work_for,
+)
+from dpbayes_core.samplers.collapsed.curvature import Curvature, Search
+from dpbayes_core.samplers.collapsed.joint_mode import ascent, root_blocks
+from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.newton import FLOOR, ridged_cholesky
+from dpbayes_core.samplers.collapsed.pools.building import likely_spreads, own_coordinates, pool_target, tell
+from dpbayes_core.samplers.collapsed.pools.density import place_parts, pool_density
+from dpbayes_core.samplers.collapsed.whitened_space import Stretch
+from dpbayes_core.samplers.collapsed.whitening import Whitening
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+STEP = 1e-4  # of differences, in coordinates whose natural scale is 1
+ROUNDS = 60
+SCALE = 0.5  # sd of the logs of tau and t that chains start with
+TOLD = 2  # times that coordinates are told anew from the mode found
+NEAR = 1e-3  # of a step's gain, for each coordinate: chains are hardly ever nearer to the mode
+
+
+@compiled
+def pool_curvature(position: Floats, search: Search) -> Curvature:
+    """Minus the second derivatives: each part's own, between it and what is shared, and of that, the last block."""
+    starts, target = search.starts, search.target
+    parts, widest = len(target.parts), int(np.max(starts[1:] - starts[:-1]))
+    blocks, between = np.zeros((parts + 1, widest, widest)), np.zeros((parts + 1, widest, widest))
+    ahead, behind, probe = np.zeros(position.size), np.zeros(position.size), position.copy()
+    shared = starts[parts]
+    for k in range(widest):
+        for side in range(2):
+            probe[:] = position
+            for j in range(parts):
+                if k < starts[j + 1] - starts[j]:
+                    probe[starts[j] + k] += STEP if side == 0 else -STEP
+            pool_density(probe, target, search.work, ahead if side == 0 else behind)
+        for j in range(parts):
+            if k < starts[j + 1] - starts[j]:
+                for i in range(starts[j + 1] - starts[j]):
+                    slope = (behind[starts[j] + i] - ahead[starts[j] + i]) / (2.0 * STEP)
+                    blocks[j, max(i, k), min(i, k)] += 0.5 * slope if i != k else slope
+    for k in range(position.size - shared):
+        for side in range(2):
+            probe[:] = position
+            probe[shared + k] += STEP if side == 0 else -STEP
+            pool_density(probe, target, search.work, ahead if side == 0 else behind)
+        for j in range(parts + 1):
+            for i in range(starts[j + 1] - starts[j]):
+                slope = (behind[starts[j] + i] - ahead[starts[j] + i]) / (2.0 * STEP)
+                if j < parts:
+                    between[j, i, k] = slope
+                else:
+                    blocks[j, max(i, k), min(i, k)] += 0.5 * slope if i != k else slope
+    return Curvature(blocks, between, np.zeros((0, position.size)))
+
+
+@compiled
+def held_apart(left: Floats, first: int) -> Floats:
+    """What to add to the corner of `left`, of tau and t, for the rest to leave them SCALE as their sd."""
+    size = len(left)
+    rest = np.zeros((size - first, size - first))
+    for i in range(first, size):
+        for k in range(first, i + 1):
+            rest[i - first, k - first] = left[i, k]
+    factor, solved = np.zeros_like(rest), np.zeros((first, size - first))
+    ridged_cholesky(rest, FLOOR, factor)
+    added = np.zeros((first, first))
+    for i in range(first):
+        for k in range(first, size):
+            solved[i, k - first] = left[k, i]
+        solve_lower(factor, solved[i], size - first)
+        for j in range(i + 1):
+            added[i, j] = -left[i, j]
+            for k in range(size - first):
+                added[i, j] += solved[i, k] * solved[j, k]
+        added[i, i] += 1.0 / (SCALE * SCALE)
+    return added
+
+
+def pool_stretch(position: Floats, search: Search, spreads: int) -> Stretch:
+    """The inverse root of the curvature at a position; of tau and t, the first `spreads` that are shared, as held."""
+    curvature, parts = pool_curvature(position, search), len(search.target.parts)
+    corner = curvature.blocks[parts, :spreads, :spreads]
+    kept, size = curvature.blocks[parts].copy(), int(search.starts[-1] - search.starts[-2])
+    root_blocks(search, curvature)
+    added = held_apart(curvature.blocks[parts, :size, :size].copy(), spreads)
+    curvature.blocks[parts] = kept
+    corner += added
+    blocks, lean = root_blocks(search, curvature)
+    return Stretch(
+        starts=search.starts,
+        blocks=blocks,
+        transposed=blocks.transpose(0, 2, 1).copy(),
+        lean=lean,
+        reference=parts,
+        along=np.zeros((0, position.size)),
+        turn=np.zeros((0, 0)),
+    )
+
+
+def climb_pool(start: Floats, search: Search, spreads: int) -> tuple[Floats, Stretch]:
+    """Newton's method with ridges to the mode at the start's tau and t; returns it and the stretch there.
+
+    The joint mode is no guide to tau and t: where noise drowns the parts it has them as large as noise makes parts
+    look, since what they then cost is volume, which a mode does not see.
+    """
+    position, gradient, unused = start, np.zeros(start.size), np.zeros(start.size)
+    held = slice(int(search.starts[-2]), int(search.starts[-2]) + spreads)
+    for _ in range(ROUNDS):
+        curvature = pool_curvature(position, search)
+        curvature.blocks[-1, :, :spreads], curvature.blocks[-1, :spreads], curvature.between[:, :, :spreads] = 0, 0, 0
+        curvature.blocks[-1, range(spreads), range(spreads)] = 1.0
+        value = pool_density(position, search.target, search.work, gradient)
+        gradient[held] = 0.0
+        blocks, lean = root_blocks(search, curvature)
+        turned = blocks.transpose(0, 2, 1).copy()
+        along, turn = np.zeros((0, position.size)), np.zeros((0, 0))
+        step = ascent(Stretch(search.starts, blocks, turned, lean, len(search.target.parts), along, turn), gradient)
+        gain = float(np.sum(step * gradient))
+        for halving in range(40):
+            trial = position + 0.5**halving * step
+            if pool_density(trial, search.target, search.work, unused) > value + 1e-4 * 0.5**halving * gain:
+                position = trial
+                break
+        else:
+            break
+        if gain < NEAR * start.size:
+            break
+    return position, pool_stretch(position, search, spreads)
+
+
+def settle_pool(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Whitening]:
+    """The target, its coordinates told as they look from its mode, and how its chains' space is stretched."""
+    target, position = pool_target(pool, prior, layout)
+    starts = np.concatenate([target.parts[:, OFFSET], [target.numbers[DIFFERING], position.size]]).astype(np.int64)
+    smoothed = target.parts.copy()
+    smoothed[smoothed[:, NOISE] == LAPLACE, NOISE] = SMOOTHED
+    search = Search(target._replace(parts=smoothed), work_for(target), starts, together=False)
+    count = len(layout.continuous) - 1
+    spreads = count * (0 if int(target.parts[0, LOW]) else 1 + len(layout.first)) + 1
+    position, stretch = climb_pool(position, search, spreads)
+    for _ in range(TOLD):
+        place_parts(position, search.target, search.work)
+        target.parts[:, ROWS] = smoothed[:, ROWS]
+        tell(target, search.work[:-1, FACTOR], layout)  # the search's target has the same matrices
+        position, stretch = climb_pool(_retold(position, target, layout, spreads), search, spreads)
+    return target, Whitening(position, starts, stretch.blocks, stretch.lean, stretch.along, stretch.turn, np.zeros(0))
+
+
+def _retold(position: Floats, target: Target, layout: Layout, spreads: int) -> Floats:
+    """Rows, factors and sigma where they are, all else where what it leans on puts it."""
+    start, heads = position.copy(), int((layout.first * layout.size).sum())
+    for part in target.parts:
+        begin = int(part[OFFSET])
+        start[begin + int(part[LATENT]) + heads : begin + own_coordinates(part, layout)] = 0.0
+    shared = int(target.numbers[DIFFERING])
+    start[shared : shared + spreads] = likely_spreads(target, layout)
+    start[shared + spreads : -1] = 0.0
+    return start

@@ -1,0 +1,176 @@
+"""The default sampler: the exact posterior of the noisy statistic, all parameters integrated out of the chain.
+
+Chains move in the latent statistic only; every parameter is then drawn exactly given it. See docs/methods.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.pool import Evidence, Pool, parts_of
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.samplers.labels import latent_draws, regression_draws, regression_moments, unit_matrix
+from dpbayes_core.sampling.protocol import Block, ChainState, Floats
+from dpbayes_core.sampling.streams import from_words, stream, to_words
+
+if TYPE_CHECKING:
+    from dpbayes_core.samplers.collapsed.chain import Chain
+
+Integers = NDArray[np.int64]
+
+NOISES = ("gaussian", "laplace")
+
+
+@dataclass(frozen=True)
+class CollapsedProblem:
+    """Target and whitening as arrays; see samplers/flat.py for the places in the first six."""
+
+    numbers: Floats
+    response: Floats
+    parts: Floats
+    matrices: Floats
+    weights: Floats
+    blocks: Floats
+    centre: Floats
+    starts: Integers
+    stretch: Floats
+    lean: Floats
+    along: Floats
+    turn: Floats
+    second: Floats
+    places: Integers  # part, row and column in the coordinates' order of each released entry
+    order: Integers  # coefficient at each position of the coordinates that has one
+    units: Floats  # the user's coefficients from theta in that order
+
+
+@dataclass(frozen=True)
+class Collapsed:
+    """NUTS on the latent statistic under its exact law, then exact conjugate draws of every parameter."""
+
+    name: str = "collapsed"
+    takes: tuple[str, ...] = ("regression",)
+    beside: str | None = "naive"
+    target: str = "posterior of the parameters given the noisy statistics, noise and latent statistics integrated out"
+    calibrated: bool = True
+    caveat: str = (
+        "Calibrated over truths drawn from the prior, whatever the law of the covariates: at one truth 95% intervals "
+        "may hold it more or less often."
+    )
+    cost: str = "a gradient takes O(J d^3) for J releases of d covariates, whatever the number of rows"
+    acceptance: tuple[float, float] = (0.9, 0.99)  # aimed at, by attempt
+    kinked: float = 0.8  # at first, where parts differ: kinks of Laplace noise stay and cost energy, but do not diverge
+    warmups: tuple[int, int] = (400, 800)
+
+    def refusal(self, evidence: Evidence) -> str | None:
+        """It needs known noise and more rows than variables, in every part where columns have levels."""
+        releases, m = parts_of(evidence), evidence.schema.m
+        if any(release.mechanism.name not in NOISES for release in releases):
+            return f"it knows the noise of these mechanisms only: {', '.join(NOISES)}"
+        rows = [release.rows for release in releases if release.rows is not None]
+        if len(rows) == len(releases) and sum(rows) <= m:
+            return f"it needs more than {m} rows, the number of encoded variables"
+        levels = any(variable.kind != "continuous" for variable in evidence.schema.variables)
+        if levels and any(n <= m for n in rows):
+            return f"it needs more than {m} rows of every part, the number of encoded variables"
+        return None
+
+    def prepare(self, evidence: Evidence, prior: Prior) -> CollapsedProblem:
+        """Find the mode and curvature that the chains are whitened with."""
+        from dpbayes_core.samplers.collapsed.pools.settling import settle_pool
+        from dpbayes_core.samplers.collapsed.rare import layout_for
+        from dpbayes_core.samplers.collapsed.start import referred, undrawn
+        from dpbayes_core.samplers.collapsed.target import build_target  # numba
+        from dpbayes_core.samplers.collapsed.whitening import whiten
+
+        layout, schema, releases = layout_for(evidence, prior), evidence.schema, parts_of(evidence)
+        if isinstance(evidence, Pool) and evidence.differing:
+            target, whitening = settle_pool(evidence, prior, layout)
+        else:
+            target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
+            whitening = whiten(target, start, undrawn(target, layout, prior, schema))
+        places = [
+            np.column_stack([np.full(len(release.entries), part), *layout.places(release)])
+            for part, release in enumerate(releases)
+        ]
+        order = layout.order[:-1].copy() if schema.intercept else layout.order[1:-1] - 1
+        units = unit_matrix(schema)[:, order].copy()
+        return CollapsedProblem(*target, *whitening, np.concatenate(places), order, units)
+
+    def warmup(self, attempt: int) -> int:
+        """Iterations that adapt step size and metric."""
+        return self.warmups[attempt]
+
+    def start(self, problem: CollapsedProblem, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
+        """Over-dispersed: standard normal in whitened units; every other chain at a second mode if there is one."""
+        from dpbayes_core.samplers.collapsed.adaptation import fresh
+
+        generator, size = stream(seed, chain, attempt), problem.centre.size
+        position = generator.standard_normal(size)
+        if chain % 2 and problem.second.size:
+            position = problem.second
+        numbers = np.concatenate([position, fresh(size)])
+        words = to_words(generator)
+        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
+
+    def run_block(self, problem: CollapsedProblem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+        """Warm up, then draw; adaptation is part of the state and freezes when warm-up ends."""
+        from dpbayes_core.samplers.collapsed.chain import Record, advance
+
+        generator, numbers = from_words(state.generator), state.numbers.copy()
+        chain = self._chain(problem, numbers, state.attempt)
+        kept = iterations - min(iterations, max(0, self.warmup(state.attempt) - state.iteration))
+        entries, size = len(problem.places), len(problem.order)
+        latent, parameters, expected = (np.zeros((kept, width)) for width in (entries, size + 1, 2 * size))
+        record = Record(latent, parameters, expected, problem.places, problem.order, problem.units)
+        divergences, gradients = advance(generator, chain, record, state.iteration, iterations)
+        numbers[: problem.centre.size] = chain.tree.chosen.position
+        after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
+        block = Block(
+            parameters=parameters, latent=latent, expected=expected, divergences=divergences, gradients=gradients
+        )
+        return after, block
+
+    def draws(self, evidence: Evidence, parameters: Floats) -> Mapping[str, Floats]:
+        """Coefficients and sigma."""
+        return regression_draws(evidence, parameters)
+
+    def monitors(self, evidence: Evidence, latent: Floats) -> Mapping[str, Floats]:
+        """The latent statistics."""
+        return latent_draws(evidence, latent)
+
+    def expected(self, evidence: Evidence, expected: Floats) -> Mapping[str, tuple[Floats, Floats]]:
+        """Mean and variance of every coefficient given each draw of the statistics."""
+        return regression_moments(evidence, expected)
+
+    def _chain(self, problem: CollapsedProblem, numbers: Floats, attempt: int) -> "Chain":
+        """The chain's arrays; its adaptation is a view of `numbers`."""
+        from dpbayes_core.samplers.collapsed.adaptation import schedule_for, view
+        from dpbayes_core.samplers.collapsed.arrays import DIFFERING, LAPLACE, NOISE, REFERENCE, Target, work_for
+        from dpbayes_core.samplers.collapsed.chain import Chain
+        from dpbayes_core.samplers.collapsed.nuts import new_tree
+        from dpbayes_core.samplers.collapsed.whitened_space import Stretch, space_of
+        from dpbayes_core.sampling.work_limits import deepest
+
+        size = problem.centre.size
+        own = problem.parts.copy()  # the number of rows moves with the chain where it is latent
+        target = Target(problem.numbers, problem.response, own, problem.matrices, problem.weights, problem.blocks)
+        adaptation = view(numbers[size:])
+        stretch = Stretch(
+            starts=problem.starts,
+            blocks=problem.stretch,
+            transposed=problem.stretch.transpose(0, 2, 1).copy(),
+            lean=problem.lean,
+            reference=int(problem.numbers[REFERENCE]),
+            along=problem.along,
+            turn=problem.turn,
+        )
+        space = space_of(target, work_for(target), problem.centre, stretch, adaptation.metric)
+        multiplied = problem.stretch.shape[-1] + 4 * len(problem.along)
+        tree = new_tree(size, deepest(size, multiplied, len(problem.response)))
+        tree.chosen.position[:] = numbers[:size]
+        kinks = problem.numbers[DIFFERING] > 0 and bool(np.any(problem.parts[:, NOISE] == LAPLACE))
+        aim = self.kinked if kinks and attempt == 0 else self.acceptance[attempt]
+        return Chain(space, tree, adaptation, schedule_for(self.warmup(attempt)), aim)

@@ -1,0 +1,162 @@
+"""Where chains move: standard numbers u, with coordinates = centre + S (I + V' (Q - I) V) u.
+
+S has an upper triangular block for each part, and where parts are told relative to a reference the blocks F, minus
+which times the reference's numbers they lean on it. The orthonormal rows of V are what couples the parts, and Q is
+upper triangular. A single part has its block alone.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.compiled import compiled, inlined
+from dpbayes_core.samplers.collapsed.arrays import Target
+from dpbayes_core.samplers.collapsed.density import log_density
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Stretch(NamedTuple):
+    """The linear map from standard numbers to coordinates."""
+
+    starts: Integers  # where each block starts, and where the last one ends
+    blocks: Floats  # S: (blocks, size, size)
+    transposed: Floats
+    lean: Floats  # F: (blocks, size, size), or none
+    reference: int  # the block on which the others lean, where there is one
+    along: Floats  # V: (rows, coordinates)
+    turn: Floats  # Q - I
+
+
+class Space(NamedTuple):
+    """The target seen through a stretch (its block alone where it has one, for speed), and the metric there."""
+
+    target: Target
+    work: Floats
+    centre: Floats
+    block: Floats
+    transposed: Floats
+    stretch: Stretch
+    metric: Floats  # inverse mass
+    coordinates: Floats  # scratch
+    slopes: Floats  # scratch
+
+
+class Point(NamedTuple):
+    """A place on a trajectory."""
+
+    position: Floats
+    momentum: Floats
+    gradient: Floats
+    value: Floats  # one number: the log density
+
+
+def new_point(size: int) -> Point:
+    """A point to be filled."""
+    return Point(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(1))
+
+
+@compiled
+def spread(stretch: Stretch, vector: Floats, result: Floats) -> None:
+    """result += S vector."""
+    starts, transposed, lean = stretch.starts, stretch.transposed, stretch.lean
+    for block in range(starts.size - 1):
+        start, end = starts[block], starts[block + 1]
+        for j in range(end - start):
+            for i in range(j + 1):
+                result[start + i] += transposed[block, j, i] * vector[start + j]
+    for block in range(len(lean)):
+        start, first = starts[block], starts[stretch.reference]
+        for i in range(starts[block + 1] - start):
+            for j in range(starts[stretch.reference + 1] - first):
+                result[start + i] -= lean[block, i, j] * vector[first + j]
+
+
+@compiled
+def gather(stretch: Stretch, slopes: Floats, result: Floats) -> None:
+    """result = S' slopes."""
+    starts, blocks, lean = stretch.starts, stretch.blocks, stretch.lean
+    result[:] = 0.0
+    for block in range(starts.size - 1):
+        start, end = starts[block], starts[block + 1]
+        for i in range(end - start):
+            for j in range(i, end - start):
+                result[start + j] += blocks[block, i, j] * slopes[start + i]
+    for block in range(len(lean)):
+        start, first = starts[block], starts[stretch.reference]
+        for i in range(starts[block + 1] - start):
+            for j in range(starts[stretch.reference + 1] - first):
+                result[first + j] -= lean[block, i, j] * slopes[start + i]
+
+
+@compiled
+def stretched(stretch: Stretch, vector: Floats, result: Floats) -> None:
+    """result += S (I + V' (Q - I) V) vector."""
+    along, turned, (rows, size) = stretch.along, vector.copy(), stretch.along.shape
+    inner = np.zeros(rows)
+    for k in range(rows):
+        for i in range(size):
+            inner[k] += along[k, i] * vector[i]
+    for k in range(rows):
+        total = 0.0
+        for j in range(k, rows):
+            total += stretch.turn[k, j] * inner[j]
+        for i in range(size):
+            turned[i] += along[k, i] * total
+    spread(stretch, turned, result)
+
+
+@compiled
+def stretched_back(stretch: Stretch, slopes: Floats, result: Floats) -> None:
+    """result = (I + V' (Q - I)' V) S' slopes."""
+    along, (rows, size) = stretch.along, stretch.along.shape
+    gather(stretch, slopes, result)
+    inner = np.zeros(rows)
+    for k in range(rows):
+        for i in range(size):
+            inner[k] += along[k, i] * result[i]
+    for k in range(rows):
+        total = 0.0
+        for j in range(k + 1):
+            total += stretch.turn[j, k] * inner[j]
+        for i in range(size):
+            result[i] += along[k, i] * total
+
+
+@compiled
+def to_coordinates(space: Space, position: Floats) -> None:
+    """space.coordinates = centre + what the position is there."""
+    coordinates, transposed = space.coordinates, space.transposed
+    coordinates[:] = space.centre
+    if len(transposed) == 0:
+        stretched(space.stretch, position, coordinates)
+    for j in range(len(transposed)):
+        weight = position[j]
+        for i in range(j + 1):
+            coordinates[i] += transposed[j, i] * weight
+
+
+@inlined
+def evaluate(space: Space, point: Point) -> None:
+    """Log density and gradient at a point's position."""
+    to_coordinates(space, point.position)
+    slopes, gradient, block = space.slopes, point.gradient, space.block
+    point.value[0] = log_density(space.coordinates, space.target, space.work, slopes)
+    if len(block) == 0:
+        stretched_back(space.stretch, slopes, gradient)
+    else:
+        gradient[:] = 0.0
+    for i in range(len(block)):
+        weight = slopes[i]
+        for j in range(i, len(block)):
+            gradient[j] += block[i, j] * weight
+
+
+def space_of(target: Target, work: Floats, centre: Floats, stretch: Stretch, metric: Floats) -> Space:
+    """With its scratch."""
+    alone = len(stretch.blocks) == 1
+    block = stretch.blocks[0] if alone else np.zeros((0, 0))
+    transposed = stretch.transposed[0] if alone else np.zeros((0, 0))
+    return Space(target, work, centre, block, transposed, stretch, metric, *np.zeros((2, centre.size)))

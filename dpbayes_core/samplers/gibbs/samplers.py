@@ -1,6 +1,0 @@
-"""The samplers of Bernstein and Sheldon (2019) as entries of `SAMPLERS`."""
-
-from dpbayes_core.samplers.gibbs.moments import GibbsNoisy, GibbsPrior
-from dpbayes_core.samplers.gibbs.normal import GibbsExact, GibbsUpdate
-
-GIBBS_SAMPLERS = (GibbsNoisy(), GibbsPrior(), GibbsUpdate(), GibbsExact())

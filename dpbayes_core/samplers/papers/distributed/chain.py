@@ -1,0 +1,127 @@
+"""Kernels of whole iterations: the covariates' law, every holder's moments, theta, sigma; adaptation is state."""
+
+from math import exp, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.compiled import compiled
+from dpbayes_core.linear_algebra import cholesky, solve_upper
+from dpbayes_core.samplers.conjugate import draw_parameters
+from dpbayes_core.samplers.papers.distributed.covariates import draw_covariates
+from dpbayes_core.samplers.papers.distributed.repair import repair
+from dpbayes_core.samplers.papers.distributed.response import (
+    MOVE_ACCEPTED,
+    coefficient_law,
+    move_coefficients,
+    move_variance,
+)
+from dpbayes_core.samplers.papers.distributed.solve import perturb_and_solve, solve_moments
+from dpbayes_core.samplers.papers.distributed.told import FIXED, WALK, Holder, Law, Place, Record, Span, Step, Told
+from dpbayes_core.samplers.papers.distributed.walk import walk_moments
+
+Floats = NDArray[np.float64]
+
+WALK_ACCEPTED = 0.25  # aimed at
+
+
+@compiled
+def record_moments(moments: Floats, latent: Floats) -> None:
+    """Every holder's entries (i, j), i <= j, the count aside, one after the other."""
+    place = 0
+    for holder in range(moments.shape[0]):
+        for i in range(moments.shape[1]):
+            for j in range(max(i, 1), moments.shape[1]):
+                latent[place] = moments[holder, i, j]
+                place += 1
+
+
+@compiled
+def move_moments(generator: np.random.Generator, told: Told, place: Place, proposal: int, gain: float) -> None:
+    """Draw the covariates' law, then move every holder's moments given it."""
+    size = place.theta.size
+    mean, spread = np.zeros(size - 1), np.zeros((size - 1, size - 1))
+    draw_covariates(generator, place.moments.sum(axis=0), mean, spread)
+    law = Law(place.theta, exp(place.tuning[0]), mean, spread)
+    for k in range(place.moments.shape[0]):
+        holder = Holder(told.noisy[k], told.variances[k])
+        if proposal == WALK:
+            degrees = size + exp(place.tuning[3 + k])
+            chance = walk_moments(generator, place.moments[k], law, holder, degrees)
+            place.tuning[3 + k] -= 2.0 * gain * (chance - WALK_ACCEPTED)
+        else:
+            solve_moments(generator, place.moments[k], law, holder)
+
+
+@compiled
+def advance(generator: np.random.Generator, told: Told, place: Place, span: Span, record: Record) -> None:
+    """Iterations in place, warm-up included."""
+    moments, theta, tuning = place
+    for iteration in range(span.begun, span.begun + span.iterations):
+        gain = 2.0 * (1.0 + iteration) ** -0.6 if iteration < span.warmup else 0.0
+        if span.proposal != FIXED:
+            move_moments(generator, told, place, span.proposal, gain)
+        step = Step(exp(tuning[0]), 1.0 / (1.0 + exp(-tuning[2])), iteration == 0)
+        tuning[2] += gain * (move_coefficients(generator, moments, theta, told, step) - MOVE_ACCEPTED)
+        tuning[1] += gain * (move_variance(generator, moments, theta, told, tuning) - MOVE_ACCEPTED)
+        if iteration >= span.warmup:
+            kept = iteration - max(span.begun, span.warmup)
+            record.parameters[kept, : theta.size] = theta
+            record.parameters[kept, theta.size] = exp(0.5 * tuning[0])
+            if record.latent.shape[1] > 0:
+                record_moments(moments, record.latent[kept])
+
+
+@compiled
+def joint_law(draw: Floats, mean: Floats, spread: Floats) -> None:
+    """Mean and Cholesky factor of (x, y), given those of x in the leading parts, and theta and sigma in `draw`."""
+    d = mean.size - 1
+    mean[d] = draw[0]
+    for i in range(d):
+        mean[d] += draw[i + 1] * mean[i]
+        spread[d, i] = 0.0
+        for k in range(i, d):
+            spread[d, i] += draw[k + 1] * spread[k, i]
+    spread[d, d] = draw[d + 1]
+
+
+@compiled
+def advance_whole(generator: np.random.Generator, told: Told, moments: Floats, span: Span, record: Record) -> None:
+    """Iterations on the moments of (1, x, y): conjugate parameters given their repaired sum, then each holder's."""
+    size = moments.shape[1]
+    draw, root = np.zeros(size), np.zeros((size, size))
+    mean, spread = np.zeros(size - 1), np.zeros((size - 1, size - 1))
+    for iteration in range(span.begun, span.begun + span.iterations):
+        total = moments.sum(axis=0)
+        repair(total)
+        rows = total[0, 0]
+        cholesky((told.prior + total) / rows, root, size)
+        draw_parameters(generator, root, rows, told.shape + 0.5 * rows, draw)
+        draw_covariates(
+            generator, total[: size - 1, : size - 1].copy(), mean[: size - 2], spread[: size - 2, : size - 2]
+        )
+        joint_law(draw, mean, spread)
+        for k in range(moments.shape[0]):
+            holder = Holder(told.noisy[k], told.variances[k])
+            perturb_and_solve(generator, mean, spread, holder, moments[k])
+        if iteration >= span.warmup:
+            kept = iteration - max(span.begun, span.warmup)
+            record.parameters[kept] = draw
+            record_moments(moments, record.latent[kept])
+
+
+@compiled
+def draw_plugged(
+    generator: np.random.Generator, told: Told, moments: Floats, residual: float, parameters: Floats
+) -> None:
+    """Independent draws: sigma from `residual` as if it were exact, theta given it and the noisy X'y."""
+    size = moments.shape[1]
+    root, centre, shock = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+    for kept in range(parameters.shape[0]):
+        variance = 0.5 * residual / generator.standard_gamma(told.shape)
+        coefficient_law(moments, variance, told, root, centre)
+        for i in range(size):
+            shock[i] = generator.standard_normal()
+        solve_upper(root, shock, size)
+        parameters[kept, :size] = centre + shock
+        parameters[kept, size] = sqrt(variance)

@@ -1,0 +1,168 @@
+"""The samplers of the paper as entries of the registry: normal-x and its variant, fixed-s and its fast form, C.1."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.pool import Evidence
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.samplers.labels import regression_draws
+from dpbayes_core.samplers.papers.distributed.holders import (
+    latent_names,
+    plugged_in,
+    problem_of,
+    refusal_of,
+    scattered_starts,
+)
+from dpbayes_core.samplers.papers.distributed.told import FIXED, Place, Record, Span, Told
+from dpbayes_core.sampling.protocol import Block, ChainState
+from dpbayes_core.sampling.streams import from_words, stream, to_words
+
+Floats = NDArray[np.float64]
+
+TUNED = 3  # log variance, log step of it, theta's step as a logit; then one number a holder
+FIRST_TUNING = (-2.3, -1.0, 3.0)
+FIRST_DEGREES = 5.0  # log
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Distributed:
+    """What they share: releases taken, labels, and the law of the response."""
+
+    name: str
+    target: str
+    caveat: str
+    cost: str  # of an iteration: d columns, J holders; none depends on the number of rows
+    takes: tuple[str, ...] = ("regression",)
+    beside: str | None = None
+    calibrated: bool = False
+    levels: bool = False  # whether columns with levels are taken
+    warmups: tuple[int, int] = (2000, 4000)
+
+    def refusal(self, release: Evidence) -> str | None:
+        """Gaussian noise, a public number of rows, and an intercept."""
+        return refusal_of(release, levels=self.levels)
+
+    def prepare(self, release: Evidence, prior: Prior) -> Told:
+        """Every holder's noisy moments as arrays."""
+        return problem_of(release, prior)
+
+    def warmup(self, attempt: int) -> int:
+        """Iterations that adapt or are forgotten."""
+        return self.warmups[attempt]
+
+    def draws(self, release: Evidence, parameters: Floats) -> Mapping[str, Floats]:
+        """Coefficients and sigma."""
+        return regression_draws(release, parameters)
+
+    def monitors(self, release: Evidence, latent: Floats) -> Mapping[str, Floats]:
+        """Every holder's latent moments."""
+        return {}
+
+    def _kept(self, state: ChainState, iterations: int) -> int:
+        return iterations - min(iterations, max(0, self.warmup(state.attempt) - state.iteration))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentsSampler(_Distributed):
+    """Metropolis moves of theta, sigma and every holder's moments S of (1, x); X'y and y'y are integrated out."""
+
+    proposal: int
+
+    def start(self, problem: Told, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
+        """Over-dispersed moments, coefficients and variance; or the plugged-in moments."""
+        generator, size = stream(seed, chain, attempt), problem.prior.shape[0] - 1
+        fixed = self.proposal == FIXED
+        moments = plugged_in(problem, size) if fixed else scattered_starts(problem, size, generator)
+        level, step, reach = FIRST_TUNING
+        numbers = np.concatenate(
+            [
+                moments.ravel(),
+                np.zeros(size),  # drawn anew before it is used
+                [level + generator.standard_normal(), step, reach],
+                np.full(len(moments), FIRST_DEGREES),
+            ]
+        )
+        words = to_words(generator)
+        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
+
+    def run_block(self, problem: Told, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+        """Warm up, then draw; the proposals' sizes are part of the state and freeze when warm-up ends."""
+        from dpbayes_core.samplers.papers.distributed.chain import advance  # numba
+
+        generator, numbers = from_words(state.generator), state.numbers.copy()
+        holders, size = len(problem.noisy), problem.prior.shape[0] - 1
+        held = holders * size * size
+        kept, entries = self._kept(state, iterations), holders * (size * (size + 1) // 2 - 1)
+        record = Record(np.zeros((kept, size + 1)), np.zeros((kept, 0 if self.proposal == FIXED else entries)))
+        moments, rest = numbers[:held].reshape(holders, size, size), numbers[held:]
+        span = Span(self.proposal, state.iteration, self.warmup(state.attempt), iterations)
+        advance(generator, problem, Place(moments, rest[:size], rest[size:]), span, record)
+        after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
+        return after, Block(parameters=record.parameters, latent=record.latent, divergences=0, gradients=0)
+
+    def monitors(self, release: Evidence, latent: Floats) -> Mapping[str, Floats]:
+        """Every holder's moments of the covariates; nothing where they are plugged in."""
+        if not latent.shape[-1]:
+            return {}
+        names = latent_names(release, release.schema.d)
+        return {name: latent[..., place] for place, name in enumerate(names)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeSampler(_Distributed):
+    """Gibbs on every holder's moments of (1, x, y) by their limit law, all parameters conjugate given their sum."""
+
+    def start(self, problem: Told, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
+        """Over-dispersed moments."""
+        generator = stream(seed, chain, attempt)
+        numbers = scattered_starts(problem, problem.prior.shape[0], generator).ravel()
+        words = to_words(generator)
+        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
+
+    def run_block(self, problem: Told, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+        """Warm up, then draw."""
+        from dpbayes_core.samplers.papers.distributed.chain import advance_whole  # numba
+
+        generator, numbers = from_words(state.generator), state.numbers.copy()
+        holders, size = problem.noisy.shape[:2]
+        kept = self._kept(state, iterations)
+        record = Record(np.zeros((kept, size)), np.zeros((kept, holders * (size * (size + 1) // 2 - 1))))
+        span = Span(FIXED, state.iteration, self.warmup(state.attempt), iterations)
+        advance_whole(generator, problem, numbers.reshape(problem.noisy.shape), span, record)
+        after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
+        return after, Block(parameters=record.parameters, latent=record.latent, divergences=0, gradients=0)
+
+    def monitors(self, release: Evidence, latent: Floats) -> Mapping[str, Floats]:
+        """Every holder's moments, the response's among them."""
+        names = latent_names(release, release.schema.m)
+        return {name: latent[..., place] for place, name in enumerate(names)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlugInSampler(_Distributed):
+    """Independent draws: moments and residual plugged in, theta in closed form given the noisy X'y."""
+
+    def warmup(self, attempt: int) -> int:
+        """None: the draws are independent."""
+        return 0
+
+    def start(self, problem: Told, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
+        """The chain's stream is its whole state."""
+        words = to_words(stream(seed, chain, attempt))
+        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
+
+    def run_block(self, problem: Told, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+        """Draw `iterations` times."""
+        from dpbayes_core.samplers.papers.distributed.chain import draw_plugged  # numba
+
+        generator, size = from_words(state.generator), problem.prior.shape[0] - 1
+        whole = problem.prior + plugged_in(problem, size + 1).sum(axis=0)
+        plain = whole[size, size] - whole[size, :size] @ np.linalg.solve(whole[:size, :size], whole[:size, size])
+        told = problem._replace(shape=problem.shape + problem.noisy[:, 0, 0].sum() / 2)
+        parameters = np.zeros((iterations, size + 1))
+        draw_plugged(generator, told, plugged_in(problem, size), float(plain), parameters)
+        after = replace(state, iteration=state.iteration + iterations, generator=to_words(generator))
+        return after, Block(parameters=parameters, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)

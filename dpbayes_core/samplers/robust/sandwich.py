@@ -1,0 +1,130 @@
+"""What is known of the scores' covariance M = sum e^2 x x' before any chain runs: its law given its noisy release.
+
+M has a normal prior around sigma2 R_x, what equal spread would make of it, as wide as that is itself in every direction
+of R_x; the noise is normal, or taken for it. So M's law is normal, and draws of it cost D^2 for D entries.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.residual_moments import ResidualMoments
+from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.samplers.labels import unit_matrix
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+ROOM = 1.0  # sd of the prior of M in a direction of R_x, over what equal spread would make of it
+
+
+@dataclass(frozen=True)
+class Sandwich:
+    """Everything that draws of M and of the coefficients need beside a latent statistic, as arrays."""
+
+    middle: Floats  # (D,) mean of M's entries
+    root: Floats  # (D, D) lower: its square is their covariance
+    meat: Integers  # (k, k) where an entry of M is found; D for what is zero
+    moments: Integers  # (k, k + 1) where an entry of R_x and of X'y is found in (count, latent entries, 0)
+    precision: Floats  # (k, k) the prior's, of the coefficients
+    linear: Floats  # (k,) that times the prior's mean
+    conjugate: bool  # whether the prior's precision is a multiple of 1 / sigma2
+    rows: float  # public, or 0 where the count is the first of the latent entries
+    units: Floats  # what standardised coefficients are multiplied by to give the user's
+
+
+def sandwich_of(release: Release, residuals: ResidualMoments, prior: Prior) -> Sandwich:
+    """Of one release that was made in two steps."""
+    schema, size = release.schema, release.schema.m
+    middle, covariance = _law(release, residuals)
+    matrix = prior.response_matrix(schema)
+    return Sandwich(
+        middle=middle,
+        root=lower_root(covariance),
+        meat=_places(schema, residuals.entries)[:size, :size].copy(),
+        moments=_places(schema, ((0, 0), *schema.entries))[:size].copy(),
+        precision=matrix[:size, :size].copy(),
+        linear=matrix[:size, size].copy(),
+        conjugate=float(prior.scaling(np.full(1, 4.0))[0]) != 1.0,
+        rows=float(release.rows or 0),
+        units=unit_matrix(schema),
+    )
+
+
+def lower_root(matrix: Floats) -> Floats:
+    """The Cholesky factor of a covariance."""
+    from dpbayes_core.linear_algebra import cholesky  # numba
+
+    root, scale = np.zeros_like(matrix), np.sqrt(np.diag(matrix))
+    if cholesky(matrix / np.outer(scale, scale), root, len(matrix)) < 0:
+        root = np.eye(len(matrix))  # entries that are known to no digit: as if they were independent
+    return root * scale[:, None]
+
+
+def _places(schema: RegressionSchema, entries: tuple[tuple[int, int], ...]) -> Integers:
+    """Where each element of the symmetric matrix of (1, x, y) is found among these entries, of which (0, 0) is one.
+
+    What is tied to an entry is found there; what is always 0 one place behind the last.
+    """
+    found = np.full((schema.m + 1, schema.m + 1), len(entries))
+    for place, (i, j) in enumerate(entries):
+        found[i, j] = found[j, i] = place
+    for i, variable in enumerate(schema.variables, start=1):
+        if variable.kind == "two-level":
+            found[i, i] = found[0, 0]
+        elif variable.kind == "indicator":
+            found[i, i] = found[0, i]
+    return found
+
+
+def _law(release: Release, residuals: ResidualMoments) -> tuple[Floats, Floats]:
+    """Mean and covariance of M's entries given their noisy values."""
+    expected = residuals.fit.sigma**2 * _covariates(release)
+    first, second = np.array(residuals.entries).T
+    around = expected[first, second]
+    across = expected[first[:, None], first] * expected[second[:, None], second]
+    across += expected[first[:, None], second] * expected[second[:, None], first]
+    spread = 0.5 * ROOM**2 * across
+    noise = residuals.scales**2 * (2.0 if residuals.mechanism.name == "laplace" else 1.0)
+    whole = spread + np.diag(noise)
+    gain, kept = _over(spread, whole), _over(np.diag(noise), whole)  # they add up to 1
+    values = np.array(residuals.values) * residuals.fit.limit**2
+    middle = around + _times(gain, (values - around)[:, None])[:, 0]
+    # in this form it stays a covariance, however large or small the noise is
+    covariance = _times(_times(kept, spread), kept.T) + _times(gain * noise, gain.T)
+    return middle, (covariance + covariance.T) / 2
+
+
+def _covariates(release: Release) -> Floats:
+    """R_x as the noisy release has it, its scatter no smaller than its noise."""
+    from dpbayes_core.samplers.robust.draws import diagonalise  # numba
+
+    rows, noisy = max(release.count, 1.0), release.matrix()[:-1, :-1]
+    means = np.clip(noisy[0] / rows, -1.0, 1.0)
+    means[0] = 1.0
+    scatter = noisy - rows * np.outer(means, means)
+    values, vectors = scatter[1:, 1:].copy(), np.zeros_like(scatter[1:, 1:])
+    diagonalise(values, vectors)
+    floor = float(release.mechanism.scales.max()) * sqrt(len(noisy))
+    found = rows * np.outer(means, means)
+    found[1:, 1:] += _times(vectors * np.maximum(np.diag(values), floor), vectors.T)
+    return found
+
+
+def _over(matrix: Floats, whole: Floats) -> Floats:
+    """matrix @ inverse(whole) of a positive definite `whole`."""
+    root = lower_root(whole)
+    from dpbayes_core.linear_algebra import invert_lower
+
+    inverse = np.zeros_like(root)
+    invert_lower(root, inverse, len(root))
+    return _times(_times(matrix, inverse.T), inverse)
+
+
+def _times(one: Floats, other: Floats) -> Floats:
+    """A product in plain loops: the same bits whatever the number of BLAS threads."""
+    return np.einsum("ik,kj->ij", one, other)

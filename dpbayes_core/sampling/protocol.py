@@ -1,0 +1,135 @@
+"""What every sampler offers and what passes between it and a driver: problems, states, blocks of draws."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NewType, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_core.errors import DpbayesError
+from dpbayes_core.sampling.packing import pack, unpack
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+ChainGenerator = NewType("ChainGenerator", np.random.Generator)  # never a source of privacy noise
+
+
+class SamplerUnsuitable(DpbayesError):
+    """The sampler asked for does not exist or cannot take this release."""
+
+    kind = "sampler-unsuitable"
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainState:
+    """Where a chain stands after a block: everything its next draw depends on besides the problem."""
+
+    chain: int
+    attempt: int
+    iteration: int  # warm-up included
+    numbers: Floats
+    generator: Words  # the bit generator's own state
+
+    def to_bytes(self) -> bytes:
+        """Checksummed bytes, the same for the same state."""
+        words = {"chain": self.chain, "attempt": self.attempt, "iteration": self.iteration}
+        return pack(words, {"numbers": self.numbers, "generator": self.generator})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ChainState":
+        """The inverse of `to_bytes`; a damaged checkpoint is an integrity failure."""
+        words, arrays = unpack(data)
+        return cls(**words, **arrays)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Draws of one chain after warm-up, in the sampler's own units and order."""
+
+    parameters: Floats  # (draws, parameters)
+    latent: Floats  # (draws, monitors), or (draws, 0) where nothing is latent
+    divergences: int
+    gradients: int
+    expected: Floats = field(
+        default_factory=lambda: np.zeros((0, 0))
+    )  # of a regression, means and variances of the coefficients given each latent draw
+
+    def followed_by(self, later: "Block") -> "Block":
+        """Both as one."""
+        return Block(
+            parameters=np.concatenate([self.parameters, later.parameters]),
+            latent=np.concatenate([self.latent, later.latent]),
+            expected=np.concatenate([self.expected, later.expected]),
+            divergences=self.divergences + later.divergences,
+            gradients=self.gradients + later.gradients,
+        )
+
+
+class Sampler(Protocol):
+    """Pure, deterministic, picklable pieces: a driver decides where and in which blocks they run."""
+
+    @property
+    def name(self) -> str:
+        """Its key in `SAMPLERS`."""
+        ...
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The kinds of release it takes."""
+        ...
+
+    @property
+    def beside(self) -> str | None:
+        """The sampler that is shown beside it for comparison, if any."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The law its draws have."""
+        ...
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether its intervals have their nominal coverage under the stated model."""
+        ...
+
+    @property
+    def cost(self) -> str:
+        """How the time of a draw grows with rows, variables and releases."""
+        ...
+
+    @property
+    def caveat(self) -> str:
+        """What a reader of its result must know."""
+        ...
+
+    def refusal(self, release: Any, /) -> str | None:
+        """Why it cannot take this release of its kind, or None."""
+        ...
+
+    def prepare(self, release: Any, prior: Any, /) -> Any:
+        """Everything the chains share, as arrays: the problem."""
+        ...
+
+    def warmup(self, attempt: int) -> int:
+        """Iterations of each chain that are not kept."""
+        ...
+
+    def start(self, problem: Any, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
+        """A chain before its first iteration."""
+        ...
+
+    def run_block(self, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+        """The chain `iterations` later, warm-up included, and the draws it made after warm-up."""
+        ...
+
+    def draws(self, release: Any, parameters: Floats, /) -> Mapping[str, Floats]:
+        """What it drew by name, in the user's units; `parameters` is (chains, draws, parameters)."""
+        ...
+
+    def monitors(self, release: Any, latent: Floats, /) -> Mapping[str, Floats]:
+        """What it watches besides, by name; `latent` is (chains, draws, monitors)."""
+        ...
