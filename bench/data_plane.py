@@ -61,8 +61,8 @@ def declared(what: str) -> tuple[Any, Any]:
     """Statistic and rules of a regression, with or without the columns of levels."""
     from dpbayes.study.table_source import ColumnRule
     from dpbayes_core.bounds import Bounds
+    from dpbayes_core.regression.moments import SecondMoments
     from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-    from dpbayes_core.regression.second_moments import SecondMoments
 
     box = Bounds(LOW, HIGH)
     factors = (Factor(SEX, SEXES), Factor(REGION, REGIONS)) if what == "dummies" else ()

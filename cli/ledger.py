@@ -8,7 +8,6 @@ from typing import Any
 
 from cli.documents import ledger_document
 from cli.launch import actor
-from dpbayes.crates.notices import marked, notice_name
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
@@ -19,6 +18,7 @@ from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.export import export
 from storage.ledger.moving import home_to_recover, move
+from storage.ledger.notices import marked, notice_name
 from storage.ledger.readable import line_of
 from storage.ledger.reading import keys_of, look
 from storage.ledger.recovery import recover

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise, SeededNoise
     from dpbayes_core.regression.ball import Ball
     from dpbayes_core.regression.independent_prior import IndependentPrior
+    from dpbayes_core.regression.moments import regression_statistics
     from dpbayes_core.regression.prediction import forecast
     from dpbayes_core.regression.prior import Prior
     from dpbayes_core.regression.prior_conflict import prior_conflict
     from dpbayes_core.regression.release import Release
     from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
     from dpbayes_core.regression.sensitivity import box as sensitivity
-    from dpbayes_core.regression.statistics import regression_statistics
     from dpbayes_core.samplers.driver import sample
     from dpbayes_core.samplers.registry import SAMPLERS
     from dpbayes_core.sampling.posterior import Posterior
@@ -78,7 +78,7 @@ _HOMES = {
     "SeededNoise": "privacy.noise",
     "forecast": "regression.prediction",
     "prior_conflict": "regression.prior_conflict",
-    "regression_statistics": "regression.statistics",
+    "regression_statistics": "regression.moments",
     "sample": "samplers.driver",
 }
 

@@ -20,7 +20,7 @@ from dpbayes_core import Bounds, Continuous, Factor, IndependentPrior, Regressio
 from dpbayes_core import regression_statistics, sample
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.regression.statistics import grid_for, on_grid
+from dpbayes_core.regression.moments import grid_for, on_grid
 
 random = np.random.default_rng(1)
 age, female = random.uniform(16, 80, 20_000), random.integers(0, 2, 20_000)

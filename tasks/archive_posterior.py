@@ -11,7 +11,7 @@ from prefect.cache_policies import NO_CACHE
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
 from dpbayes.analyses.workspace import Order, StudyBench, Workbench, workbench
-from dpbayes.crates.posterior import RECORD, REPORT, build_posterior_crate, links_of
+from dpbayes.crates.posterior import REPORT, build_posterior_crate
 from dpbayes.kinds.registry import TELLINGS
 from dpbayes.kinds.regression.clipping import clipping_alarm
 from dpbayes.kinds.regression.facts import facts
@@ -21,6 +21,7 @@ from dpbayes_core.regression.pool import parts_of
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.posterior import Posterior
+from storage.files.archive_paths import POSTERIOR, links_of
 from tasks.progress import report
 from tasks.publish_release import store_crate
 from tasks.software import software_versions, stamp_of
@@ -116,7 +117,7 @@ def _parts(evidence: Any) -> tuple[Any, ...]:
 def _document(
     files: Mapping[str, bytes], bench: Workbench, *, found: bool, sampling: float, total: float
 ) -> dict[str, Any]:
-    analysis, record = bench.analysis, json.loads(files[RECORD])
+    analysis, record = bench.analysis, json.loads(files[POSTERIOR])
     evidence = analysis.evidence
     parts = parts_record(evidence, analysis.request, declared=analysis.alike)
     record |= {} if parts is None else {"parts": parts}  # who declared it may have done so since

@@ -7,7 +7,6 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from dpbayes.crates.format import release_path
 from dpbayes.crates.release import REPORT, build_release_crate
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.registry import telling_of
@@ -17,6 +16,7 @@ from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.privacy.accounting import from_units
 from dpbayes_core.releases import release_from_record
 from storage.files.archive import MANIFEST
+from storage.files.archive_paths import release_path
 from storage.ledger.anchored import Books
 from storage.ledger.cap_document import account_document
 from storage.ledger.charging import stated_epsilon

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from dpbayes.crates.format import plain
 from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.validation.checks import validate
@@ -16,6 +15,7 @@ from dpbayes.secure.validation.suites import OwnExpectation
 from dpbayes.study.study import Study
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
+from storage.files.archive_paths import plain
 from storage.home.home import Home
 from storage.home.vault import Vault, VaultFailure
 from storage.ledger.anchored import Books

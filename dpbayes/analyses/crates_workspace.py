@@ -18,16 +18,17 @@ from dpbayes.crates.contained_releases import Source, evidence_of, named, order_
 from dpbayes.crates.files import load, load_with_manifest
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, pack
 from dpbayes.crates.limits import refuse_beyond
-from dpbayes.crates.notices import notice_records
+from dpbayes.crates.notices_beside import notice_records
 from dpbayes.crates.posterior import Provenance
 from dpbayes.crates.same_people import refuse_same_people
 from dpbayes.strict_yaml.messages import flaws_of
-from dpbayes.strict_yaml.problem import Flaw, shown
+from dpbayes.strict_yaml.problem import Flaw
 from dpbayes.study.analyses import AnalysisSpec
 from dpbayes.study.prior import PriorSpec
 from dpbayes.study.prior_file import load_prior
 from dpbayes.study.unavailable import unavailable_in
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from dpbayes_core.text import shown
 from storage.files.archive import MANIFEST, Archive
 from storage.files.durable import create_file, make_folder
 from storage.files.private import private_folder

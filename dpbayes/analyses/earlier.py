@@ -7,12 +7,12 @@ from itertools import takewhile
 from typing import Any
 
 from dpbayes.analyses.prepare import Analysis
-from dpbayes.crates.posterior import RECORD
 from dpbayes.kinds.regression.pooled_parts import SPLIT_BEFORE
 from dpbayes_core.regression.expected_prior import is_expected
 from dpbayes_core.regression.independent_prior import LAW, IndependentPrior, prior_from_record
 from dpbayes_core.regression.prior import Prior
 from storage.files.archive import MANIFEST
+from storage.files.archive_paths import POSTERIOR
 from storage.ledger.anchored import Books
 from storage.ledger.history import MALFORMED
 from storage.ledger.publishing import publications_of
@@ -81,7 +81,7 @@ def _under_other_guesses(analysis: Analysis, books: Books) -> tuple[Analysis, ..
         same = (one.study, one.period, one.analysis) == (request.study, request.period, request.analysis)
         if same and one.key != analysis.key and books.archive.exists(f"{one.path}/{MANIFEST}"):
             with suppress(*MALFORMED):  # the audit says what is wrong with it
-                record = json.loads(books.archive.read(f"{one.path}/{RECORD}"))["request"]["prior"]
+                record = json.loads(books.archive.read(f"{one.path}/{POSTERIOR}"))["request"]["prior"]
                 other = analysis.under(prior_from_record(record)) if is_expected(record) else None
                 found += [other] if other is not None and other.key == one.key else []
     return tuple(found)

@@ -17,15 +17,16 @@ from dpbayes.crates.contained_releases import evidence_of, named, sources_of
 from dpbayes.crates.files import load_with_manifest
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
 from dpbayes.crates.limits import refuse_beyond
-from dpbayes.crates.notices import notice_records
+from dpbayes.crates.notices_beside import notice_records
 from dpbayes.crates.parquet import parquet_table, read_draws
-from dpbayes.crates.posterior import DRAWS, RECORD
+from dpbayes.crates.posterior import DRAWS
 from dpbayes.markup.convergence_advice import advice
-from dpbayes.strict_yaml.problem import nearest, shown
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.regression.prediction import Forecast, forecast
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.text import nearest, shown
 from storage.files.archive import MANIFEST
+from storage.files.archive_paths import POSTERIOR
 from storage.home.signatures import read_public_key
 from storage.ledger.history import MALFORMED
 from storage.ledger.offline_ledger import refuse_unspelled, spelled
@@ -56,7 +57,7 @@ def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
     """
     refuse_unspelled(trusted)
     files = load_with_manifest(place)
-    if RECORD not in files:
+    if POSTERIOR not in files:
         raise StudyInvalid(f"cannot predict from {shown(place)}: it holds no posterior. Name a posterior's crate.")
     if trusted:
         _refuse_unvouched(files, place, trusted)
@@ -80,7 +81,7 @@ def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
     if evidence.kind != "regression":
         raise StudyInvalid(f"cannot predict from a {evidence.kind}: only regressions are predicted from. Name one.")
     return PosteriorCrate(
-        record=json.loads(files[RECORD]),
+        record=json.loads(files[POSTERIOR]),
         schema=evidence.schema,
         draws=read_draws(files[DRAWS]),
         account=named(sources, "account"),

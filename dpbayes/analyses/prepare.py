@@ -10,8 +10,6 @@ from dpbayes.analyses.stored_releases import newest_releases
 from dpbayes.analyses.stored_until import releases_until
 from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key, earlier_key
 from dpbayes.crates.contained_releases import evidence_of, order_of, sources_of
-from dpbayes.crates.format import posterior_path
-from dpbayes.crates.posterior import RECORD
 from dpbayes.crates.release import ENTRY
 from dpbayes.study.analyses import AnalysisSpec, TestSpec
 from dpbayes.study.guesses import expected_of
@@ -19,6 +17,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.regression.pool import Pool, has_numbers, parts_law
 from dpbayes_core.regression.prior import Prior
+from storage.files.archive_paths import POSTERIOR, posterior_path
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
@@ -79,7 +78,7 @@ class Analysis:
         try:
             mine = [canonical_json(entry.to_record()) for entry in self.entries]
             theirs = [source.files[ENTRY] for source in sources_of(files)]
-            return mine == theirs and json.loads(files[RECORD])["key"] in self.keys
+            return mine == theirs and json.loads(files[POSTERIOR])["key"] in self.keys
         except (*MALFORMED, RecursionError):
             return False
 

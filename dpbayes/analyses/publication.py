@@ -13,20 +13,21 @@ from numpy.typing import NDArray
 from dpbayes.audit.crate import Files, asked, signed
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
-from dpbayes.crates.notices import STATUSES
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import DRAWS, RECORD, RECORDED, links_of, path_of
+from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import ENTRY
 from dpbayes.crates.unarchived import Unarchived
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, manifest
+from storage.files.archive_paths import POSTERIOR, RECORDED, links_of, path_of
 from storage.home.signatures import read_public_key
 from storage.ledger.anchored import Books
 from storage.ledger.anchors import retirements
 from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
 from storage.ledger.homes import home_of, replaced_keys
+from storage.ledger.notices import STATUSES
 from storage.ledger.publishing import ADOPTION, Publication, adoption_key, homes, publications_of
 from storage.ledger.request import release_key, released_under
 
@@ -45,7 +46,9 @@ def content_of(files: Files) -> str:
     The links name the releases' own crates, which are other files where another key signed them; which releases they
     are, the name of the analysis covers.
     """
-    record = {name: value for name, value in json.loads(files[RECORD]).items() if name not in ("release", "releases")}
+    record = {
+        name: value for name, value in json.loads(files[POSTERIOR]).items() if name not in ("release", "releases")
+    }
     draws = {name: _sha256_of(values) for name, values in read_draws(files[DRAWS]).items()}
     return digest({"draws": draws, "record": record})
 
@@ -57,7 +60,7 @@ def _sha256_of(values: Floats) -> str:
 
 def publication_of(path: str, files: Files) -> Publication:
     """How the ledger names a posterior's crate."""
-    record: Mapping[str, Any] = json.loads(files[RECORD])
+    record: Mapping[str, Any] = json.loads(files[POSTERIOR])
     return Publication(
         study=record["study"],
         period=record["period"],
@@ -92,7 +95,7 @@ def finish_posteriors(books: Books) -> None:
     kept = Unarchived(books.home.work)
     for name, files in kept.each():
         with suppress(*MALFORMED, RecursionError):
-            path = path_of(json.loads(files[RECORD]))
+            path = path_of(json.loads(files[POSTERIOR]))
             stands = books.archive.exists(f"{path}/{MANIFEST}")
             if not stands and is_on_record(books, path, files) and _signed(books, files):
                 books.archive.write_folder(path, files)
@@ -148,7 +151,7 @@ def _has_begun(books: Books) -> bool:
 
 def needs_entry(files: Files) -> bool:
     """Whether a posterior is of a version that puts every one on the ledger before it is archived."""
-    return json.loads(files[RECORD])["schema_version"] >= RECORDED
+    return json.loads(files[POSTERIOR])["schema_version"] >= RECORDED
 
 
 def signed_late(files: Files, retired: Mapping[str, int]) -> str | None:
@@ -182,7 +185,7 @@ def _standing(books: Books) -> Iterator[Publication]:
 
 
 def _is_of(books: Books, files: Files) -> bool:
-    entries = [books.ledger.entry_at(link["ledger"]["seq"]) for link in links_of(json.loads(files[RECORD]))]
+    entries = [books.ledger.entry_at(link["ledger"]["seq"]) for link in links_of(json.loads(files[POSTERIOR]))]
     stored = [source.files[ENTRY] for source in sources_of(files)]
     return stored == [b"" if entry is None else canonical_json(entry.to_record()) for entry in entries]
 

@@ -11,12 +11,12 @@ from dpbayes.analyses.prepare import Analysis, prepare_analysis
 from dpbayes.analyses.publication import finish_posteriors, is_on_record, publish_posterior
 from dpbayes.audit.crate import asked, signed
 from dpbayes.crates.contained_releases import HELD, Source
-from dpbayes.crates.format import release_path
-from dpbayes.crates.posterior import RECORD, Provenance, path_of
+from dpbayes.crates.posterior import Provenance
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST
+from storage.files.archive_paths import POSTERIOR, path_of, release_path
 from storage.home.signatures import Signer
 from storage.ledger.anchored import Books
 from storage.ledger.entries import Stamp
@@ -109,7 +109,7 @@ class StudyBench:
         """On the ledger first, then into the archive, under a name that says where it has not converged."""
         stands = self._stands_at()
         if stands is None:
-            path = path_of(json.loads(files[RECORD]))
+            path = path_of(json.loads(files[POSTERIOR]))
             publish_posterior(self.books, self.study.population, path, files, stamp)
         else:
             self.books.archive.write_folder(stands, files)

@@ -18,13 +18,11 @@ from dpbayes.audit.parts import superseded_in
 from dpbayes.audit.publications import BELONGS, IN_FORCE, ON_RECORD, Publications
 from dpbayes.audit.reasons import Reasons
 from dpbayes.crates.contained_releases import Source, sources_of
-from dpbayes.crates.format import NOT_CONVERGED, release_path
-from dpbayes.crates.posterior import RECORD as POSTERIOR
-from dpbayes.crates.posterior import links_of, paths_of
 from dpbayes.crates.release import ENTRY
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, Archive, manifest_flaw
+from storage.files.archive_paths import NOT_CONVERGED, POSTERIOR, links_of, paths_of, release_path
 from storage.home.signatures import public_key_name, read_public_key
 from storage.ledger.anchors import Anchors, anchor_name
 from storage.ledger.check import Check, holds

@@ -24,6 +24,7 @@ from dpbayes.crates.release import ENTRY, NOISY, release_record
 from dpbayes.kinds.registry import telling_of
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
+from storage.files.archive_paths import POSTERIOR, links_of
 from storage.home.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 from storage.ledger.check import Check, holds
 from storage.ledger.history import MALFORMED
@@ -49,7 +50,7 @@ def problems(files: Files, trusted: Keys) -> dict[str, Problem]:
 def contents(files: Files, trusted: Keys) -> dict[str, Problem]:
     """What is wrong inside; the releases in folders have to be signed by the keys beside them, which are `trusted`."""
     found: dict[str, Problem] = {}
-    posterior = crate_posterior.RECORD in files
+    posterior = POSTERIOR in files
     if posterior and ENTRY not in files:
         found[PROVEN] = asked(lambda files: _proven(files, trusted), files)
     for name, question in CHECKS.items():
@@ -113,8 +114,8 @@ def _listed_exactly(files: Files, stated: Mapping[str, Any], statement: str) -> 
 
 def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
     """What the statement says of the crate is what its files say."""
-    if crate_posterior.RECORD in files:
-        record = json.loads(files[crate_posterior.RECORD])
+    if POSTERIOR in files:
+        record = json.loads(files[POSTERIOR])
         kind, due = crate_posterior.PREDICATES[record["schema_version"]], crate_posterior.predicate_of(record)
     else:
         entry = sources_of(files)[0].entry
@@ -163,36 +164,36 @@ def _noisy(source: Source) -> Problem:
 
 
 def _posterior(files: Files) -> Problem:
-    record = json.loads(files[crate_posterior.RECORD])
+    record = json.loads(files[POSTERIOR])
     if record["schema_version"] not in crate_posterior.VERSIONS:
-        return f"{crate_posterior.RECORD} has a schema version that this program does not read"
+        return f"{POSTERIOR} has a schema version that this program does not read"
     sources = sources_of(files)
     request = AnalysisRequest(**record["request"])
     due = [source.link(proven=ENTRY not in files) for source in sources]
     if record["schema_version"] == 1:
         due = [{name: link[name] for name in ("crate", "digest", "ledger", "release", "revision")} for link in due]
     tied = (
-        crate_posterior.links_of(record) == due
+        links_of(record) == due
         and record["key"] == key_due(record["schema_version"], sources, request)
         and all(record[name] == record["request"][name] for name in ("study", "period", "analysis"))
     )
-    return None if tied else f"{crate_posterior.RECORD} is of another release or request"
+    return None if tied else f"{POSTERIOR} is of another release or request"
 
 
 def _summary(files: Files) -> Problem:
     """Moments and intervals are those of the draws."""
-    record = json.loads(files[crate_posterior.RECORD])
+    record = json.loads(files[POSTERIOR])
     draws = read_draws(files[crate_posterior.DRAWS])
     shape = (record["diagnostics"]["chains"], record["diagnostics"]["draws"])
     lines = {line["name"]: line for line in record["coefficients"]}
     if lines.keys() != draws.keys() or any(values.shape != shape for values in draws.values()):
-        return f"{crate_posterior.DRAWS} does not hold the draws of {crate_posterior.RECORD}"
+        return f"{crate_posterior.DRAWS} does not hold the draws of {POSTERIOR}"
     for name, values in draws.items():
         low, high = np.quantile(values, (0.025, 0.975))
         due = {"mean": values.mean(), "sd": values.std(ddof=1), "q025": low, "q975": high}
         room = SLACK * (abs(due["mean"]) + due["sd"])
         if not all(abs(float(lines[name][key]) - value) <= room for key, value in due.items()):
-            return f"{crate_posterior.DRAWS} and {crate_posterior.RECORD} disagree on {name}"
+            return f"{crate_posterior.DRAWS} and {POSTERIOR} disagree on {name}"
     return None
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpbayes.crates.contained_releases import Source, read_entry, sources_of
-from dpbayes.crates.posterior import RECORD as POSTERIOR
 from dpbayes.crates.release import RECORD, STUDY
 from dpbayes.strict_yaml.messages import flaws_of
 from dpbayes.strict_yaml.problem import Flaw
@@ -20,8 +19,9 @@ from dpbayes.study.load import LARGEST_FILE, decoded
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.privacy.release import AnyRelease, Design
+from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.release import Release
-from dpbayes_core.regression.statistics import grid_for
+from storage.files.archive_paths import POSTERIOR
 from storage.ledger.check import Remark
 from storage.ledger.entries import Entry
 from storage.ledger.periods import Period

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import DRAWS, RECORD
+from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import SOFTWARE
+from storage.files.archive_paths import POSTERIOR
 from storage.ledger.check import Remark
 from storage.ledger.history import MALFORMED
 
@@ -32,10 +33,10 @@ NEAR_PULL = 1e-3  # of what the prior decided, relatively and in posterior sds
 
 def diagnosed(files: Files) -> Problem:
     """R-hat and effective sample sizes worked out again, and the status that follows from all that is stated."""
-    record = json.loads(files[RECORD])
+    record = json.loads(files[POSTERIOR])
     drawn, lines = record["diagnostics"], record["coefficients"]
     if drawn["chains"] != record["request"]["chains"] or drawn["draws"] < record["request"]["draws"]:
-        return f"{RECORD} has other chains than were asked for"
+        return f"{POSTERIOR} has other chains than were asked for"
     draws = read_draws(files[DRAWS])
     return (
         _recomputed(lines, draws)
@@ -55,7 +56,7 @@ def _recomputed(lines: Sequence[Record], draws: Mapping[str, Floats]) -> Problem
         due = dict(zip(draws, values.tolist(), strict=True))
         for line in lines:
             if not _near(line[name], due[line["name"]], NEAR[name]):
-                return f"{DRAWS} and {RECORD} disagree on {name} of {line['name']}"
+                return f"{DRAWS} and {POSTERIOR} disagree on {name} of {line['name']}"
     return None
 
 
@@ -69,7 +70,7 @@ def _gate(stated: Record) -> Problem:
     from dpbayes_core.sampling.diagnostics import LEAST_ESS, MOST_DIVERGENT, MOST_RHAT
 
     kept = stated["rhat"] <= MOST_RHAT and stated["ess"] >= LEAST_ESS and stated["divergent"] <= MOST_DIVERGENT
-    return None if kept else f"{RECORD} calls chains converged by a wider gate"
+    return None if kept else f"{POSTERIOR} calls chains converged by a wider gate"
 
 
 def _status(record: Record) -> Problem:
@@ -77,12 +78,12 @@ def _status(record: Record) -> Problem:
     drawn = record["diagnostics"]
     gate, latent = drawn["gate"], drawn["latent"]
     if drawn["divergences"] < 0 or record["status"] not in STATUS:
-        return f"{RECORD} has no such status, or counts less than no divergences"
+        return f"{POSTERIOR} has no such status, or counts less than no divergences"
     judged = [*record["coefficients"], *([] if latent is None else [latent])]
     apart = drawn["divergences"] > gate["divergent"] * drawn["chains"] * drawn["draws"]
     passed = all(_passes(line, gate) for line in judged) and not apart
     if passed != (record["status"] == "converged") or bool(record["why"]) == passed:
-        return f"{RECORD} says {record['status']}, and its diagnostics do not"
+        return f"{POSTERIOR} says {record['status']}, and its diagnostics do not"
     return None
 
 
@@ -92,9 +93,9 @@ def _calibrated(record: Record) -> Problem:
 
     told, known = record["sampler"], SAMPLERS.get(record["sampler"]["name"])
     if told["name"] != record["request"]["sampler"]:
-        return f"{RECORD} was drawn by another sampler than was asked for"
+        return f"{POSTERIOR} was drawn by another sampler than was asked for"
     flattered = told["calibrated"] and known is not None and not known.calibrated
-    return f"{RECORD} calls {told['name']} calibrated, and it is not" if flattered else None
+    return f"{POSTERIOR} calls {told['name']} calibrated, and it is not" if flattered else None
 
 
 def _agreed(files: Files, record: Record, draws: Mapping[str, Floats]) -> Problem:
@@ -121,8 +122,8 @@ def _agreed(files: Files, record: Record, draws: Mapping[str, Floats]) -> Proble
     return None if same else DECIDED
 
 
-CONTRADICTED = f"{RECORD} says otherwise whether prior and release agree than its draws do"
-DECIDED = f"{RECORD} says otherwise what the prior decided than its draws do"
+CONTRADICTED = f"{POSTERIOR} says otherwise whether prior and release agree than its draws do"
+DECIDED = f"{POSTERIOR} says otherwise what the prior decided than its draws do"
 
 
 def _apart_one_by_one(parameters: Sequence[Record]) -> bool:

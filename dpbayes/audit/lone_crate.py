@@ -18,6 +18,7 @@ from dpbayes.crates.limits import refuse_beyond
 from dpbayes.crates.release import ENTRY
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, manifest_flaw
+from storage.files.archive_paths import POSTERIOR
 from storage.home.signatures import read_public_key
 from storage.ledger.check import Check, Remark, holds
 from storage.ledger.history import MALFORMED
@@ -71,7 +72,7 @@ def check_lone_crate(files: Files, fingerprints: Iterable[str]) -> list[Check]:
 def is_of_crates(files: Files) -> bool:
     """Whether somebody without the ledger made it from published crates, and says so."""
     try:
-        return UNSIGNED in files or json.loads(files[crate_posterior.RECORD])["origin"] == "crates"
+        return UNSIGNED in files or json.loads(files[POSTERIOR])["origin"] == "crates"
     except (*MALFORMED, RecursionError):
         return False
 
@@ -104,7 +105,7 @@ def judge(
         checks = [_without_maker(check) for check in checks]
         passed = {check.check for check in checks if check.ok}
     release = _whose_release(inside, wanted, passed, why)
-    if not inside.keys() & {crate_posterior.RECORD, crate_posterior.DRAWS}:
+    if not inside.keys() & {POSTERIOR, crate_posterior.DRAWS}:
         again = [] if replay is None else [replay(inside)]
         return Judgement((*checks, *again), f"{release} It holds no posterior.")
     proven = {TRUSTED, PROVEN if _apart(inside) else SIGNED} <= passed
@@ -213,8 +214,8 @@ def _named(files: Files, wanted: set[str]) -> tuple[dict[str, bytes], Problem]:
 
 def _listing(files: Files, wanted: set[str]) -> tuple[str, Problem]:
     """Who made an analyst's crate, as far as that can be told, and whether its files are what they left."""
-    if crate_posterior.RECORD not in files:
-        return "", f"{crate_posterior.RECORD} is missing"
+    if POSTERIOR not in files:
+        return "", f"{POSTERIOR} is missing"
     if UNSIGNED in files and ATTESTATION not in files:
         return "unsigned: anybody may have made it; --replay recomputes it", asked(_unsigned, files)
     name: list[str] = []
@@ -230,8 +231,8 @@ def _listing(files: Files, wanted: set[str]) -> tuple[str, Problem]:
 
 
 def _unsigned(files: Files) -> Problem:
-    if json.loads(files[crate_posterior.RECORD])["origin"] != "crates":
-        return f"{crate_posterior.RECORD} says that the study's own agency made it, and nobody signed it"
+    if json.loads(files[POSTERIOR])["origin"] != "crates":
+        return f"{POSTERIOR} says that the study's own agency made it, and nobody signed it"
     return unsigned(files)
 
 

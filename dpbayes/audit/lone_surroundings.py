@@ -11,13 +11,14 @@ from dpbayes.audit.parts import superseded_alone
 from dpbayes.audit.reasons import Reasons
 from dpbayes.audit.replay import REPLAYED
 from dpbayes.crates.contained_releases import sources_of
-from dpbayes.crates.notices import Notice, notice_records, notices_beside
-from dpbayes.crates.posterior import RECORD
-from dpbayes.strict_yaml.problem import shown
+from dpbayes.crates.notices_beside import notice_records, notices_beside
 from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.text import shown
+from storage.files.archive_paths import POSTERIOR
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
+from storage.ledger.notices import Notice
 from storage.ledger.offline_ledger import Evidence, spelled
 
 Files = Mapping[str, bytes]
@@ -40,7 +41,7 @@ OF_POSTERIORS = (
 
 def cannot_tell(files: Files) -> tuple[str, ...]:
     """What an auditor has to ask elsewhere."""
-    return (*OF_ALL, *(OF_POSTERIORS if RECORD in files else ()))
+    return (*OF_ALL, *(OF_POSTERIORS if POSTERIOR in files else ()))
 
 
 def with_surroundings(

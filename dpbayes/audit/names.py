@@ -11,9 +11,10 @@ import numpy as np
 from dpbayes.crates.contained_releases import Source, sources_of
 from dpbayes.crates.format import ATTESTATION, UNSIGNED
 from dpbayes.crates.parquet import INDEX_COLUMNS, columns_of, read_table
-from dpbayes.crates.posterior import DRAWS, RECORD
+from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import NOISY
 from dpbayes_core.canonical import canonical_json
+from storage.files.archive_paths import POSTERIOR
 
 Files = Mapping[str, bytes]
 Problem = str | None
@@ -36,7 +37,7 @@ def _found(files: Files) -> Iterator[str]:
         yield from (f"the release states {what} twice" for what in _of_release(source))
     if twice(source.entry.key for source in sources_of(files)):
         yield "a release lies in it twice"
-    if RECORD in files:
+    if POSTERIOR in files:
         yield from _of_posterior(files)
 
 
@@ -100,10 +101,10 @@ def _of_release(source: Source) -> Iterator[str]:
 
 
 def _of_posterior(files: Files) -> Iterator[str]:
-    record, table = json.loads(files[RECORD]), read_table(files[DRAWS], "posterior draws")
+    record, table = json.loads(files[POSTERIOR]), read_table(files[DRAWS], "posterior draws")
     for lines in (record["coefficients"], record["naive"] or ()):
         if twice(line["name"] for line in lines):
-            yield f"{RECORD} states a coefficient twice"
+            yield f"{POSTERIOR} states a coefficient twice"
     if twice(table.column_names):
         yield f"{DRAWS} has a column twice"
     chains, draws = (record["diagnostics"][name] for name in ("chains", "draws"))

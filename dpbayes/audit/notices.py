@@ -6,14 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from dpbayes.crates.format import release_path
-from dpbayes.crates.notices import STATUSES, Status, notice_flaw, notice_name, plain_words, stated
 from dpbayes.crates.own_source import SOURCE
-from dpbayes.crates.posterior import RECORD as POSTERIOR
-from dpbayes.crates.posterior import links_of
 from storage.files.archive import Archive
+from storage.files.archive_paths import POSTERIOR, links_of, release_path
 from storage.ledger.anchors import retirements
 from storage.ledger.history import MALFORMED
+from storage.ledger.notices import STATUSES, Status, notice_flaw, notice_name, plain_words, stated
 
 Record = Mapping[str, Any]
 

@@ -13,11 +13,11 @@ from dpbayes.crates.format import METADATA, PUBLIC_KEY, UNSIGNED
 from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import DRAWS
-from dpbayes.crates.posterior import RECORD as POSTERIOR
 from dpbayes.crates.release import REGISTRY, REPORT, SOFTWARE, STUDY, release_record
 from dpbayes.kinds.registry import telling_of
 from dpbayes.pages.report.estimates import coefficient_lines
 from dpbayes_core.canonical import canonical_json
+from storage.files.archive_paths import POSTERIOR
 from storage.home.signatures import read_public_key
 from storage.ledger.check import Remark
 

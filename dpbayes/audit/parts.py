@@ -10,10 +10,10 @@ import numpy as np
 from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.own_source import makes_the_same
-from dpbayes.crates.posterior import RECORD
 from dpbayes.crates.release import SOFTWARE
 from dpbayes.kinds.regression.pooled_parts import parts_record, superseded
 from storage.files.archive import Archive
+from storage.files.archive_paths import POSTERIOR
 from storage.ledger.history import MALFORMED
 
 Files = Mapping[str, bytes]
@@ -22,13 +22,13 @@ Record = Mapping[str, Any]
 
 READ = "several releases are read as asked"
 NEAR = 1e-6  # of a probability and its statistic, relatively
-OTHERWISE = f"{RECORD} says otherwise how its releases are read than what was asked"
-TRIED = f"{RECORD} says otherwise than its releases whether they contradict how they are read"
+OTHERWISE = f"{POSTERIOR} says otherwise how its releases are read than what was asked"
+TRIED = f"{POSTERIOR} says otherwise than its releases whether they contradict how they are read"
 
 
 def read_as_asked(files: Files) -> Problem:
     """Whether the law of the parts is the one asked for, and the alarm against a declared one that of the releases."""
-    record = json.loads(files[RECORD])
+    record = json.loads(files[POSTERIOR])
     stated, request = record.get("parts"), AnalysisRequest(**record["request"])
     if stated is None:  # of one release, or of a version before there was a choice
         return None if request.parts is None else OTHERWISE
@@ -55,7 +55,7 @@ def superseded_in(archive: Archive, crates: Iterable[str]) -> tuple[dict[str, An
     records: dict[str, Record] = {}
     for crate in crates:
         with suppress(*MALFORMED, RecursionError):
-            records[crate] = json.loads(archive.read(f"{crate}/{RECORD}"))
+            records[crate] = json.loads(archive.read(f"{crate}/{POSTERIOR}"))
     found: list[dict[str, Any]] = []
     for crate, record in records.items():
         with suppress(*MALFORMED):
@@ -68,7 +68,7 @@ def superseded_in(archive: Archive, crates: Iterable[str]) -> tuple[dict[str, An
 def superseded_alone(files: Files, place: str) -> tuple[dict[str, Any], ...]:
     """The same of one crate that came alone."""
     with suppress(*MALFORMED, RecursionError):
-        if RECORD in files and (reason := superseded(json.loads(files[RECORD]))):
+        if POSTERIOR in files and (reason := superseded(json.loads(files[POSTERIOR]))):
             return (_notice(place, reason, None),)
     return ()
 

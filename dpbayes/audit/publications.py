@@ -8,9 +8,9 @@ from dpbayes.analyses.publication import needs_entry, publication_of, signed_lat
 from dpbayes.audit.crate import Files
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
-from dpbayes.crates.posterior import RECORD
 from dpbayes.crates.release import ENTRY
 from dpbayes_core.canonical import canonical_json
+from storage.files.archive_paths import POSTERIOR
 from storage.home.signatures import read_public_key
 from storage.ledger.anchors import retirements
 from storage.ledger.check import Check, Remark
@@ -82,7 +82,7 @@ class Publications:
 
     def unrecorded(self, files: Files, path: str | None = None) -> str | None:
         """What keeps a posterior's crate from being one that the ledger names, at the path where it is known to lie."""
-        if RECORD not in files:
+        if POSTERIOR not in files:
             return None
         named = self._of(files)
         if named is not None:
@@ -100,7 +100,7 @@ class Publications:
             if signer not in self._retired:
                 return None
             retired, flaw = self._retired[signer], signed_late(files, self._retired)
-            if flaw or RECORD not in files:
+            if flaw or POSTERIOR not in files:
                 return flaw
             named = self._of(files)
         except (*MALFORMED, RecursionError):
@@ -129,7 +129,7 @@ def crate_on_ledger(files: Files, entries: Sequence[Entry]) -> list[Check]:
         strange, withdrawn = [None], []
     said = "; ".join(f"a release in it was withdrawn by entry {seq}" for seq in withdrawn)
     checks = [Check(BELONGS, not strange, f"{ENTRY} is not the ledger's" if strange else said or "its entries are")]
-    if RECORD in files:
+    if POSTERIOR in files:
         flaw = known.unrecorded(files) or (None if ATTESTATION in files else "nobody signed it, and no entry names it")
         checks.append(Check(ON_RECORD, flaw is None, flaw or known.summary(known.analysis(files))))
     late = known.late(files) if PUBLIC_KEY in files else None

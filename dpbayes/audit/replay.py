@@ -12,8 +12,9 @@ from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.limits import refuse_request
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import DRAWS, RECORD
+from dpbayes.crates.posterior import DRAWS
 from dpbayes_core.errors import DpbayesError
+from storage.files.archive_paths import POSTERIOR
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
 
@@ -30,7 +31,7 @@ MOST_FEWER = 16  # times: what an analysis may double its draws to, where chains
 
 def replayed(files: Mapping[str, bytes], path: str = "") -> Check:
     """Whether the same request gives the same draws, if any were made; `path` says which crate of several it is."""
-    ok, detail = _compared(files) if files.keys() & {RECORD, DRAWS} else (True, NOTHING_DRAWN)
+    ok, detail = _compared(files) if files.keys() & {POSTERIOR, DRAWS} else (True, NOTHING_DRAWN)
     return Check(REPLAYED, ok, f"{path}: {detail}" if path else detail)
 
 
@@ -42,7 +43,7 @@ def exactly(check: Check) -> bool:
 def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:
     try:
         refuse_request(files)
-        read, request = read_draws(files[DRAWS]), json.loads(files[RECORD])["request"]
+        read, request = read_draws(files[DRAWS]), json.loads(files[POSTERIOR])["request"]
         stored = {each: np.asarray(values, dtype=np.float64) for each, values in read.items()}
         if any(values.size < request["chains"] * request["draws"] for values in stored.values()):
             return False, "it holds far fewer draws than it asks for"  # which nobody need draw, to say so
@@ -70,7 +71,7 @@ def prior_of(evidence: Any, record: Mapping[str, Any]) -> Any:
 def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
     from dpbayes_core.samplers.driver import sample
 
-    request: Mapping[str, Any] = json.loads(files[RECORD])["request"]
+    request: Mapping[str, Any] = json.loads(files[POSTERIOR])["request"]
     alike = AnalysisRequest(**request).alike
     evidence = evidence_of([source.entry for source in sources_of(files)], alike=alike)
     return sample(

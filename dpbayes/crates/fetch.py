@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from dpbayes.strict_yaml.problem import shown
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from dpbayes_core.text import shown
 from storage.files.archive import UNANSWERED, ArchiveUnavailable, reason_of
 from storage.files.limits import MOST_SECONDS
 

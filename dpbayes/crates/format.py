@@ -2,13 +2,11 @@
 
 import hashlib
 import io
-import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
-from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import checked_name
 from storage.home.signatures import STATEMENT_TYPE, Signer, statement
 
@@ -34,37 +32,6 @@ FORMATS: Mapping[str, str] = {
     "pem": "application/x-pem-file",
     "yaml": "application/yaml",
 }
-
-
-def place(*parts: str) -> str:
-    """A path in the archive from names that can only be names; anything else is refused."""
-    for part in parts:
-        if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", part):
-            raise IntegrityFailure("cannot place a crate: one of its names is no plain name. Check the study's names.")
-    return "/".join(parts)
-
-
-def release_path(entry: Mapping[str, Any]) -> str:
-    """Where the crate of a charge lies in the archive; `entry` is the record of its ledger entry."""
-    stated = entry["payload"]
-    holder = "" if stated["holder"] is None else f"-at-{plain(stated['holder'])}"
-    name = f"{stated['release']}{holder}-r{int(stated['revision'])}-{stated['digest'][:16]}"
-    return place("releases", stated["study"], stated["period"], name)
-
-
-def plain(name: str) -> str:
-    """A holder's name as it can stand in a path; what had to be left out is told apart by a digest."""
-    kept = "-".join(re.findall(r"[A-Za-z0-9]+", name))[:40].rstrip("-")
-    return kept if kept == name else f"{kept or 'holder'}-{_sha256(name.encode())[:8]}"
-
-
-NOT_CONVERGED = "-not-converged"
-
-
-def posterior_path(study: str, period: str, analysis: str, key: str, *, status: str = "converged") -> str:
-    """Where the crate of an analysis lies in the archive; `key` is its `analysis_key`."""
-    said = "" if status == "converged" else NOT_CONVERGED  # nobody takes it for one to publish
-    return place("posteriors", study, period, f"{analysis}{said}-{key[:16]}")
 
 
 def crate_digest(files: Mapping[str, bytes]) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 from dpbayes.crates.contained_releases import FOLDER
 from dpbayes.crates.parquet import columns_of
-from dpbayes.crates.posterior import DRAWS, RECORD
+from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import ENTRY, NOISY
 from dpbayes_core.errors import IntegrityFailure
+from storage.files.archive_paths import POSTERIOR
 from storage.files.limits import MOST_RELEASES, MOST_VARIABLES, refuse_shape
 from storage.ledger.history import MALFORMED
 
@@ -38,7 +39,7 @@ def refuse_beyond(files: Mapping[str, bytes], place: str = "the crate") -> None:
             _refuse_entry(data, place)
         elif last == NOISY:
             columns_of(data, f"{place}: {name}")
-    if RECORD in files:
+    if POSTERIOR in files:
         refuse_request(files, place)
 
 
@@ -46,21 +47,21 @@ def refuse_request(files: Mapping[str, bytes], place: str = "the crate") -> None
     """Refuse a posterior that was asked for as no study may ask, or has more draws than it says."""
     from dpbayes.study.analyses import AnalysisSpec
 
-    refuse_shape(files[RECORD], f"{place}: {RECORD}")
+    refuse_shape(files[POSTERIOR], f"{place}: {POSTERIOR}")
     try:
-        record: Record = json.loads(files[RECORD])
+        record: Record = json.loads(files[POSTERIOR])
         request, found, names = record["request"], record["diagnostics"], len(record["coefficients"])
         asked = {name: request[name] for name in ("chains", "draws", "seed")}
         AnalysisSpec.model_validate({"release": "release", **asked})
         chains, draws = int(found["chains"]), int(found["draws"])
     except (*MALFORMED, RecursionError):
-        raise _beyond(place, f"{RECORD} asks for what no study may ask for") from None
+        raise _beyond(place, f"{POSTERIOR} asks for what no study may ask for") from None
     if chains != request["chains"] or not 0 < draws <= MOST_DOUBLED * request["draws"]:
-        raise _beyond(place, f"{RECORD} has more chains or draws than it asks for")
+        raise _beyond(place, f"{POSTERIOR} has more chains or draws than it asks for")
     if DRAWS in files:
         columns, lines = columns_of(files[DRAWS], f"{place}: {DRAWS}")
         if len(columns) > names + 2 or lines > chains * draws:
-            raise _beyond(place, f"{DRAWS} holds more than {RECORD} says")
+            raise _beyond(place, f"{DRAWS} holds more than {POSTERIOR} says")
 
 
 def _refuse_entry(data: bytes, place: str) -> None:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key
 from dpbayes.crates.contained_releases import Source, described, evidence_of, held
-from dpbayes.crates.format import METADATA, attested, listed, metadata, posterior_path
+from dpbayes.crates.format import METADATA, attested, listed, metadata
 from dpbayes.crates.parquet import draws_parquet
 from dpbayes.crates.release import ENTRY, NOISY, REPORT, SOFTWARE, STUDY
 from dpbayes.crates.release import RECORD as RELEASE
 from dpbayes.kinds.regression.pooled_parts import parts_record
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
+from storage.files.archive_paths import POSTERIOR, links_of
 from storage.home.signatures import Signer
 
 if TYPE_CHECKING:
@@ -29,15 +30,13 @@ Origin = Literal["study", "crates"]
 
 SCHEMA_VERSION = 3  # of posterior.json; 1 had one release, beside `release`; 1 and 2 were named after noisy values
 VERSIONS = (1, 2, 3)  # that are read
-RECORDED = 3  # the first version whose crates are on the ledger before they are archived
 PREDICATES = {version: f"urn:dpbayes:attestation:posterior:{version}" for version in VERSIONS}
 PREDICATE = PREDICATES[SCHEMA_VERSION]
 
-RECORD = "posterior.json"
 DRAWS = "draws.parquet"
 
 OWN: Mapping[str, str] = {
-    RECORD: "The analysis: prior, sampler, seed, status, summary and diagnostics",
+    POSTERIOR: "The analysis: prior, sampler, seed, status, summary and diagnostics",
     DRAWS: "The posterior draws, in the user's units",
     REPORT: "The report for people",
     SOFTWARE: "The software that drew the posterior",
@@ -102,7 +101,7 @@ def build_posterior_crate(
     by = None if signer is None else signer.fingerprint
     files = {
         **given,
-        RECORD: canonical_json(record),
+        POSTERIOR: canonical_json(record),
         DRAWS: draws_parquet(posterior.draws),
         **told(record, provenance.sources, posterior.draws, given, software=software, by=by),
     }
@@ -150,28 +149,6 @@ def predicate_of(record: Mapping[str, Any]) -> dict[str, Any]:
         "analysis": record["key"],
         "releases": [{"ledger": link["ledger"], "release": link["digest"]} for link in links],
     }
-
-
-def path_of(record: Mapping[str, Any]) -> str:
-    """Where the crate of a posterior record lies in the archive: its name says where it has not converged."""
-    about = (record["study"], record["period"], record["analysis"], record["key"])
-    return posterior_path(*about, status=record["status"])
-
-
-def paths_of(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Every path under which its crate may lie: versions that put none on the ledger named all analyses alike."""
-    earlier = () if record["schema_version"] >= RECORDED else (plain_path_of(record),)
-    return tuple(dict.fromkeys((path_of(record), *earlier)))
-
-
-def plain_path_of(record: Mapping[str, Any]) -> str:
-    """The path that does not say whether it has converged."""
-    return path_of({**record, "status": "converged"})
-
-
-def links_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The releases that a posterior record names, of any version that is read."""
-    return [record["release"]] if record["schema_version"] == 1 else record["releases"]
 
 
 def posterior_record(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from dpbayes.strict_yaml.fields import Loss, Section
-from dpbayes.strict_yaml.problem import Flaw, Place, nearest, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes_core.text import nearest, shown
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:

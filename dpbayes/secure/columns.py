@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dpbayes.secure.profile import ColumnCounts
 from dpbayes.study.table_source import ColumnRule
-from dpbayes_core.exact_sums.holders import NOBODY
 from dpbayes_core.exact_sums.kernels import (
     MISSING,
     NULL_CODE,
@@ -22,6 +21,7 @@ from dpbayes_core.exact_sums.kernels import (
     look_up,
     settle_codes,
 )
+from dpbayes_core.regression.holders import NOBODY
 
 BLOCK_ROWS = 32_768  # a block of a dozen columns stays in the processor's cache from clipping to summing
 Floats = NDArray[np.float64]

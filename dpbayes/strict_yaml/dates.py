@@ -8,8 +8,8 @@ from typing import Annotated, Any, cast
 from pydantic import PlainValidator, ValidatorFunctionWrapHandler, WrapValidator
 
 from dpbayes.strict_yaml.fields import Pair, Real, Says, printable, real, refusal
-from dpbayes.strict_yaml.problem import shown
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.text import shown
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 

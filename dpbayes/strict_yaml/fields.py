@@ -17,8 +17,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from dpbayes.strict_yaml.problem import listed, nearest, shown
 from dpbayes_core.bounds import Bounds as CoreBounds
+from dpbayes_core.text import listed, nearest, shown
 
 LARGEST_LOSS = Decimal(1_000_000)
 SMALLEST_LOSS = Decimal("1e-9")

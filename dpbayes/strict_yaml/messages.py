@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpbayes.strict_yaml.problem import Flaw, Place, nearest, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes_core.text import nearest, shown
 
 Sentence = tuple[str, str]  # what is wrong, what to do
 Details = Mapping[str, Any]

@@ -22,7 +22,8 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes_core.text import shown
 
 Value = str | int | bool | Decimal | tuple[Any, ...] | dict[str, Any]
 

@@ -12,8 +12,8 @@ from dpbayes.kinds.ridge.section import RidgeSpec
 from dpbayes.kinds.subsample.section import ProbabilitySpec, QuantileSpec
 from dpbayes.strict_yaml.cron import cron_flaw
 from dpbayes.strict_yaml.fields import Section, Text, refusal
-from dpbayes.strict_yaml.problem import shown
 from dpbayes.study.prior import PriorSpec
+from dpbayes_core.text import shown
 
 # the registry in dpbayes_core.samplers needs numba: kept apart
 Regression = Literal["collapsed", "robust", "naive"]

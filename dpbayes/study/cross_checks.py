@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from dpbayes.strict_yaml.problem import Flaw, Place, nearest, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
 from dpbayes.study.analyses import AnalysisSpec, ReleaseSpec
 from dpbayes.study.file import StudyFile
 from dpbayes.study.guesses import guess_flaws
 from dpbayes.study.prior import INDEPENDENT_SAMPLERS, prior_flaws
 from dpbayes.study.public_paths import names_table
 from dpbayes.study.requests import holders, priced
+from dpbayes_core.text import nearest, shown
 
 
 def flaws(file: StudyFile, folder: Path) -> Iterator[Flaw]:

@@ -8,7 +8,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from dpbayes.strict_yaml.dates import RealOrDate
 from dpbayes.strict_yaml.fields import ColumnName, Real, Says, Section, Spread, Text, refusal
-from dpbayes.strict_yaml.problem import Flaw, nearest, shown
+from dpbayes.strict_yaml.problem import Flaw
+from dpbayes_core.text import nearest, shown
 
 if TYPE_CHECKING:
     from dpbayes.study.file import StudyFile

@@ -6,13 +6,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dpbayes.strict_yaml.messages import flaws_of
-from dpbayes.strict_yaml.problem import Flaw, shown
+from dpbayes.strict_yaml.problem import Flaw
 from dpbayes.strict_yaml.yaml12 import Document, parse
 from dpbayes.study.cross_checks import flaws
 from dpbayes.study.file import StudyFile
 from dpbayes.study.study import Study
 from dpbayes.study.unavailable import unavailable_in
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.text import shown
 
 LARGEST_FILE = 1_000_000
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from dpbayes.strict_yaml.fields import Says, Text, refusal
-from dpbayes.strict_yaml.problem import shown
+from dpbayes_core.text import shown
 
 DATABASES = ("postgresql", "sqlite")
 _SECRETS = re.compile(r"pass|secret|token|key|sig|credential|auth", re.IGNORECASE)

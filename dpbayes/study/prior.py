@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from dpbayes.strict_yaml.fields import Real, Says, Section, Spread, Text, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place, nearest, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.expected_prior import expected_prior
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.prior import LEAST, MOST, Prior
+from dpbayes_core.text import nearest, shown
 
 if TYPE_CHECKING:
     from dpbayes.study.analyses import ReleaseSpec

@@ -6,11 +6,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dpbayes.strict_yaml.messages import flaws_of
-from dpbayes.strict_yaml.problem import Flaw, nearest, shown
+from dpbayes.strict_yaml.problem import Flaw
 from dpbayes.strict_yaml.yaml12 import Document, parse
 from dpbayes.study.load import decoded, first_flaw, read_whole
 from dpbayes.study.prior import PARTS, PriorSpec
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.text import nearest, shown
 
 EXAMPLES: Mapping[str, str] = {"regression": "coefficients: {sd: 0.5}", "bayes-net": "concentration: 2"}
 """A whole prior file, for each kind of release that takes one."""

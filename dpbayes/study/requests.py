@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes.strict_yaml.dates import DateBounds
-from dpbayes.strict_yaml.problem import nearest, shown
 from dpbayes.study.analyses import ReleaseSpec
 from dpbayes.study.file import StudyFile
 from dpbayes.study.source_sections import ColumnSpec, HolderSpec, SourceSpec
 from dpbayes.study.table_source import WIDEST, ColumnRule, Holders, Query
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.text import nearest, shown
 from storage.ledger.request import AccountSpec, priced_under
 from storage.ledger.request import HolderSpec as HolderSplit
 

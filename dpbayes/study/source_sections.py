@@ -13,9 +13,9 @@ from dpbayes.strict_yaml.fields import (
     exactly_one,
     refusal,
 )
-from dpbayes.strict_yaml.problem import shown
 from dpbayes.study.guesses import ExpectSpec
 from dpbayes.study.places import DatabaseUrl, HolderPaths, Paths, QueryText
+from dpbayes_core.text import shown
 from storage.ledger.request import Grain, Membership
 
 

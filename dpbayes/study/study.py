@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbayes.strict_yaml.problem import Flaw, nearest, shown
+from dpbayes.strict_yaml.problem import Flaw
 from dpbayes.study import requests
 from dpbayes.study.analyses import AnalysisSpec, ReleaseSpec, ScheduleSpec
 from dpbayes.study.file import StudyFile
@@ -13,6 +13,7 @@ from dpbayes.study.privacy import PrivacySpec
 from dpbayes.study.source_sections import ColumnSpec, PeriodSpec, SourceSpec
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.text import nearest, shown
 from storage.ledger.periods import Period
 from storage.ledger.request import AccountSpec, Request
 
@@ -129,7 +130,7 @@ class Study:
 
     def statistic(self, release: str) -> "Statistic":
         """What one pass sums for a release: of every holder, where there are several."""
-        from dpbayes_core.exact_sums.holders import HolderSums
+        from dpbayes_core.regression.holders import HolderSums
 
         each, spec = self.design(release).statistic(), self.source.holder
         if spec is None:

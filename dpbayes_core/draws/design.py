@@ -18,7 +18,7 @@ from dpbayes_core.networks.sensitivity import ADD_REMOVE
 from dpbayes_core.privacy.accounting import UNITS, limit_units
 from dpbayes_core.privacy.mechanisms import PosteriorDrawMechanism
 from dpbayes_core.privacy.noise import NoiseSource
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 from dpbayes_core.rounding import float_down, float_up
 
 LARGEST_TEMPERING = 1e6  # of a network: a billion records then make shapes for which doubles are good to 1e-7

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dpbayes_core.exact_sums.protocol import Statistic
 from dpbayes_core.networks.sensitivity import check_neighbours
 from dpbayes_core.privacy.noise import NoiseSource
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 
 Floats = NDArray[np.float64]
 

@@ -13,9 +13,8 @@ from dpbayes_core.draws.model import records_moved
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.moments import ExactStatistics, SecondMoments
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
-from dpbayes_core.regression.statistics import ExactStatistics
 from dpbayes_core.rounding import float_up, fraction, root_up
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from dpbayes_core.draws.network import NetworkSubject
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.networks.sensitivity import ADD_REMOVE
 from dpbayes_core.privacy.mechanisms import Mechanism, PosteriorDrawMechanism, mechanism_from_record
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 
 Floats = NDArray[np.float64]
 

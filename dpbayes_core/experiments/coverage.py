@@ -15,12 +15,11 @@ from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.expected_prior import expected_prior
 from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.moments import SecondMoments, grid_for, on_grid
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.regression.statistics import grid_for, on_grid
 
 Floats = NDArray[np.float64]
 

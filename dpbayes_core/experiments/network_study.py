@@ -26,8 +26,8 @@ from dpbayes_core.networks.tables import FamilyTables
 from dpbayes_core.privacy.noise import NoiseSource, SeededNoise
 from dpbayes_core.privacy.release import Design
 from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.moments import ExactStatistics
 from dpbayes_core.regression.schema import Factor
-from dpbayes_core.regression.statistics import ExactStatistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer]

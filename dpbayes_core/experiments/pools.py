@@ -10,14 +10,15 @@ from dpbayes_core.experiments.intervals import Fit, band, fit_of, held_rows, rel
 from dpbayes_core.experiments.pool_tables import Part, PoolTable, parts_of, table_of
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.privacy.sensitivity import ADD_REMOVE, REPLACE_ONE
 from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.parts_alike import parts_check
 from dpbayes_core.regression.pool import Pool
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.sensitivity.box import ADD_REMOVE, REPLACE_ONE, regression_sensitivity, released_entries
-from dpbayes_core.regression.statistics import grid_for
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 
 DELTA = 1e-6
 DATA_SETS, QUICK_DATA_SETS = 60, 2

@@ -20,7 +20,7 @@ from dpbayes_core.networks.sensitivity import (
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
 from dpbayes_core.privacy.mechanisms import GeometricMechanism, LaplaceMechanism
 from dpbayes_core.privacy.noise import NoiseSource
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 
 Noise = Literal["geometric", "laplace"]
 Budget = Literal["by-cells", "equal"] | Mapping[str, float]

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 from dpbayes_core.privacy.mechanisms import GeometricMechanism, LaplaceMechanism, Mechanism
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 
 ADD_REMOVE = "add-remove"
 MOST_ENUMERATED = 20  # nodes: a million pairs of records, each up to a relabelling

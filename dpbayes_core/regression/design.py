@@ -6,13 +6,13 @@ from typing import Literal
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.mechanisms.beside import beside_of
 from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 from dpbayes_core.regression.higher_moments import HigherMoments, MomentSums, SecondAndFourthMoments
+from dpbayes_core.regression.moments import ExactStatistics, SecondMoments, on_grid
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.residual_moments import ResidualMoments, SecondMomentsWithRows, SumsAndRows
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE, count_is_public
-from dpbayes_core.regression.statistics import ExactStatistics, on_grid
+from dpbayes_core.regression.sensitivity.box import count_is_public
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.regression.moments import ExactStatistics, encoded_integers
 from dpbayes_core.regression.schema import RegressionSchema, Variable
-from dpbayes_core.regression.second_moments import encoded_integers
-from dpbayes_core.regression.statistics import ExactStatistics
 
 FOURTH_BITS = 16
 HALF_BITS = FOURTH_BITS - 1  # a product of two variables, up to 2**30 in size, is cut in halves of 15 bits

@@ -13,10 +13,9 @@ from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.regression.fourth_moments import HALF_BITS, FourthMoments, Places
+from dpbayes_core.regression.moments import ExactStatistics, SecondMoments, on_grid
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_BITS, WEIGHT_UNIT, fourth_sensitivity, fourth_weights
-from dpbayes_core.regression.statistics import ExactStatistics, on_grid
 
 Floats = NDArray[np.float64]
 

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import Mechanism, mechanism_from_record
 from dpbayes_core.privacy.mechanisms.beside import beside_of
+from dpbayes_core.privacy.sensitivity import NEIGHBOURS, Sensitivity
 from dpbayes_core.regression.higher_moments import HigherMoments
 from dpbayes_core.regression.public_fit import PublicFit, public_fit
 from dpbayes_core.regression.residual_moments import ResidualMoments
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.box import (
-    NEIGHBOURS,
-    Sensitivity,
     count_is_public,
     regression_sensitivity,
     released_entries,

@@ -17,11 +17,10 @@ from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.moments import BLOCK_ROWS, ColumnLayout, ExactStatistics, SecondMoments, on_grid
 from dpbayes_core.regression.public_fit import PublicFit
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.second_moments import ColumnLayout, SecondMoments
 from dpbayes_core.regression.sensitivity.residual import residual_entries, residual_sensitivity
-from dpbayes_core.regression.statistics import BLOCK_ROWS, ExactStatistics, on_grid
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]

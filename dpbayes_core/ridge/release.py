@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, Mechanism, gaussian_for, mechanism_from_record
 from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics, SecondMoments, on_grid
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
-from dpbayes_core.regression.statistics import PRODUCT_BITS, ExactStatistics, on_grid
 from dpbayes_core.ridge.eigenvalue import least_eigenvalue_steps
 from dpbayes_core.ridge.sensitivity import ridge_entries, ridge_sensitivity
 

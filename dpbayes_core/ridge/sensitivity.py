@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE, Sensitivity
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE, Sensitivity
 from dpbayes_core.rounding import float_up, root_up
 
 

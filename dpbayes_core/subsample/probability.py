@@ -18,7 +18,7 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.mechanisms.geometric import GeometricMechanism
 from dpbayes_core.privacy.noise import NoiseSource
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 from dpbayes_core.rounding import printed_down
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.answers import probabilities

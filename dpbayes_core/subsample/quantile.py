@@ -22,7 +22,7 @@ from dpbayes_core.privacy.mechanisms.centre_scale import (
 )
 from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
 from dpbayes_core.privacy.noise import NoiseSource
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 from dpbayes_core.rounding import printed_down
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.answers import quantiles, spreads

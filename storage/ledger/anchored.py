@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dpbayes.crates.format import release_path
-from dpbayes.crates.notices import Status, marked, stated, unmarked, write_notices
 from dpbayes_core.errors import IntegrityFailure, LedgerMissing
 from storage.files.archive import Archive
+from storage.files.archive_paths import release_path
 from storage.home.home import Home
 from storage.home.key_rotation import next_signer, pending_key, take_over
 from storage.home.places import PlaceChanged, read_places, refuse_other_places
@@ -18,6 +17,7 @@ from storage.ledger.anchors import Anchors, retirements
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.homes import strange_key
 from storage.ledger.ledger import Ledger
+from storage.ledger.notices import Status, marked, stated, unmarked, write_notices
 
 _BEGUN = 2
 """A ledger of so few entries may have been killed while it was made."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache, total_ordering
 
-from dpbayes.strict_yaml.problem import shown
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.text import shown
 from storage.ledger.request import Grain
 
 MOST_PERIODS = 1000

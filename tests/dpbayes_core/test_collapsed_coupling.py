@@ -9,10 +9,11 @@ from dpbayes_core.regression.pool import Evidence, pooled
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Covariate
 from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.collapsed import whitening
 from dpbayes_core.samplers.collapsed.arrays import REFERENCE, Target, work_for
 from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.layout import Layout
-from dpbayes_core.samplers.collapsed.sampler import CollapsedProblem, whitening
+from dpbayes_core.samplers.collapsed.sampler import CollapsedProblem
 from dpbayes_core.samplers.collapsed.start import referred
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched, stretched_back

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.privacy.mechanisms import gaussian_for
+from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.samplers import SAMPLERS, sample
 from dpbayes_core.samplers.driver import begin, choose, combine
 from dpbayes_core.sampling.diagnostics import LEAST_ESS, MOST_RHAT

@@ -3,11 +3,11 @@
 import numpy as np
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.exact_sums.holders import HolderSums
 from dpbayes_core.regression.fourth_moments import FourthMoments
 from dpbayes_core.regression.higher_moments import MomentSums, SecondAndFourthMoments
+from dpbayes_core.regression.holders import HolderSums
+from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
 
 BOX = Bounds(-1, 1)
 SCHEMA = RegressionSchema(Continuous("y", BOX), (Continuous("x", Bounds(5, 9)), Factor("g", ("a", "b", "c"))))

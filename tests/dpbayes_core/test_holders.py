@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.exact_sums.holders import HolderStatistics, HolderSums
 from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.holders import HolderStatistics, HolderSums
+from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 
 BOX = Bounds(-1, 1)

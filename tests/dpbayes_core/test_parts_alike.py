@@ -8,12 +8,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
+from dpbayes_core.privacy.sensitivity import ADD_REMOVE, REPLACE_ONE
 from dpbayes_core.regression import parts_alike
+from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.parts_alike import parts_check
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.sensitivity.box import ADD_REMOVE, REPLACE_ONE, regression_sensitivity
-from dpbayes_core.regression.statistics import grid_for
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from tests.support.regressions import REGION, SEX, schema_of
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.samplers.collapsed.arrays import DIFFERING, FACTOR, ROWS, Target, work_for
 from dpbayes_core.samplers.collapsed.layout import Layout
-from dpbayes_core.samplers.collapsed.pools.building import pool_target
+from dpbayes_core.samplers.collapsed.pool_target import pool_target
 from dpbayes_core.samplers.collapsed.pools.common import place_shared
 from dpbayes_core.samplers.collapsed.pools.density import place_parts, pool_density
 from dpbayes_core.samplers.collapsed.pools.shared import LOGGED, Shared, new_shared

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dpbayes_core.privacy.accounting import limit_units
 from dpbayes_core.privacy.mechanisms import LaplaceMechanism
 from dpbayes_core.privacy.noise import SeededNoise
+from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.releases import release_from_record
 from dpbayes_core.ridge.estimate import MISSED, penalty_of, ridge_estimate
 from dpbayes_core.ridge.release import RidgeRelease, ridge_design

@@ -7,8 +7,7 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.fixed_point import UNIT, Columns, encode
-from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.regression.statistics import (
+from dpbayes_core.regression.moments import (
     BLOCK_ROWS,
     PRODUCT_BITS,
     ExactStatistics,
@@ -17,6 +16,7 @@ from dpbayes_core.regression.statistics import (
     on_grid,
     regression_statistics,
 )
+from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 SCHEMA = RegressionSchema(
     Continuous("wage", Bounds(0, 5)),

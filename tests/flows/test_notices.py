@@ -13,13 +13,13 @@ import pytest
 from dpbayes.analyses.crates_workspace import crate_bench
 from dpbayes.analyses.publication import publish_posterior
 from dpbayes.crates.contained_releases import sources_of
-from dpbayes.crates.format import release_path
-from dpbayes.crates.notices import NOTICE_TYPE, write_notices
-from dpbayes.crates.posterior import Provenance, build_posterior_crate, path_of
+from dpbayes.crates.posterior import Provenance, build_posterior_crate
 from dpbayes_core.canonical import canonical_json
+from storage.files.archive_paths import path_of, release_path
 from storage.home.home import Home
 from storage.home.signatures import Signer
 from storage.ledger.anchored import Books
+from storage.ledger.notices import NOTICE_TYPE, write_notices
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
 from tasks.software import software_versions, stamp_of

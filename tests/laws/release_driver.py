@@ -21,12 +21,12 @@ from sqlalchemy import Connection, Engine, event
 
 import tasks.publish_release
 import tasks.secure_pass
-from dpbayes.crates.format import release_path
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.files.archive import MANIFEST
+from storage.files.archive_paths import release_path
 from storage.home.home import Home
 from storage.ledger.anchored import Books
 from storage.ledger.anchors import Anchors

@@ -25,7 +25,7 @@ from dpbayes_core.privacy.accounting import (
     pure_cost,
 )
 from dpbayes_core.privacy.mechanisms import LaplaceMechanism
-from dpbayes_core.regression.statistics import PRODUCT_BITS, regression_statistics
+from dpbayes_core.regression.moments import PRODUCT_BITS, regression_statistics
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import NOTHING, Scope, Tally, debits
 from storage.ledger.ledger import Ledger

@@ -18,8 +18,8 @@ import pytest
 
 from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes.study.table_source import ColumnRule, Query, TableSource
+from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Factor
-from dpbayes_core.regression.second_moments import SecondMoments
 from tests.storage.small_tables import (
     FEMALE,
     KEY,

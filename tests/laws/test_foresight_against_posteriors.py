@@ -17,6 +17,7 @@ from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
 from dpbayes_core.regression.planning.precision import foresee
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION, UNSTATED, Relations
@@ -25,7 +26,6 @@ from dpbayes_core.regression.pool import pooled
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
-from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.samplers.driver import sample
 from examples.wages.generate import everybody
 

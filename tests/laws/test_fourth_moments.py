@@ -10,9 +10,9 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.fourth_moments import FOURTH_BITS, FOURTH_UNIT, FourthMoments
+from dpbayes_core.regression.moments import ExactStatistics, on_grid
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_sensitivity, fourth_weights
-from dpbayes_core.regression.statistics import ExactStatistics, on_grid
 
 BOX = Bounds(-1, 1)
 Shape = tuple[int, int, int]  # covariates: continuous, of two levels, of three

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes.study.table_source import Holders, TableSource
 from dpbayes_core.errors import ShapeMismatch
-from dpbayes_core.exact_sums.holders import HolderSums
+from dpbayes_core.regression.holders import HolderSums
+from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
 from tests.laws.test_fuzzed_tables import BOUNDS, CANARY, FEW, KEY, RULES, WRITERS, Made, Writer, made, parquet
 
 SCHEMA = RegressionSchema(Continuous("y", BOUNDS), (Continuous("born", BOUNDS), Factor("level", ("no", "yes"))))

@@ -24,8 +24,8 @@ from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes.study.table_source import ColumnRule, Query, TableSource
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import ShapeMismatch
+from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
 
 KEY = bytes(range(32))
 CANARY = "zebra-4711-canary"

@@ -16,11 +16,11 @@ import pytest
 from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.study.table_source import ColumnRule, Holders, TableSource
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.exact_sums.holders import HolderSums
+from dpbayes_core.privacy.sensitivity import Sensitivity
+from dpbayes_core.regression.holders import HolderSums
+from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics, SecondMoments
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
-from dpbayes_core.regression.sensitivity.box import Sensitivity, regression_sensitivity
-from dpbayes_core.regression.statistics import PRODUCT_BITS, ExactStatistics
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from tests.storage.small_tables import KEY
 
 BOX = Bounds(-1, 1)

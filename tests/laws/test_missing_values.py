@@ -14,10 +14,10 @@ from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.independent_prior import IndependentPrior
+from dpbayes_core.regression.moments import regression_statistics
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import Cases, Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.regression.statistics import regression_statistics
 from dpbayes_core.samplers.driver import sample
 
 ROWS, TABLES = 10_000, 60

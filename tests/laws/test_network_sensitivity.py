@@ -10,7 +10,7 @@ from dpbayes_core.networks.release import What, released_nodes
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.sensitivity import ADD_REMOVE, most_odd, published_signs_move, signs_move, table_move
 from dpbayes_core.networks.tables import FamilyTables
-from dpbayes_core.regression.sensitivity.box import REPLACE_ONE
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 from tests.support.networks import naive_bayes, network
 
 Record = tuple[int, ...]

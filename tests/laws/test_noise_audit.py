@@ -24,10 +24,11 @@ from dpbayes_core.privacy.mechanisms import (
     laplace_for,
 )
 from dpbayes_core.privacy.noise import Floats, OpenDPNoise
+from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.fixed_point import UNIT, encode
+from dpbayes_core.regression.moments import block_products, grid_for, on_grid
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
-from dpbayes_core.regression.sensitivity.box import Sensitivity, regression_sensitivity
-from dpbayes_core.regression.statistics import block_products, grid_for, on_grid
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 
 ALPHA = 1e-6
 RUNS = 100_000

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.ball import Ball
 from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.moments import ExactStatistics, regression_statistics
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.regression.sensitivity.box import Sensitivity, regression_sensitivity, understated_sensitivity
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity, understated_sensitivity
 from dpbayes_core.regression.standardisation import Standardisation
-from dpbayes_core.regression.statistics import ExactStatistics, regression_statistics
 
 S, P, N = Bounds(-2, 2), Bounds(0, 9), Bounds(-6, -5)  # across zero alike, from zero up, far below zero
 U = Bounds(-1, 2)

@@ -16,7 +16,7 @@ from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import Covariate
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.samplers.collapsed.arrays import APART, Target
-from dpbayes_core.samplers.collapsed.pools.building import SPREAD
+from dpbayes_core.samplers.collapsed.pool_target import SPREAD
 from dpbayes_core.samplers.collapsed.sampler import Collapsed, CollapsedProblem
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched
 from tests.support.pools import common_of, drawn_pool

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.exact_sums.holders import HolderSums
 from dpbayes_core.privacy.accounting import limit_units
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.mechanisms.beside import beside_of
 from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.holders import HolderSums
+from dpbayes_core.regression.moments import ExactStatistics, SecondMoments
 from dpbayes_core.regression.public_fit import PublicFit, fit_of
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_entries, residual_sums
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
-from dpbayes_core.regression.sensitivity.box import Sensitivity, regression_sensitivity
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
-from dpbayes_core.regression.statistics import ExactStatistics
 
 BOX = Bounds(-1, 1)
 Shape = tuple[int, int, int]  # covariates: continuous, of two levels, of three

@@ -13,9 +13,10 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
+from dpbayes_core.privacy.sensitivity import Sensitivity
+from dpbayes_core.regression.moments import EXACT_BITS, PRODUCT_BITS, ExactStatistics, on_grid, regression_statistics
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
-from dpbayes_core.regression.sensitivity.box import Sensitivity, regression_sensitivity
-from dpbayes_core.regression.statistics import EXACT_BITS, PRODUCT_BITS, ExactStatistics, on_grid, regression_statistics
+from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 
 LEVELS = 3
 NEAR = 1e-3

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from dpbayes.analyses.publication import publication_of
 from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import Source, sources_of
-from dpbayes.crates.format import release_path
 from dpbayes.crates.own_source import SOURCE, own_source
-from dpbayes.crates.posterior import Provenance, build_posterior_crate, path_of
+from dpbayes.crates.posterior import Provenance, build_posterior_crate
 from dpbayes.crates.release import build_release_crate
 from dpbayes.strict_yaml.yaml12 import parse
 from dpbayes.study import requests
@@ -26,12 +25,13 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import OpenDPNoise
 from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.sampling.posterior import Posterior
 from storage.files.archive import Archive
+from storage.files.archive_paths import path_of, release_path
 from storage.home.signatures import Signer
 from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry, Stamp

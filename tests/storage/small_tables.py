@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.fixed_point import BITS, UNIT
+from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
 
 KEY = bytes(range(16))
 WAGE, AGE = Bounds(0, 5), Bounds(16, 80)

@@ -13,7 +13,7 @@ import pytest
 
 from dpbayes.audit.audit import AuditReport, audit, audit_crate
 from dpbayes.crates.files import load, load_with_manifest
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested, pack, release_path
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested, pack
 from dpbayes.crates.posterior import PREDICATE as POSTERIOR_PREDICATE
 from dpbayes.crates.posterior import predicate_of
 from dpbayes.crates.release import PREDICATE as RELEASE_PREDICATE
@@ -21,6 +21,7 @@ from dpbayes.crates.release import build_release_crate
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError
 from storage.files.archive import MANIFEST, manifest
+from storage.files.archive_paths import release_path
 from storage.home.signatures import Signer
 from storage.ledger.ledger import Ledger
 from tests.storage.crate_examples import STUDY_TEXT, Published, charge, posterior_crate, publish, request

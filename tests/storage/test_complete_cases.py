@@ -14,9 +14,9 @@ from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.secure.sources.open_source import lay_out
 from dpbayes.study.table_source import ColumnRule, Holders, TableSource
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.exact_sums.holders import HolderSums
 from dpbayes_core.regression.higher_moments import SecondAndFourthMoments
-from dpbayes_core.regression.second_moments import SecondMoments
+from dpbayes_core.regression.holders import HolderSums
+from dpbayes_core.regression.moments import SecondMoments
 from tests.storage.small_tables import KEY, RULES, SCHEMA, Row, ordinary_rows, rows_each, source, sums_of, table, write
 
 COMPLETE = replace(SCHEMA, cases="complete")

@@ -16,22 +16,14 @@ from ruamel.yaml import YAML
 import dpbayes.crates
 from dpbayes.crates.analysis_request import analysis_key
 from dpbayes.crates.files import load
-from dpbayes.crates.format import (
-    ATTESTATION,
-    METADATA,
-    PUBLIC_KEY,
-    crate_digest,
-    pack,
-    place,
-    posterior_path,
-    release_path,
-)
+from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, crate_digest, pack
 from dpbayes.crates.posterior import CONTENTS as POSTERIOR_CONTENTS
 from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import CONTENTS, build_release_crate, read_release, release_record, released
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.sampling.posterior import Posterior
+from storage.files.archive_paths import place, posterior_path, release_path
 from storage.home.signatures import STATEMENT_TYPE, Signer, verify_stored
 from storage.ledger.entries import Entry
 from tests.storage.crate_examples import STUDY_TEXT, analysis, drawn, of, posterior_crate, posterior_draws, small_entry

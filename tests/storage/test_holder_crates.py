@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from dpbayes.crates.deployments_registry import registry_record
-from dpbayes.crates.format import METADATA, place, plain, release_path
+from dpbayes.crates.format import METADATA
 from dpbayes.crates.release import build_release_crate, release_record
 from dpbayes_core.releases import release_from_record
+from storage.files.archive_paths import place, plain, release_path
 from storage.home.signatures import Signer
 from tests.storage.crate_examples import STUDY_TEXT, small_entry
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dpbayes_core.errors import DpbayesError
+from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.release import Release
-from dpbayes_core.regression.sensitivity.box import Sensitivity
 from storage.ledger import drawing
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import ENTRIES, GRID, SCHEMA, SENSITIVITY, commit, laplace_for, new_ledger, request

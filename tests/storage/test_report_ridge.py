@@ -11,8 +11,8 @@ from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import release_record
 from dpbayes.pages.report.render import render
 from dpbayes_core.privacy.noise import OpenDPNoise
+from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.regression.statistics import grid_for
 from dpbayes_core.ridge.release import ridge_design
 from dpbayes_core.samplers import sample
 from storage.ledger.ledger import Ledger

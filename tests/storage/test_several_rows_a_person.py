@@ -13,7 +13,7 @@ from dpbayes.secure.contribution import PARTITIONS, Candidates, Keys, candidates
 from dpbayes.secure.sources.open_source import lay_out
 from dpbayes.secure.spill import Waiting
 from dpbayes_core.errors import DpbayesError
-from dpbayes_core.regression.statistics import ExactStatistics
+from dpbayes_core.regression.moments import ExactStatistics
 from tests.storage.small_tables import KEY, STATISTIC, Row, ordinary_rows, rows_each, source, sums_of, write
 
 KEYS = Keys.derive(KEY)

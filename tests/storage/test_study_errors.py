@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from dpbayes.strict_yaml.problem import listed
 from dpbayes.study.analyses import SamplerName
 from dpbayes.study.load import load_study
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.text import listed
 
 STUDY = """\
 study: wages

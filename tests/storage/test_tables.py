@@ -22,9 +22,8 @@ from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import DpbayesError, ShapeMismatch
+from dpbayes_core.regression.moments import ExactStatistics, SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-from dpbayes_core.regression.second_moments import SecondMoments
-from dpbayes_core.regression.statistics import ExactStatistics
 from tests.storage.small_tables import (
     KEY,
     RULES,

@@ -16,7 +16,7 @@ from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.sources.parquet import RowGroup
 from dpbayes.secure.spill import Waiting
 from dpbayes.study.table_source import TableSource
-from dpbayes_core.regression.second_moments import SecondMoments
+from dpbayes_core.regression.moments import SecondMoments
 from storage.home.vault import Vault
 from tests.storage.small_tables import KEY, SCHEMA, STATISTIC, ordinary_rows, source, write
 from tests.support.canaries import places

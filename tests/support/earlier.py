@@ -8,11 +8,12 @@ from dpbayes.audit.pages import GIVEN
 from dpbayes.crates.analysis_request import AnalysisRequest, earlier_key
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.files import load
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, posterior_path
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import PREDICATES, predicate_of, told
 from dpbayes_core.canonical import canonical_json
 from storage.files.archive import Archive
+from storage.files.archive_paths import posterior_path
 from storage.home.signatures import Signer
 
 Files = dict[str, bytes]

@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from dpbayes_core.regression.second_moments import SecondMoments
+from dpbayes_core.regression.moments import SecondMoments
 
 
 def encode(statistic: Any, columns: Any) -> Any:

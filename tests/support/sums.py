@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.regression.statistics import PRODUCT_BITS, ExactStatistics
+from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics
 
 
 def sums_of(values: NDArray[np.float64], rows: int) -> ExactStatistics:

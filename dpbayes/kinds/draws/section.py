@@ -9,8 +9,9 @@ from dpbayes.kinds.networks.section import network_flaws, network_formula, netwo
 from dpbayes.kinds.regression.section import regression_of
 from dpbayes.kinds.section import PureSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Real, Says, Spread, Text, exactly_one, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
 from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
     from dpbayes.study.file import StudyFile

@@ -7,9 +7,10 @@ from pydantic import Field, model_validator
 
 from dpbayes.kinds.section import PureSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Shares, Text, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.schema import Factor
+from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
     from dpbayes.study.file import StudyFile

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from dpbayes.kinds.regression.section import RegressionSpec
     from dpbayes.study.file import StudyFile
     from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
+    from dpbayes_core.privacy.sensitivity import Sensitivity
     from dpbayes_core.regression.schema import RegressionSchema
-    from dpbayes_core.regression.sensitivity.box import Sensitivity
 
 ROBUST = (Decimal("0.9"), Decimal("0.1"))  # shares of the loss: second moments, and those that residuals weigh
 MOST_FOR_FOURTH = 30  # variables have 45,880 third and fourth moments; their number grows with the fourth power
@@ -17,9 +17,9 @@ MOST_FOR_FOURTH = 30  # variables have 45,880 third and fourth moments; their nu
 
 def noise_for(spec: "RegressionSpec", file: "StudyFile", schema: "RegressionSchema") -> "Mechanism":
     """Calibrated to the study's relation and rows a person; `spec` names its mechanism."""
+    from dpbayes_core.regression.moments import grid_for
     from dpbayes_core.regression.sensitivity.box import regression_sensitivity
     from dpbayes_core.regression.sensitivity.fourth import fourth_sensitivity
-    from dpbayes_core.regression.statistics import grid_for
 
     people = (file.privacy.neighbours, file.source.max_rows_per_unit)
     grid, moved = grid_for(file.source.rows), regression_sensitivity(schema, *people)

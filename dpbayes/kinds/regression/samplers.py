@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
     from dpbayes.kinds.regression.section import RegressionSpec

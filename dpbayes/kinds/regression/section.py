@@ -13,8 +13,9 @@ from dpbayes.kinds.regression.noise import MOST_FOR_FOURTH, has_higher_moments, 
 from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, ROBUST, robust_flaws, sampler_flaws
 from dpbayes.kinds.section import ReleaseSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor, RegressionSchema
+from dpbayes_core.text import shown
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from pydantic import Field, model_validator
 from dpbayes.kinds.regression.section import regression_of
 from dpbayes.kinds.section import ReleaseSection, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one
-from dpbayes.strict_yaml.problem import Flaw, Place, shown
+from dpbayes.strict_yaml.problem import Flaw, Place
 from dpbayes_core.regression.schema import INTERCEPT
+from dpbayes_core.text import shown
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class RidgeSpec(ReleaseSection):
 
     def design(self, file: "StudyFile") -> "RidgeDesign":
         """The three statistics with this noise."""
-        from dpbayes_core.regression.statistics import grid_for
+        from dpbayes_core.regression.moments import grid_for
         from dpbayes_core.ridge.release import ridge_design
 
         schema, grid = regression_of(file, self.response, self.covariates), grid_for(file.source.rows)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpbayes.crates.format import place
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.missing import with_missing
 from dpbayes.kinds.registry import telling_of
@@ -17,6 +16,7 @@ from dpbayes.pages.report.render import styled
 from dpbayes.pages.report.texts import rows
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
+from storage.files.archive_paths import place
 
 Record = Mapping[str, Any]
 MOST_DRAWS = 8  # columns of the table; all draws are in the file of noisy numbers

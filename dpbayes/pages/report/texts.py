@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpbayes.crates.posterior import path_of, plain_path_of
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.regression.facts import facts
 from dpbayes.kinds.regression.pooled_parts import CONTRADICTED, SPREAD_APART, check_of, spread_of
@@ -15,6 +14,7 @@ from dpbayes.markup.numbers import listed
 from dpbayes.markup.svg import MOST_CHAINS
 from dpbayes.pages.report.estimates import MOST_PICTURED
 from dpbayes_core.privacy.release import AnyRelease
+from storage.files.archive_paths import path_of, plain_path_of
 
 Record = Mapping[str, Any]
 

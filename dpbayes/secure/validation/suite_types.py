@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from dpbayes.strict_yaml.problem import shown
+from dpbayes_core.text import shown
 
 MOST = 1000  # items of a list
 _LARGEST = 2.0**63

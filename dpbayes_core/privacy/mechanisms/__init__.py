@@ -17,7 +17,7 @@ from dpbayes_core.privacy.mechanisms.posterior_draw import PosteriorDrawMechanis
 from dpbayes_core.privacy.noise import NoiseSource
 
 if TYPE_CHECKING:
-    from dpbayes_core.regression.sensitivity.box import Sensitivity
+    from dpbayes_core.privacy.sensitivity import Sensitivity
 
 __all__ = [
     "MECHANISMS",

@@ -21,7 +21,7 @@ from dpbayes_core.privacy.noise import UNIFORM_BITS, NoiseSource
 from dpbayes_core.rounding import EXACT, HEADROOM, SAFETY, decimal, float_up, meant
 
 if TYPE_CHECKING:
-    from dpbayes_core.regression.sensitivity.box import Sensitivity
+    from dpbayes_core.privacy.sensitivity import Sensitivity
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -16,7 +16,7 @@ from dpbayes_core.privacy.noise import NoiseSource, check_counts
 from dpbayes_core.rounding import HEADROOM, float_up, meant
 
 if TYPE_CHECKING:
-    from dpbayes_core.regression.sensitivity.box import Sensitivity
+    from dpbayes_core.privacy.sensitivity import Sensitivity
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -18,7 +18,7 @@ from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
 if TYPE_CHECKING:
     from dpbayes_core.privacy.mechanisms import Mechanism
-    from dpbayes_core.regression.sensitivity.box import Sensitivity
+    from dpbayes_core.privacy.sensitivity import Sensitivity
 
 Floats = NDArray[np.float64]
 

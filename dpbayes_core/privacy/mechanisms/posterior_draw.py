@@ -15,7 +15,7 @@ from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import float_up
 
 if TYPE_CHECKING:
-    from dpbayes_core.regression.sensitivity.box import Sensitivity
+    from dpbayes_core.privacy.sensitivity import Sensitivity
 
 Floats = NDArray[np.float64]
 

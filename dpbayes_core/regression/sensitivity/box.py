@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
 
+from dpbayes_core.privacy.sensitivity import NEIGHBOURS, REPLACE_ONE, Sensitivity
 from dpbayes_core.regression.schema import Cases, RegressionSchema
 from dpbayes_core.regression.sensitivity.ball import moved_in_ball
 from dpbayes_core.regression.sensitivity.row_change import Moved
@@ -14,21 +15,7 @@ from dpbayes_core.rounding import float_up, root_up
 
 Point = tuple[Fraction, Fraction]
 
-REPLACE_ONE = "replace-one"
-ADD_REMOVE = "add-remove"
-NEIGHBOURS = (REPLACE_ONE, ADD_REMOVE)
 EDGES = (Fraction(0), Fraction(1))
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """Largest change of the standardised entries between neighbours; the exact supremum, as the next double up."""
-
-    l1: float  # of the entries themselves
-    l2: float  # of the entries multiplied by their weights: an upper bound without them, too
-    weights: tuple[float, ...]  # powers of two, in the order of `released_entries`
-    neighbours: str
-    max_rows_per_unit: int = 1
 
 
 def count_is_public(neighbours: str, max_rows_per_unit: int = 1, cases: Cases = "all") -> bool:

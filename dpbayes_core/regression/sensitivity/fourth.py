@@ -9,9 +9,10 @@ from fractions import Fraction
 from functools import lru_cache
 from math import comb, factorial, isqrt
 
+from dpbayes_core.privacy.sensitivity import NEIGHBOURS, REPLACE_ONE, Sensitivity
 from dpbayes_core.regression.fourth_moments import Places, fourth_entries
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.sensitivity.box import NEIGHBOURS, REPLACE_ONE, Sensitivity, count_is_public
+from dpbayes_core.regression.sensitivity.box import count_is_public
 from dpbayes_core.rounding import float_up, root_up
 
 WEIGHT_BITS = 10  # weights are multiples of 2**-10, so that weighted sums are whole numbers too

@@ -6,8 +6,9 @@ moments of the covariates do, or where one weighs nothing, as if it came or went
 
 from functools import lru_cache
 
+from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.sensitivity.box import Sensitivity, weighed_sensitivity
+from dpbayes_core.regression.sensitivity.box import weighed_sensitivity
 
 
 def residual_entries(schema: RegressionSchema) -> tuple[tuple[int, int], ...]:

@@ -79,7 +79,7 @@ class Collapsed:
 
     def prepare(self, evidence: Evidence, prior: Prior) -> CollapsedProblem:
         """Find the mode and curvature that the chains are whitened with."""
-        from dpbayes_core.samplers.collapsed.pools.settling import settle_pool
+        from dpbayes_core.samplers.collapsed.pool_start import settle_pool
         from dpbayes_core.samplers.collapsed.rare import layout_for
         from dpbayes_core.samplers.collapsed.start import referred, undrawn
         from dpbayes_core.samplers.collapsed.target import build_target  # numba

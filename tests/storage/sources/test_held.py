@@ -17,7 +17,7 @@ from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.sources.parquet import RowGroup
 from dpbayes.study.table_source import Holders, Query, TableSource
 from dpbayes_core.errors import ShapeMismatch
-from dpbayes_core.exact_sums.holders import HolderStatistics, HolderSums
+from dpbayes_core.regression.holders import HolderStatistics, HolderSums
 from storage.home.vault import Vault
 from tests.storage.small_tables import KEY, RULES, STATISTIC, ordinary_rows, table
 

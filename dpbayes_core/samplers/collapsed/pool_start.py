@@ -26,7 +26,7 @@ from dpbayes_core.samplers.collapsed.curvature import Curvature, Search
 from dpbayes_core.samplers.collapsed.joint_mode import ascent, root_blocks
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.newton import FLOOR, ridged_cholesky
-from dpbayes_core.samplers.collapsed.pools.building import likely_spreads, own_coordinates, pool_target, tell
+from dpbayes_core.samplers.collapsed.pool_target import likely_spreads, own_coordinates, pool_target, tell
 from dpbayes_core.samplers.collapsed.pools.density import place_parts, pool_density
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch
 from dpbayes_core.samplers.collapsed.whitening import Whitening

@@ -2,19 +2,15 @@
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from dpbayes.crates.fetch import Fetched
-from dpbayes.crates.format import release_path
-from dpbayes.crates.posterior import RECORD as POSTERIOR
-from dpbayes.crates.posterior import links_of
-from dpbayes.strict_yaml.problem import shown
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import DpbayesError, IntegrityFailure
+from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.text import shown
 from storage.files.archive import Archive
+from storage.files.archive_paths import POSTERIOR, links_of, release_path
 from storage.home.signatures import Signer, encode_public_key, read_public_key, verify_stored
 from storage.ledger.history import MALFORMED
 
@@ -27,7 +23,6 @@ NOTICE_TYPE = "application/vnd.dpbayes.notice+json"
 STATUSES: tuple[Status, ...] = ("withdrawn", "superseded")
 POSTERIORS = "posteriors"
 VERSION = 1
-LARGEST = 1 << 20  # bytes of a notice: reasons are sentences
 
 
 @dataclass(frozen=True)
@@ -162,70 +157,3 @@ def notice_flaw(data: bytes, name: str, said: Record, trusted: Keys, retired: Ma
 def _signer(data: bytes) -> tuple[str, bytes]:
     payload = json.loads(base64.b64decode(json.loads(data)["payload"]))
     return read_public_key(payload["public_key"].encode())
-
-
-def notices_beside(place: Path | str) -> list[Notice]:
-    """What lies beside a crate that somebody names, in its archive; nothing where it was taken from there.
-
-    A notice that is none, or of another crate, is an IntegrityFailure: somebody put it there, or changed it.
-    """
-    return [notice for status in STATUSES if (notice := _notice_beside(place, status))]
-
-
-def _notice_beside(place: Path | str, status: Status) -> Notice | None:
-    crate = str(place).rstrip("/").removesuffix(".zip")
-    name = notice_name(crate, status)
-    data = _beside(name)
-    if data is None:
-        return None
-    notice = read_notice(data, name.rpartition("/")[2])
-    if (notice.crate.rpartition("/")[2], notice.status) != (crate.rpartition("/")[2], status):
-        raise IntegrityFailure(f"cannot trust {shown(name.rpartition('/')[2])}: it is the notice of another crate.")
-    return notice
-
-
-def _beside(name: str) -> bytes | None:
-    protocol, separator, rest = name.partition("://")
-    if separator and protocol not in ("file", "local"):
-        base, _, file = name.rpartition("/")
-        try:
-            return Fetched(base).read(file, LARGEST)
-        except DpbayesError:  # the crate itself was read: a server may keep what lies around it to itself
-            return None
-    path = Path(rest if separator else name).expanduser()
-    try:
-        with path.open("rb") as file:
-            return file.read(LARGEST)
-    except OSError:
-        return None
-
-
-def notice_records(place: Path | str, trusted: Collection[str]) -> list[dict[str, Any]]:
-    """What lies beside a crate, for people under `said`, and for programs; also what could not be read as a notice.
-
-    A fact is only what a trusted key signed: anybody may write a notice with a key of their own.
-    """
-    found: list[dict[str, Any]] = []
-    for status in STATUSES:
-        try:
-            notice = _notice_beside(place, status)
-        except IntegrityFailure as failure:
-            said = (
-                f"a file beside {shown(str(place), 300)} that calls itself a notice was altered, or is none: {failure}"
-            )
-            found.append({"said": said})
-            continue
-        if notice is not None:
-            known = notice.signed_by in trusted
-            found.append({"said": _told(place, notice, known=known), **notice.to_record(), "trusted": known})
-    return found
-
-
-def _told(place: Path | str, notice: Notice, *, known: bool) -> str:
-    crate = shown(str(place), 300)
-    if known:
-        return f"{crate} was {notice.words()} Signed by {notice.signed_by}."
-    return (
-        f"somebody says that {crate} was {notice.words()} It is signed by {notice.signed_by}, by a key that "
-        "you did not name: ask the agency."
-    )

@@ -1,0 +1,63 @@
+"""Where crates lie in an archive."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dpbayes_core.errors import IntegrityFailure
+
+POSTERIOR = "posterior.json"
+"""The record of a posterior, in its crate."""
+NOT_CONVERGED = "-not-converged"
+RECORDED = 3  # the first version whose crates are on the ledger before they are archived
+
+
+def place(*parts: str) -> str:
+    """A path in the archive from names that can only be names; anything else is refused."""
+    for part in parts:
+        if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", part):
+            raise IntegrityFailure("cannot place a crate: one of its names is no plain name. Check the study's names.")
+    return "/".join(parts)
+
+
+def release_path(entry: Mapping[str, Any]) -> str:
+    """Where the crate of a charge lies in the archive; `entry` is the record of its ledger entry."""
+    stated = entry["payload"]
+    holder = "" if stated["holder"] is None else f"-at-{plain(stated['holder'])}"
+    name = f"{stated['release']}{holder}-r{int(stated['revision'])}-{stated['digest'][:16]}"
+    return place("releases", stated["study"], stated["period"], name)
+
+
+def plain(name: str) -> str:
+    """A holder's name as it can stand in a path; what had to be left out is told apart by a digest."""
+    kept = "-".join(re.findall(r"[A-Za-z0-9]+", name))[:40].rstrip("-")
+    return kept if kept == name else f"{kept or 'holder'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def posterior_path(study: str, period: str, analysis: str, key: str, *, status: str = "converged") -> str:
+    """Where the crate of an analysis lies in the archive; `key` is its `analysis_key`."""
+    said = "" if status == "converged" else NOT_CONVERGED  # nobody takes it for one to publish
+    return place("posteriors", study, period, f"{analysis}{said}-{key[:16]}")
+
+
+def path_of(record: Mapping[str, Any]) -> str:
+    """Where the crate of a posterior record lies in the archive: its name says where it has not converged."""
+    about = (record["study"], record["period"], record["analysis"], record["key"])
+    return posterior_path(*about, status=record["status"])
+
+
+def paths_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every path under which its crate may lie: versions that put none on the ledger named all analyses alike."""
+    earlier = () if record["schema_version"] >= RECORDED else (plain_path_of(record),)
+    return tuple(dict.fromkeys((path_of(record), *earlier)))
+
+
+def plain_path_of(record: Mapping[str, Any]) -> str:
+    """The path that does not say whether it has converged."""
+    return path_of({**record, "status": "converged"})
+
+
+def links_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The releases that a posterior record names, of any version that is read."""
+    return [record["release"]] if record["schema_version"] == 1 else record["releases"]
