@@ -20,7 +20,7 @@ from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes.study.table_source import ColumnRule, Query, TableSource
 from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Factor
-from tests.storage.small_tables import (
+from tests.dpbayes.secure.small_tables import (
     FEMALE,
     KEY,
     RULES,

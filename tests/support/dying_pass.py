@@ -7,7 +7,7 @@ from dpbayes.secure.read_table import read_statistics
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.sources.parquet import RowGroup
 from storage.home.vault import Vault
-from tests.storage.small_tables import KEY, STATISTIC, source
+from tests.dpbayes.secure.small_tables import KEY, STATISTIC, source
 from tests.support.killed import before
 
 if __name__ == "__main__":
