@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +20,14 @@ from dpbayes_core.samplers.collapsed.arrays import APART, Target
 from dpbayes_core.samplers.collapsed.pool_target import SPREAD
 from dpbayes_core.samplers.collapsed.sampler import Collapsed, CollapsedProblem
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched
+from tests.support.independent_parts import drawn_apart, parts_apart
 from tests.support.pools import common_of, drawn_pool
 from tests.support.regressions import JOB, entries_of, released, schema_of
 
 Floats = NDArray[np.float64]
 
 KEPT, THIN = 60, 6
+FIVE = ("x", "u", "v", "w", "z")
 FAMILY = 0.01  # the chance that any quantity of any cell below is rejected although all are right
 SAMPLER = Collapsed()
 
@@ -102,7 +105,30 @@ CELLS = {
     "parts of two and three rows": Cell(covariates=("x", "u"), rows=(200, 3, 2), epsilon=20.0),
     "independent of sigma": Cell(covariates=("x", "u"), prior=IndependentPrior()),
     "twelve parts": Cell(rows=(300, 500, 700, 1000) * 3, epsilon=0.5, prior=IndependentPrior()),
+    "twelve parts, two numbers, laplace": Cell(
+        rows=(300, 500, 700, 1000) * 3, noise="laplace", epsilon=4.0, covariates=("x", "u"), prior=IndependentPrior()
+    ),
+    "three parts, five numbers": Cell(covariates=FIVE, epsilon=2.0, prior=IndependentPrior()),
+    "two parts, five numbers, laplace": Cell(
+        rows=(400, 1500), noise="laplace", epsilon=5.0, covariates=FIVE, prior=IndependentPrior()
+    ),
 }
+
+
+CROWD = Cell(rows=(400,) * 100, epsilon=0.1, trials=120, prior=IndependentPrior(intercept_sd=0.5))
+"""Many parts that noise drowns: one part's error is small, all have the same sign."""
+
+
+def ranks_by_parts_apart(cell: Cell, drawn: Callable[..., tuple[Any, ...]]) -> Floats:
+    """The same of theta and sigma among draws that take each part's covariate moments as independent of the others'."""
+    schema, told, found = schema_of(*cell.covariates), cell.mechanism(), list[Floats]()
+    for trial in range(cell.trials):
+        generator = np.random.default_rng((20261121, trial))
+        truth, exact = drawn(cell.prior, schema, cell.rows, generator)[:2]
+        posterior = parts_apart([released(schema, part, told, generator) for part in exact], cell.prior)
+        draws = posterior.draws(KEPT, generator)
+        found.append(((draws < truth).sum(axis=0) + generator.random(truth.size)) / (KEPT + 1))
+    return np.array(found)
 
 
 def worst(ranks: Floats) -> float:
@@ -126,3 +152,14 @@ def test_the_law_of_people_who_are_dealt_out_is_rejected_where_parts_differ() ->
 def test_a_prior_under_which_parts_hardly_tell_of_each_other_is_rejected() -> None:
     """By what is shared: of slopes it is hardly seen where three parts tell how far they are apart."""
     assert worst(Cell(trials=60, apart=20.0).ranks()) < 1e-6
+
+
+@pytest.mark.slow
+def test_truths_of_parts_that_share_nothing_rank_uniformly_by_that_law() -> None:
+    assert worst(ranks_by_parts_apart(CROWD, drawn_apart)) > FAMILY / len(CELLS)
+
+
+@pytest.mark.slow
+def test_independent_priors_of_the_parts_are_rejected_by_the_slope_where_many_drown() -> None:
+    """A hundred parts: of twenty with a thousand rows each, 60 trials do not yet see it."""
+    assert worst(ranks_by_parts_apart(CROWD, drawn_pool)[:, [1]]) < 1e-6
