@@ -45,7 +45,7 @@ check: setup  ## format, lint, types, architecture
 bench: setup  ## ratios against named peers, measured in one run
 	$(BIN)/python -m bench
 
-lock: setup  ## compile requirements.in to requirements.lock, say what changed; newer: UPGRADE="names", or UPGRADE=1 for all
+lock: setup  ## compile what pyproject.toml asks for to requirements.lock, say what changed; newer: UPGRADE="names", or UPGRADE=1 for all
 	$(BIN)/python -m tools.lock $(UPGRADE)
 
 tables: setup  ## the tables of docs/coverage.md; of real tables: DATA="folder of public files"; of robust releases: ROBUST="cells"; of several: POOLS="results.json"

@@ -28,15 +28,20 @@ class Checkout:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.index = Index(folder / "index", OFFERED)
-        for name in ("Makefile", "pyproject.toml"):
-            shutil.copy(ROOT / name, folder)
+        shutil.copy(ROOT / "Makefile", folder)
         shutil.copytree(ROOT / "tools", folder / "tools")
-        (folder / "requirements.in").write_text("teapot<2\n")
+        self.ask("teapot<2")
         (folder / ".venv").mkdir()
 
     @property
     def lock_file(self) -> Path:
         return self.folder / "requirements.lock"
+
+    def ask(self, product: str, *, dev: str = "") -> None:
+        """What the product needs, and what its development needs besides."""
+        wanted = "[project]\nname = 'cup'\nversion = '1'\n"
+        extra = f"[project.optional-dependencies]\ndev = {dev.split()}\n"
+        (self.folder / "pyproject.toml").write_text(f"{wanted}dependencies = {product.split()}\n{extra}")
 
     def write_lock(self, **versions: str) -> None:
         self.lock_file.write_text(self.index.lock(versions.items()))
@@ -83,7 +88,7 @@ def test_all_is_upgraded_where_all_is_asked_for(checkout: Checkout) -> None:
 
 
 def test_what_comes_and_goes_is_said(checkout: Checkout) -> None:
-    (checkout.folder / "requirements.in").write_text("lid\nspoon\n")
+    checkout.ask("lid", dev="spoon")
     assert checkout.lock().stdout.splitlines() == [
         "leaves: 1.0 -> gone",
         "spoon: not there -> 3.0",
@@ -98,10 +103,10 @@ def test_a_version_whose_files_are_others_is_said() -> None:
 
 def test_a_lock_that_cannot_be_made_leaves_the_old_one(checkout: Checkout) -> None:
     before = checkout.lock_file.read_bytes()
-    (checkout.folder / "requirements.in").write_text("teapot>5\n")
+    checkout.ask("teapot>5")
     done = checkout.lock()
     assert done.returncode == 2
-    assert "cannot compile requirements.in" in done.stderr
+    assert "cannot compile pyproject.toml" in done.stderr
     assert checkout.lock_file.read_bytes() == before
     assert not list(checkout.folder.glob(".lock-*"))
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -42,8 +43,11 @@ def _site_packages() -> str:
 
 
 def direct() -> list[Requirement]:
-    lines = (line.partition("#")[0].strip() for line in (ROOT / "requirements.in").read_text().splitlines())
-    return [Requirement(line) for line in lines if line]
+    """What the product needs, its extras but for `evaluation`, and its development."""
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = stated["optional-dependencies"]
+    lines = [*stated["dependencies"], *(line for name in ("s3", "postgres", "dev") for line in extras[name])]
+    return [Requirement(line) for line in lines if not line.startswith("dpbayes[")]
 
 
 def unmet(asked: Iterable[Requirement], lock: dict[str, str], machine: Machine) -> Iterator[str]:
@@ -114,7 +118,7 @@ def next_year(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Index]:
     ]
     index = Index(folder / "index", packages)
     assert all(Version(newer(each.version)) > Version(each.version) for each in found.values())
-    for name in ("Makefile", "pyproject.toml", "requirements.in"):
+    for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
     (folder / "requirements.lock").write_text(index.lock((name, each.version) for name, each in found.items()))
     return folder, index

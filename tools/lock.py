@@ -1,4 +1,4 @@
-"""Compile requirements.in to requirements.lock and say what changed; `make lock` runs it."""
+"""Compile what pyproject.toml asks for to requirements.lock and say what changed; `make lock` runs it."""
 
 import re
 import shutil
@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 
 from uv import find_uv_bin
 
-REQUIREMENTS = Path("requirements.in")
+REQUIREMENTS = Path("pyproject.toml")
+EXTRA = "dev"  # everything that the product, its extras and its tests need
 LOCK = Path("requirements.lock")
 ALL = ("1", "all")
 TARGET = ("--python-version", "3.11.0", "--python-platform", "x86_64-unknown-linux-gnu")
@@ -60,7 +61,7 @@ def entries(lock: str) -> dict[str, tuple[str, set[str]]]:
 
 def _arguments(draft: Path, upgrade: Sequence[str]) -> list[str]:
     newer = ["--upgrade"] if set(upgrade) & set(ALL) else [f"--upgrade-package={name}" for name in upgrade]
-    form = ["--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
+    form = ["--quiet", "--generate-hashes", "--no-header", "--no-annotate", f"--extra={EXTRA}"]
     return ["pip", "compile", *form, *TARGET, *newer, str(REQUIREMENTS), "-o", str(draft)]
 
 
