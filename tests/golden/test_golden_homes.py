@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from storage.study.load import load_study
+from dpbayes.study.load import load_study
 from tests.support.command import document
 from tests.support.golden import FAMILIES, HERE, HOMES, crates, differences, invoke, stand, trusting
 from tools.golden import main
