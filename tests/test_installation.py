@@ -33,7 +33,8 @@ schema = RegressionSchema(Continuous("y", Bounds(-1, 1)), (Continuous("x", Bound
 x = np.linspace(-0.9, 0.9, 500)
 sums = regression_statistics(schema, {"x": x, "y": 0.5 * x})
 noise = gaussian_for(regression_sensitivity(schema), epsilon=1.0, delta=1e-6, grid=20)
-release = RegressionDesign(schema=schema, mechanism=noise).release(SeededNoise(1, i_know_this_is_not_private=True), sums)
+seeded = SeededNoise(1, i_know_this_is_not_private=True)
+release = RegressionDesign(schema=schema, mechanism=noise).release(seeded, sums)
 for each in pkgutil.walk_packages(dpbayes_core.__path__, "dpbayes_core."):
     importlib.import_module(each.name)
 posterior = sample(release, Prior(), sampler="naive", chains=2, draws=50, seed=1)

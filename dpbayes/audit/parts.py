@@ -33,7 +33,7 @@ def read_as_asked(files: Files) -> Problem:
     if stated is None:  # of one release, or of a version before there was a choice
         return None if request.parts is None else OTHERWISE
     evidence = evidence_of([source.entry for source in sources_of(files)])
-    due = parts_record(evidence, request, declared=stated["declared"])
+    due = parts_record(evidence, request, declared=stated["declared"], earlier=_earlier(stated.get("spread")))
     if due is None or due["law"] != stated["law"] or stated["declared"] not in (True, False):
         return OTHERWISE
     whole = makes_the_same(json.loads(files[SOFTWARE]))
@@ -41,12 +41,18 @@ def read_as_asked(files: Files) -> Problem:
     return None if same else TRIED
 
 
+def _earlier(spread: Record | None) -> bool:
+    """Whether a check of residual sds is of a version that took of residuals only that they are bounded."""
+    return spread is not None and "kurtosis" not in spread
+
+
 def _same(stated: Record | None, due: Record | None, *, whole: bool) -> bool:
     """Whether the numbers are those of the releases, and the sentences where the same program wrote them."""
     if stated is None or due is None:
         return stated is None and due is None
     numbers = [[float(one[name]) for name in ("probability", "statistic")] for one in (stated, due)]
-    near = stated["alarm"] == due["alarm"] and np.allclose(*numbers, rtol=NEAR, atol=0)
+    near = all(stated.get(name) == due.get(name) for name in ("alarm", "kurtosis"))
+    near = near and np.allclose(*numbers, rtol=NEAR, atol=0)
     return near and (not whole or stated["words"] == due["words"])
 
 

@@ -4,7 +4,8 @@ The sampler takes one residual standard deviation for all parts. Where it is not
 difference, and coefficients of the pool may be far from those of every part. With a fit to what is within the parts,
 u_j = (-constant of part j, -slopes, 1) and Z_j the part's released moments, v_j = u_j' Z_j u_j / n_j is its residual
 variance, and u_j' Z_j u_j has the noise of a weighted sum of released numbers. A squared residual of at most R^2 varies
-by at most R^2 v. So the v_j are compared like the means of `parts_alike.py`, by chi-square.
+by at most R^2 v, and by at most (k - 1) v^2 where residuals have a kurtosis of at most k. So the v_j are compared like
+the means of `parts_alike.py`, by chi-square.
 """
 
 import math
@@ -22,6 +23,7 @@ from dpbayes_core.regression.release import Release
 Floats = NDArray[np.float64]
 
 LARGEST = 2.0  # R, in half widths of the response's bounds: from one end of them to the other
+KURTOSIS = 9.0  # that residuals may have: Student's t with five degrees of freedom has it
 TOLD = 3.0  # times the noise: from there on what the fit misses is less than the noise on a residual variance
 
 
@@ -34,6 +36,7 @@ class SpreadCheck:
     degrees: int
     least: float  # residual sd, in the response's units; 0 where noise leaves none
     most: float
+    kurtosis: float | None  # that residuals may have; None of a version that knew their bounds only
 
     @property
     def alarm(self) -> bool:
@@ -42,7 +45,7 @@ class SpreadCheck:
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
-        return {
+        record: dict[str, Any] = {
             "alarm": self.alarm,
             "degrees": self.degrees,
             "least": self.least,
@@ -50,9 +53,10 @@ class SpreadCheck:
             "probability": self.probability,
             "statistic": self.statistic,
         }
+        return record if self.kurtosis is None else {**record, "kurtosis": self.kurtosis}
 
 
-def spread_check(releases: Sequence[Release]) -> SpreadCheck | None:
+def spread_check(releases: Sequence[Release], kurtosis: float | None = KURTOSIS) -> SpreadCheck | None:
     """What the released numbers say of it; None where noise hides the covariates, or the rows of all but one part."""
     from scipy import stats  # slow to import
 
@@ -65,7 +69,9 @@ def spread_check(releases: Sequence[Release]) -> SpreadCheck | None:
     about = max(float((values * counts).sum() / counts.sum()), 0.0)
     unsure = 2 * math.sqrt(float(((noise * counts) ** 2).sum())) / float(counts.sum())
     rows = max(one.max_rows_per_unit for one in parts)
-    variances = noise**2 + rows * LARGEST**2 * min(about + unsure, LARGEST**2) / counts
+    square = min(about + unsure, LARGEST**2)
+    varies = LARGEST**2 * square if kurtosis is None else min(LARGEST**2, (kurtosis - 1) * square) * square
+    variances = noise**2 + rows * varies / counts
     centre = float((values / variances).sum() / (1 / variances).sum())
     statistic, degrees = float(((values - centre) ** 2 / variances).sum()), len(parts) - 1
     schema = parts[0].schema
@@ -76,6 +82,7 @@ def spread_check(releases: Sequence[Release]) -> SpreadCheck | None:
         degrees=degrees,
         least=float(sds.min()),
         most=float(sds.max()),
+        kurtosis=kurtosis,
     )
 
 

@@ -40,8 +40,9 @@ def parts(
     for sd, centre in zip(sds, CENTRES, strict=False):
         x = np.clip(centre + 0.25 * random.normal(size=(rows, 2)), -1, 1)
         sex, region = random.integers(0, 2, rows), random.integers(0, 3, rows)
-        standard = {"normal": random.normal(size=rows), "t3": random.standard_t(3, rows) / np.sqrt(3)}[law]
-        y = np.clip(0.05 + x @ [0.4, -0.3] + 0.1 * sex - 0.1 * (region == 1) + sd * standard, -1, 1)
+        residuals = {"normal": random.normal(size=rows), "t3": random.standard_t(3, rows) / np.sqrt(3)}
+        residuals["t5"] = random.standard_t(5, rows) / np.sqrt(5 / 3)
+        y = np.clip(0.05 + x @ [0.4, -0.3] + 0.1 * sex - 0.1 * (region == 1) + sd * residuals[law], -1, 1)
         statistic = design.statistic()
         sums = statistic.sum(statistic.encode({"a": x[:, 0], "b": x[:, 1], "sex": sex, "region": region, "y": y}))
         found.append(design.release(SeededNoise(int(random.integers(2**31)), i_know_this_is_not_private=True), sums))
@@ -55,7 +56,13 @@ def tried(*arguments: object, **named: object) -> SpreadCheck:
 
 
 @pytest.mark.parametrize(
-    ("law", "noise", "hidden"), [("normal", "gaussian", False), ("t3", "gaussian", True), ("normal", "laplace", True)]
+    ("law", "noise", "hidden"),
+    [
+        ("normal", "gaussian", False),
+        ("t5", "gaussian", False),
+        ("t3", "gaussian", True),
+        ("normal", "laplace", True),
+    ],
 )
 def test_where_it_is_one_the_alarm_is_rare(law: str, noise: str, hidden: bool) -> None:
     found = [tried((0.2,) * 4, 20_000, seed, law=law, noise=noise, hidden=hidden) for seed in range(60)]
@@ -70,6 +77,19 @@ def test_where_it_differs_by_half_the_alarm_is_raised(noise: str, hidden: bool) 
         assert found.alarm
         assert found.least == pytest.approx(0.2, abs=0.05)
         assert found.most == pytest.approx(0.3, abs=0.05)
+
+
+def test_differences_that_bounds_alone_allow_are_seen_where_tails_are_no_heavier_than_said() -> None:
+    """What an earlier version, which knew of residuals only their bounds, could not tell from chance."""
+    for seed in range(10):
+        offices = parts((0.12, 0.135, 0.12, 0.12), 60_000, seed)
+        found, earlier = spread_check(offices), spread_check(offices, None)
+        assert found is not None
+        assert earlier is not None
+        assert earlier.probability > 1e-3
+        assert found.probability < 1e-3
+        assert "kurtosis" in found.to_record()
+        assert "kurtosis" not in earlier.to_record()
 
 
 def test_noise_of_a_residual_variance_is_as_large_as_said() -> None:

@@ -62,8 +62,9 @@ def clipping_caveat(evidence: Evidence) -> str:
     if alarm or found is None:
         return f"{general} {alarm}".rstrip()
     return (
-        f"{general} By the released sums {response.name} stays well within its bounds: were it normal, "
-        f"{about_share(found.clipped(response.bounds))} of it would lie beyond them."
+        f"{general} By the mean and spread of the released sums, {about_share(found.clipped(response.bounds))} of a "
+        f"normal {response.name} would lie beyond its bounds. Single values far outside, such as a code for missing, "
+        "do not show in them."
     )
 
 

@@ -17,16 +17,24 @@ HIDDEN = 0.25  # of the prior's variance of sigma: where more is left, its inter
 
 EQUAL = (
     "Residuals are taken to be spread equally whatever the covariates are. Where their spread grows with a covariate, "
-    "intervals of its coefficient hold less often than they say, however many rows there are, and no diagnostic tells."
+    "intervals of its coefficient hold less often than they say, however many rows there are, and the chains’ "
+    "diagnostics do not tell."
 )
-ASKED_FOR = " A robust release (docs/methods.md), of one table without holders, allows for it."
+ASKED_FOR = " A robust release (docs/methods.md) allows for it."
+ASKED_FOR_ONCE = (
+    " A robust release (docs/methods.md) allows for it, in a study of the same population that names no holder; it is "
+    "charged anew."
+)
 ROBUST = (
     "Intervals of the coefficients allow for residuals that are spread differently at different values of the "
     "covariates; sigma’s does not, nor do predictions of single rows. That takes many rows, and that no few of them, "
     "those of a rare level or with extreme residuals, hold much of the residual variance: residuals count up to five "
     "standard deviations. docs/coverage.md has what was measured."
 )
-ONE_TABLE = " That cell is of one table; docs/coverage.md has a section of several releases analysed as one."
+OF_SEVERAL = (
+    "How often 95% intervals hold one truth was measured for several releases, too, of tables made up for it: "
+    "docs/coverage.md, “Several releases”. Whether one of those tables is like these was not compared."
+)
 CUT = (
     "Few rows hold much of the residual variance here, by the released numbers: residuals beyond five standard "
     "deviations are cut off, and intervals of coefficients that hang on those rows are too narrow."
@@ -43,8 +51,9 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
         return common
     if posterior["sampler"]["name"] == "robust":
         return (*((CUT,) if are_heavy(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
-    measured = _measured(Place.of(parts, posterior), posterior, len(parts))
-    return (*measured, *_sigma(posterior), EQUAL + ASKED_FOR, *common)
+    several = len(parts) > 1
+    measured = OF_SEVERAL if several else _measured(Place.of(parts, posterior), posterior)
+    return (measured, *_sigma(posterior), EQUAL + (ASKED_FOR_ONCE if several else ASKED_FOR), *common)
 
 
 def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
@@ -58,13 +67,13 @@ def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
     )
 
 
-def _measured(place: Place, posterior: Record, count: int) -> tuple[str, ...]:
+def _measured(place: Place, posterior: Record) -> str:
     """What intervals held where tables were made up, nearest to here."""
     found = nearest(place, posterior["request"]["prior"], cells())
     if found is None:
         return (
             "How often 95% intervals hold one truth was measured under other priors than this one only "
-            "(docs/coverage.md), so it is not known here.",
+            "(docs/coverage.md), so it is not known here."
         )
     cell, near = found
     held = (
@@ -73,12 +82,11 @@ def _measured(place: Place, posterior: Record, count: int) -> tuple[str, ...]:
     )
     which = f"docs/coverage.md, {cell['rows']:,} rows, covariates {cell['name']}"
     decided = posterior.get("prior_check", {}).get("decides", False)
-    alone = ONE_TABLE if count > 1 else ""
     if near and not decided:
-        return (f"In the measured cell nearest to this study ({which}), {held}.{alone}",)
+        return f"In the measured cell nearest to this study ({which}), {held}."
     why = "Where the prior decides, no measured cell says" if decided else "No table like this one was measured to say"
     unlike = _unlike(place, Place.of_cell(cell))
-    return (f"{why} how often 95% intervals hold. In the nearest cell ({which}), {held}.{unlike}{alone}",)
+    return f"{why} how often 95% intervals hold. In the nearest cell ({which}), {held}.{unlike}"
 
 
 def _share(found: Record) -> str:

@@ -16,7 +16,8 @@ Record = Mapping[str, Any]
 
 AUTO_TAKES = "collapsed"  # of several releases
 SHARED = (
-    "The {count} releases are taken to share the coefficients and the spread around them, and no person to be in two."
+    "The {count} releases are taken to share the coefficients and the spread around them, and no person to be in two. "
+    "Whether the coefficients are the same was not tested: analysed one by one, the releases can be compared."
 )
 DIFFER = (
     "Their covariates may differ: the numbers of each have means, spreads and correlations of their own, and how far "
@@ -36,15 +37,18 @@ SPREAD_APART = "The releases contradict one residual standard deviation for all"
 CONTRADICTED = "The releases contradict that people were dealt out at random"
 
 
-def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -> dict[str, Any] | None:
+def parts_record(
+    evidence: Any, request: "AnalysisRequest", *, declared: bool, earlier: bool = False
+) -> dict[str, Any] | None:
     """How the parts of a pool are read, who says so, and what the released numbers say of it; None of one release.
 
-    A random split is tried where somebody declared it and the sampler relies on it.
+    A random split is tried where somebody declared it and the sampler relies on it. `earlier` as versions did that
+    knew of residuals only that they are bounded.
     """
     if evidence.kind != "regression" or len(pool.parts_of(evidence)) < 2:
         return None
     law = request.law(numbers=pool.has_numbers(evidence.schema))
-    found: dict[str, Any] = {"declared": declared, "law": law, **_spread(evidence, request)}
+    found: dict[str, Any] = {"declared": declared, "law": law, **_spread(evidence, request, earlier=earlier)}
     if not declared or law != "alike":
         return found
     from dpbayes_core.regression.parts_alike import parts_check
@@ -56,13 +60,13 @@ def parts_record(evidence: Any, request: "AnalysisRequest", *, declared: bool) -
     return {**found, "check": {**record, "words": check_words(record)}}
 
 
-def _spread(evidence: Any, request: "AnalysisRequest") -> dict[str, Any]:
+def _spread(evidence: Any, request: "AnalysisRequest", *, earlier: bool) -> dict[str, Any]:
     """Whether the releases contradict one residual sd for all, where the sampler takes it to be one."""
     if request.sampler not in pool.HEEDING:
         return {}
-    from dpbayes_core.regression.parts_spread import spread_check
+    from dpbayes_core.regression.parts_spread import KURTOSIS, spread_check
 
-    tried = spread_check(pool.parts_of(evidence))
+    tried = spread_check(pool.parts_of(evidence), None if earlier else KURTOSIS)
     if tried is None:
         return {}
     record = tried.to_record()
@@ -121,16 +125,21 @@ def spread_of(posterior: Record) -> Record | None:
 def spread_words(found: Record) -> str:
     """The record of a check of the residual sds in sentences."""
     rare = short(max(found["probability"], LEAST_SAID), 2)
-    ends = f"from about {short(found['least'], 2)} to {short(found['most'], 2)}"
+    theirs = f"theirs are from about {short(found['least'], 2)} to {short(found['most'], 2)}"
+    if found["least"] == 0:
+        theirs = f"theirs are up to about {short(found['most'], 2)}, and noise hides the smallest"
+    chance = f"were it one, differences at least as large would be seen with a probability of at most {rare}"
+    if "kurtosis" in found:
+        chance += " (residuals may have tails as heavy as Student’s t with five degrees of freedom)"
     if not found["alarm"]:
         return (
-            f"The releases do not contradict one residual standard deviation for all: theirs are {ends}, and such "
-            f"differences have a probability of {rare} or more where it is one."
+            f"The releases do not contradict one residual standard deviation for all: {theirs}; {chance}. Differences "
+            "too small for this check can still move coefficients."
         )
     return (
-        f"{SPREAD_APART}: theirs are {ends}, and such differences have a probability of at most {rare} where it is "
-        "one. Intervals may miss, and coefficients may be far from those of every release: analyse the releases one by "
-        "one, from their crates."
+        f"{SPREAD_APART}: {theirs}; {chance}. Intervals may miss, and coefficients may be far from those of every "
+        "release: analyse the releases one by one, from their crates. If it was not expected, look for codes of "
+        "missing values and for values beyond the bounds in one of the tables."
     )
 
 

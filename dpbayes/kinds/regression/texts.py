@@ -27,7 +27,7 @@ OF_COMPLETE = (
 )
 OF_FILLED = (
     "A missing value entered as the constant or level that the columns’ table names. How many there were is not "
-    "published; where there were many, coefficients are wrong, mostly too small, and intervals do not know."
+    "published; where there were many, coefficients are wrong in either direction, and intervals do not know."
 )
 
 
@@ -94,7 +94,10 @@ class RegressionTelling(Telling):
         """The regression."""
         names = [column.name for column in release.schema.covariates]
         terms = " + ".join(["intercept", *names] if release.schema.intercept else names)
-        return f"{release.schema.response.name} = {terms} + normal residual"
+        residual = (
+            "normal residual" if release.residuals is None else "residual whose spread may hang on the covariates"
+        )
+        return f"{release.schema.response.name} = {terms} + {residual}"
 
     def prior(self, prior: Record) -> str:
         """On the standardised scale."""

@@ -51,10 +51,7 @@ def pooled(releases: Sequence[Record], parts: Sequence[Any], posterior: Record) 
 
 def _together(count: int, posterior: Record) -> str:
     aware = ", and the analysis takes each with its own noise" * posterior["sampler"]["calibrated"]
-    return (
-        f"These {count} releases are taken to be of different people, so their sums add up to those of one table. Each "
-        f"carries noise of its own{aware}."
-    )
+    return f"These {count} releases are taken to be of different people. Each carries noise of its own{aware}."
 
 
 def _line(release: Record, part: Any) -> SourceLine:
@@ -99,7 +96,7 @@ def _noise(what: str, parts: Sequence[Any], deviation: float, rows: float) -> tu
     about = "about " * any(part.rows is None for part in parts)
     return (
         f"Each release holds {len(parts[0].values)} sums over columns and their products, each column mapped to the "
-        f"interval from −1 to 1 by its declared bounds: {about}{n:,} {what} in all.",
+        f"interval from −1 to 1 by its declared bounds. Together they are of {about}{n:,} {what}.",
         f"Added up over the releases, every sum carries noise with a standard deviation of up to {short(deviation)}, "
         f"which is {short(deviation / n)} on the mean of n. Sampling moves such a sum by at most √n = "
         f"{short(math.sqrt(n))} (one standard deviation). But coefficients hang on small differences between sums, so "

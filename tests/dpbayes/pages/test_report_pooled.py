@@ -61,7 +61,7 @@ def test_releases_of_one_price_are_told_once_and_listed_each(tmp_path: Path, sig
         "for each release; at δ 10⁻⁶",
         "Each of these 3 releases cost ρ",
         "and the analysis takes each with its own noise.",
-        "150,000 people in all",
+        "Together they are of 150,000 people.",
     ):
         assert said in page, said
     assert page.count("period 2026-0") >= 3  # each month's own cap
