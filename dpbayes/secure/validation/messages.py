@@ -1,13 +1,14 @@
 """The words of the steward's page about a pass."""
 
 import re
+from collections.abc import Container
 from datetime import date, timedelta
 
 from dpbayes.secure.validation.checks import Expectation
 from dpbayes.study.table_source import WIDEST, ColumnRule
 
 HEADINGS = {
-    "nulls": "null",
+    "nulls": "missing",
     "not_a_number": "not a number",
     "out_of_bounds": "out of bounds",
     "unknown_levels": "unknown level",
@@ -21,27 +22,48 @@ TABLE_WORDS = {
 }
 
 RELEASED = (
-    "Nothing here decides a release: values that break a rule became what the study declares for them, and the release "
-    "was made all the same. Holding one back for what this page says would tell something that no noise covers."
+    "Nothing here decides a release: values that break a rule became what stands at their column, or their rows were "
+    "left out, and the release was made all the same. Holding one back for what this page says would tell something "
+    "that no noise covers."
 )
 INSPECTED = (
     "The table was looked at, and nothing was charged; the ledger says so. Nothing here decides a release: values that "
-    "break a rule become what the study declares for them, and dpbayes will make the release all the same. If you "
-    "correct the table, or hold the release back for what this page says, that tells something which no noise covers: "
-    "write down what you did with dpbayes ledger note."
+    "break a rule become what stands at their column, or their rows are left out, and dpbayes will make the release "
+    "all the same. If you correct the table, or hold the release back for what this page says, that tells something "
+    "which no noise covers: write down what you did with dpbayes ledger note."
 )
 
 
-def declared(rule: ColumnRule) -> str:
-    """What the study says that a column may hold."""
+def declared(rule: ColumnRule, stated: Container[str] = ()) -> str:
+    """What the study says that a column may hold, and what becomes of a missing value; `stated` as of the source."""
+    if rule.names_holders:
+        return _held(rule)
+    codes = f" ({', '.join(code if isinstance(code, str) else f'{code:g}' for code in rule.missing)} too)"
+    unsaid = "" if rule.name in stated or rule.stays_missing else ", for nothing is stated"
+    return f"{_held(rule)}; missing{codes * bool(rule.missing)}: {_if_missing(rule)}{unsaid}"
+
+
+def _if_missing(rule: ColumnRule) -> str:
+    if rule.stays_missing:
+        return "the row is left out"
+    if rule.bounds is None:
+        return f"becomes {rule.unknown}"
+    return "becomes the middle" if rule.null_value is None else f"becomes {_value(rule.null_value, rule.measure)}"
+
+
+def _value(number: float, measure: str) -> str:
+    return str(date(1970, 1, 1) + timedelta(days=number)) if measure == "date" else f"{number:g}"
+
+
+def _held(rule: ColumnRule) -> str:
+    """What a column may hold."""
     if rule.bounds is None:
         levels = rule.levels or ()
         return ", ".join(levels[:6]) + (f" and {len(levels) - 6} more" if len(levels) > 6 else "")
     if rule.bounds == WIDEST:
         return "no bounds"
     if rule.measure == "date":
-        first, last = (date(1970, 1, 1) + timedelta(days=end) for end in (rule.bounds.low, rule.bounds.high))
-        return f"{first} to {last}"
+        return " to ".join(_value(end, rule.measure) for end in (rule.bounds.low, rule.bounds.high))
     return f"{rule.bounds.low:g} to {rule.bounds.high:g}"
 
 

@@ -164,7 +164,7 @@ def page(
         alarm=not result.success,
         facts=tuple(_facts(profile)),
         headings=tuple(HEADINGS.values()),
-        columns=tuple(_column(profile, rule, result) for rule in source.columns),
+        columns=tuple(_column(profile, rule, result, source.stated) for rule in source.columns),
         expectations=tuple(_expectation(profile, expected, met) for expected, met in result.met),
         own=tuple(OwnLine(one.words, _OUTCOMES[met]) for one, met in result.own),
         batches=tuple(_batch(group, findings) for group, findings in worst[:WORST]),
@@ -217,7 +217,7 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
         yield TABLE_WORDS["several_holders"], number(profile.several_holders)
 
 
-def _column(profile: Profile, rule: ColumnRule, result: ValidationResult) -> ColumnLine:
+def _column(profile: Profile, rule: ColumnRule, result: ValidationResult, stated: tuple[str, ...]) -> ColumnLine:
     held = [(group.rows, group.columns[rule.name]) for group in profile.groups if rule.name in group.columns]
     outcome = {expected.count: met for expected, met in result.met if expected.column == rule.name}
     totals = {count: sum(getattr(counts, count) for _, counts in held) for count in COUNTS}
@@ -229,7 +229,9 @@ def _column(profile: Profile, rule: ColumnRule, result: ValidationResult) -> Col
         for count in HEADINGS
     )
     touched = [(rows, sum(getattr(counts, count) for count in COUNTS)) for rows, counts in held]
-    return ColumnLine(rule.name, declared(rule), stored(profile.types.get(rule.name, "")), cells, _stripes(touched))
+    return ColumnLine(
+        rule.name, declared(rule, stated), stored(profile.types.get(rule.name, "")), cells, _stripes(touched)
+    )
 
 
 def _stripes(touched: list[tuple[int, int]]) -> Markup:

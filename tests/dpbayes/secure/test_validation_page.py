@@ -48,7 +48,12 @@ def test_a_clean_table_meets_everything(tmp_path: Path) -> None:
 def test_every_kind_of_finding_is_counted_and_no_value_is_shown(tmp_path: Path) -> None:
     text = html(tmp_path, DIRTY)
     assert "expectations are not met." in text
-    for words in ("wage: 10 null", "region: 10 unknown level", "wage, null: none", "rows beyond those that count"):
+    for words in (
+        "wage: 10 missing",
+        "region: 10 unknown level",
+        "wage, missing: none",
+        "rows beyond those that count",
+    ):
         assert words in text
     assert "4711" not in text
 
@@ -102,7 +107,9 @@ def test_a_column_without_bounds_is_shown_as_one() -> None:
     group = GroupProfile(file="t.parquet", row_group=0, rows=1, columns={"pay": ColumnCounts()})
     counted = Profile(types={"pay": "double"}, groups=(group,))
     shown = page(counted, table, validate(counted, table), title=TITLE, about=ABOUT)
-    assert [column.declared for column in shown.columns] == ["no bounds"]
+    assert [column.declared for column in shown.columns] == [
+        "no bounds; missing: becomes the middle, for nothing is stated"
+    ]
 
 
 def test_an_empty_table_and_a_validation_that_did_not_run_have_a_page(tmp_path: Path) -> None:
