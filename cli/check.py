@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from cli.documents import ledger_document
-from dpbayes.kinds.regression.auto_mechanism import told_choice
 from dpbayes.kinds.regression.pooled_parts import planned_words
+from dpbayes.kinds.regression.prior import law_words
 from dpbayes.plans.missing import missing_words, unstated_words
 from dpbayes.study.analyses import AnalysisSpec
 from dpbayes.study.load import load_study
-from dpbayes.study.prior import law_words
 from dpbayes.study.public_count import query_words
 from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
@@ -94,7 +93,7 @@ def _release(study: Study, name: str) -> dict[str, Any]:
         "price": price,
         "entries": len(mechanism.scales),
         "kind": spec.kind,
-        "chosen": told_choice(study, name),
+        "chosen": spec.chosen(study.context),
         "missing": missing_words(study, name),
     }
 

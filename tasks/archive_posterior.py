@@ -12,7 +12,7 @@ from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
 from dpbayes.analyses.workspace import Order, StudyBench, Workbench, workbench
 from dpbayes.crates.posterior import REPORT, build_posterior_crate
-from dpbayes.kinds.registry import TELLINGS
+from dpbayes.kinds.registry import KINDS
 from dpbayes.kinds.regression.clipping import clipping_alarm
 from dpbayes.kinds.regression.facts import facts
 from dpbayes.kinds.regression.pooled_parts import parts_record
@@ -132,7 +132,7 @@ def _document(
         "facts": list(facts(_parts(evidence), record, [entry.payload for entry in analysis.entries])),
         "sampler": record["sampler"]["name"],
         **{part: record["sampler"].get(part, "") for part in ("target", "choice", "cost")},
-        "numbers": TELLINGS[evidence.kind].spread.numbers,
+        "numbers": KINDS[evidence.kind].texts.spread.numbers,
         "coefficients": record["coefficients"],
         "draws": {"asked": record["request"]["draws"], "made": record["diagnostics"]["draws"]},
         "prior_check": record.get("prior_check"),

@@ -9,7 +9,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes.crates.release import REPORT, build_release_crate
 from dpbayes.kinds.counted import Counted
-from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.registry import texts_of
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.errors import IntegrityFailure
@@ -101,10 +101,10 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
         },
         "mechanism": mechanism["name"],
         "neighbours": stated["neighbours"],
-        "numbers": len(telling_of(release).lines(release)),
+        "numbers": len(texts_of(release).lines(release)),
         "rows": rows,
         "counted": None if rows is None else Counted.of(stated).words(f"{rows:,}"),
-        "limits": telling_of(release).limits(release) or None,
+        "limits": texts_of(release).limits(release) or None,
         "crate": place,
-        "report": f"{place}/{REPORT}" if telling_of(release).answers else None,
+        "report": f"{place}/{REPORT}" if texts_of(release).answers else None,
     }

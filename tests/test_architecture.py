@@ -17,22 +17,9 @@ ROOMS = ("dpbayes_core", "storage", "dpbayes", "tasks", "flows", "cli")
 EXAMPLES = "examples"  # study files and their synthetic data; `dpbayes init` copies them
 CYCLES: tuple[tuple[str, ...], ...] = (
     ("dpbayes.analyses", "dpbayes.audit"),
-    ("dpbayes.crates", "dpbayes.kinds", "dpbayes.markup", "dpbayes.pages", "dpbayes.plans", "dpbayes.study"),
-    (
-        "dpbayes.kinds.regression.auto_mechanism",
-        "dpbayes.kinds.regression.noise",
-        "dpbayes.kinds.regression.samplers",
-        "dpbayes.kinds.regression.section",
-    ),
+    ("dpbayes.kinds", "dpbayes.markup"),
     ("dpbayes.secure.sources.by_holder", "dpbayes.secure.sources.open_source"),
     ("dpbayes.secure.validation.checks", "dpbayes.secure.validation.suites"),
-    (
-        "dpbayes.study.analyses",
-        "dpbayes.study.file",
-        "dpbayes.study.guesses",
-        "dpbayes.study.prior",
-        "dpbayes.study.source_sections",
-    ),
 )
 """Groups of siblings that still need each other: this list only shrinks."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpbayes.kinds.prior import PriorSpec
 from dpbayes.study.load import load_study
-from dpbayes.study.prior import PriorSpec
 from tools.real_tables import REGRESSIONS, Regression, interval, names, plain, read, rows_of, run, study
 
 ROWS = 400

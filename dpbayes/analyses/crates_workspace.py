@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dpbayes.analyses.earlier import read_before
 from dpbayes.analyses.prepare import Analysis, ordered, read_together, seeded
-from dpbayes.analyses.priors import PRIORS, prior_for, refuse_law
+from dpbayes.analyses.priors import prior_for, refuse_law
 from dpbayes.audit.lone_crate import TRUSTED, check_lone_crate, opened
 from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import Source, evidence_of, named, order_of, sources_of
@@ -21,10 +21,11 @@ from dpbayes.crates.limits import refuse_beyond
 from dpbayes.crates.notices_beside import notice_records
 from dpbayes.crates.posterior import Provenance
 from dpbayes.crates.same_people import refuse_same_people
+from dpbayes.kinds.prior import PriorSpec
+from dpbayes.kinds.registry import KINDS
 from dpbayes.strict_yaml.messages import flaws_of
 from dpbayes.strict_yaml.problem import Flaw
 from dpbayes.study.analyses import AnalysisSpec
-from dpbayes.study.prior import PriorSpec
 from dpbayes.study.prior_file import load_prior
 from dpbayes.study.unavailable import unavailable_in
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
@@ -187,7 +188,7 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
         raise StudyInvalid(
             "cannot analyse as asked: --alike: one release has no parts that could be alike. Leave it out."
         )
-    if evidence.kind not in PRIORS:
+    if KINDS[evidence.kind].prior is None:
         raise StudyInvalid(f"cannot analyse: a release of kind {evidence.kind} is an answer by itself. Read its page.")
     names: tuple[str, ...] = evidence.schema.coefficients if evidence.kind == "regression" else ()
     stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpbayes.analyses.priors import AnyPrior, prior_for, refuse_law
+from dpbayes.analyses.priors import prior_for, refuse_law
 from dpbayes.analyses.stored_releases import newest_releases
 from dpbayes.analyses.stored_until import releases_until
 from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key, earlier_key
 from dpbayes.crates.contained_releases import evidence_of, order_of, sources_of
 from dpbayes.crates.release import ENTRY
+from dpbayes.kinds.prior import AnyPrior
 from dpbayes.study.analyses import AnalysisSpec, TestSpec
 from dpbayes.study.guesses import expected_of
 from dpbayes.study.study import Study
@@ -90,7 +91,7 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
     evidence, sampler, parts = read_together(entries, spec.sampler, alike=spec.alike)
     refuse_law(spec.prior, sampler)
     regression = evidence.kind == "regression"
-    expected = expected_of(study.file, evidence.schema) if regression else {}
+    expected = expected_of(study.columns, evidence.schema) if regression else {}
     prior = prior_for(evidence, spec.prior, sampler, expected)
     test, by_default = _public_test(study, spec.test, evidence), regression and spec.prior.unstated
     request = AnalysisRequest(

@@ -1,9 +1,10 @@
 """The prior of an analysis, of the kind that its release needs."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
 
-from dpbayes.study.prior import INDEPENDENT_SAMPLERS, NOTHING, PARTS, PriorSpec, regression_prior
+from dpbayes.kinds.prior import NOTHING, AnyPrior, PriorSpec
+from dpbayes.kinds.registry import KINDS
+from dpbayes.kinds.regression.prior import INDEPENDENT_SAMPLERS
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.regression.planning.expected_moments import Expected
@@ -12,26 +13,19 @@ Guesses = Mapping[str, Expected]
 """What columns are expected to be, by name."""
 
 
-class AnyPrior(Protocol):
-    """What an analysis believes before the release."""
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON."""
-        ...
-
-
 def prior_for(release: AnyRelease, stated: PriorSpec, sampler: str, expected: Guesses = NOTHING) -> AnyPrior:
     """The stated prior, or the default of that sampler; parts of other kinds are refused.
 
     A regression's default may be in units of what its columns are expected to be.
     """
-    parts, make = PARTS.get(release.kind, ()), PRIORS[release.kind]
-    for name in sorted(stated.model_fields_set - set(parts)):
+    taken = KINDS[release.kind].prior
+    assert taken is not None
+    for name in taken.others(stated):
         raise StudyInvalid(
             f"cannot use the prior: {name} is no part of a {release.kind} release's. "
-            f"Choose from {', '.join(parts) or 'none'}."
+            f"Choose from {', '.join(taken.parts) or 'none'}."
         )
-    return make(release, stated, sampler, expected)
+    return taken.prior(release, stated, sampler, expected)
 
 
 def refuse_law(stated: PriorSpec, sampler: str) -> None:
@@ -41,32 +35,3 @@ def refuse_law(stated: PriorSpec, sampler: str) -> None:
             f"cannot analyse with sampler {sampler}: it takes no prior with law: independent. "
             "Choose sampler collapsed, or state law: conjugate."
         )
-
-
-def _regression(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
-    return regression_prior(stated, release.schema, sampler, expected)
-
-
-def _network(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
-    from dpbayes_core.networks.posterior.prior import NetworkPrior
-
-    return NetworkPrior(concentration=stated.concentration)
-
-
-def _unused(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
-    from dpbayes_core.regression.prior import Prior
-
-    return Prior()
-
-
-def _of_the_release(release: Any, stated: PriorSpec, sampler: str, expected: Guesses) -> AnyPrior:
-    return release.terms.prior
-
-
-PRIORS: Mapping[str, Callable[[Any, PriorSpec, str, Guesses], AnyPrior]] = {
-    "regression": _regression,
-    "bayes-net": _network,
-    "posterior-probability": _of_the_release,
-    "posterior-quantile": _of_the_release,
-    "ridge": _unused,
-}

@@ -21,7 +21,7 @@ from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, c
 from dpbayes.crates.gate import PROVEN, SIGNED
 from dpbayes.crates.parquet import read_draws, read_noisy
 from dpbayes.crates.release import ENTRY, NOISY, release_record
-from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.registry import texts_of
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive_paths import POSTERIOR, links_of
@@ -159,7 +159,7 @@ def _release(source: Source) -> Problem:
 def _noisy(source: Source) -> Problem:
     """Compared as numbers, so that another version of the Parquet writer does not fail an old crate."""
     release = read_entry(source.entry.release or b"")
-    due = telling_of(release).lines(release)
+    due = texts_of(release).lines(release)
     return None if read_noisy(source.files[NOISY]) == due else f"{NOISY} is not the entry's release"
 
 

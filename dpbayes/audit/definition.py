@@ -147,11 +147,11 @@ def _compiled(text: bytes, release: str, rows: int | None) -> Compiled:
         file = StudyFile.model_validate(kept)
     except ValidationError as error:
         raise next(flaws_of(error), Flaw((), "it is not a study", "See the study reference")) from None
+    spec, context = file.releases[release], file.context
     if rows is not None:
-        file = file.model_copy(update={"source": file.source.model_copy(update={"rows": rows})})
-    spec, priced = file.releases[release], requests.priced(file)
+        context = replace(context, rows=rows)
     definition = canonical_json(requests.definition(file, spec))
-    return Compiled(file, definition, spec.kind, spec.design(priced))
+    return Compiled(file, definition, spec.kind, spec.design(context))
 
 
 def _read(text: bytes) -> Any:

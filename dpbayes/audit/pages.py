@@ -14,7 +14,7 @@ from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import REGISTRY, REPORT, SOFTWARE, STUDY, release_record
-from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.registry import texts_of
 from dpbayes.pages.report.estimates import coefficient_lines
 from dpbayes_core.canonical import canonical_json
 from storage.files.archive_paths import POSTERIOR
@@ -137,7 +137,7 @@ REACH = 2000  # characters between a coefficient's name and its numbers
 def _answers(files: Files) -> Problem:
     (source,) = sources_of(files)
     text, release = _words(files[REPORT]), read_entry(source.entry.release or b"")
-    missing = [name for name in telling_of(release).answers_of(release) if f" {name} " not in text]
+    missing = [name for name in texts_of(release).answers_of(release) if f" {name} " not in text]
     same = source.digest in text and not missing
     return None if same else f"{REPORT} is of another release"
 

@@ -1,7 +1,7 @@
 """Draw a posterior again from what its crate holds, and compare: bit for bit, or within Monte Carlo error."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.limits import refuse_request
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import DRAWS
+from dpbayes.kinds.registry import KINDS
 from dpbayes_core.errors import DpbayesError
 from storage.files.archive_paths import POSTERIOR
 from storage.ledger.check import Check
@@ -65,7 +66,10 @@ def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:
 
 def prior_of(evidence: Any, record: Mapping[str, Any]) -> Any:
     """The prior that a record describes."""
-    return _PRIORS[evidence.kind](evidence, record)
+    taken = KINDS[evidence.kind].prior
+    if taken is None:
+        raise KeyError(evidence.kind)
+    return taken.from_record(evidence, record)
 
 
 def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
@@ -82,28 +86,3 @@ def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
         draws=request["draws"],
         seed=request["seed"],
     ).draws
-
-
-def _regression(evidence: Any, record: Mapping[str, Any]) -> Any:
-    from dpbayes_core.regression.independent_prior import prior_from_record
-
-    return prior_from_record(record)
-
-
-def _network(evidence: Any, record: Mapping[str, Any]) -> Any:
-    from dpbayes_core.networks.posterior.prior import NetworkPrior
-
-    return NetworkPrior.from_record(record)
-
-
-def _of_the_release(evidence: Any, record: Mapping[str, Any]) -> Any:
-    return evidence.terms.prior
-
-
-_PRIORS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
-    "regression": _regression,
-    "bayes-net": _network,
-    "posterior-probability": _of_the_release,
-    "posterior-quantile": _of_the_release,
-    "ridge": _regression,
-}

@@ -4,8 +4,8 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from dpbayes.kinds.registry import telling_of
-from dpbayes.kinds.texts import Telling
+from dpbayes.kinds.registry import texts_of
+from dpbayes.kinds.texts import Texts
 from dpbayes_core.privacy.release import AnyRelease
 from storage.ledger.charging import stated_epsilon
 
@@ -59,7 +59,7 @@ def registry_yaml(record: Mapping[str, Any], release: AnyRelease) -> bytes:
 
 def registry_record(record: Mapping[str, Any], release: AnyRelease) -> dict[str, Any]:
     """The same as plain data."""
-    told = telling_of(release)
+    told = texts_of(release)
     pure = record["cost"]["readable"]["epsilon"] is not None
     flavour, measure = PURE if pure else CONCENTRATED
     return {
@@ -102,7 +102,7 @@ def _product(record: Mapping[str, Any], release: AnyRelease) -> dict[str, Any]:
         "data_product_type": "Summary statistics",
         "data_product_region": "",
         "data_product_sector": "",
-        "description": f"{telling_of(release).product(release)} in the population {record['population']}.",
+        "description": f"{texts_of(release).product(release)} in the population {record['population']}.",
         "publication_date": record["date"],
     }
 
@@ -153,7 +153,7 @@ def _missing(definition: Mapping[str, Any]) -> str:
     return COMPLETE + BUT_FILLED * any("missing_of" in column for column in definition["columns"].values())
 
 
-def _implementation(record: Mapping[str, Any], told: Telling) -> dict[str, Any]:
+def _implementation(record: Mapping[str, Any], told: Texts) -> dict[str, Any]:
     return {
         "pre_processing_eda_hyperparameter_tuning": "Columns are clipped to public bounds and mapped to [-1, 1]; "
         f"{_missing(record['definition'])}. Nothing was tuned on the data.",

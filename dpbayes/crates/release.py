@@ -7,7 +7,7 @@ from typing import Any
 from dpbayes.crates.deployments_registry import registry_yaml
 from dpbayes.crates.format import METADATA, attested, metadata
 from dpbayes.crates.parquet import noisy_parquet
-from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.registry import texts_of
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.privacy.accounting import from_units
@@ -71,7 +71,7 @@ def build_release_crate(entry: Mapping[str, Any], study_text: bytes, signer: Sig
     record = release_record(entry)
     files = {
         RECORD: canonical_json(record),
-        NOISY: noisy_parquet(telling_of(release).lines(release)),
+        NOISY: noisy_parquet(texts_of(release).lines(release)),
         ENTRY: canonical_json(dict(entry)),
         STUDY: study_text,
         **told(record, release, entry["payload"]["software"], signer.fingerprint),
@@ -83,7 +83,7 @@ def told(
     record: Mapping[str, Any], release: AnyRelease, software: Mapping[str, Any], fingerprint: str
 ) -> dict[str, bytes]:
     """The files that say the record over again: versions, registry, description, and the page where there is one."""
-    kind = telling_of(release)
+    kind = texts_of(release)
     holder = "" if record["holder"] is None else f" at {record['holder']}"
     files = {
         SOFTWARE: canonical_json(dict(software)),

@@ -1,23 +1,27 @@
-"""What a release of any kind says of itself in the study file, and what the other rooms ask of it."""
+"""What a release of any kind says of itself in the study context, and what the other rooms ask of it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from dpbayes.kinds.context import ReleaseContext
 from dpbayes.strict_yaml.fields import Loss, Section
 from dpbayes.strict_yaml.problem import Flaw, Place
 from dpbayes_core.text import nearest, shown
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
-    from dpbayes.study.file import StudyFile
     from dpbayes_core.privacy.release import Design
 
 
 class ReleaseSection(Section, ABC):
     """Noisy statistics to release once per period; each is charged to every cap."""
+
+    all_samplers: ClassVar[tuple[str, ...]] = ()  # that take a release of its kind
+    if TYPE_CHECKING:
+        kind: str  # every section declares its own as a Literal, in its own place among the keys
 
     @property
     @abstractmethod
@@ -52,11 +56,7 @@ class ReleaseSection(Section, ABC):
     @property
     def samplers(self) -> tuple[str, ...]:
         """The samplers that take it."""
-        return ()
-
-    def uncalibrated(self, file: "StudyFile") -> str | None:
-        """Why no calibrated sampler takes it in this study, or None."""
-        return None
+        return self.all_samplers
 
     @property
     def analysed(self) -> bool:
@@ -68,17 +68,26 @@ class ReleaseSection(Section, ABC):
         """Whether it is made for each holder by itself where a table has several."""
         return False
 
+    @property
+    def publishes_count(self) -> bool:
+        """Whether it says, with noise or without, how many people or rows there were."""
+        return True
+
     @abstractmethod
-    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         """What is wrong with it in its study; `place` is where it stands."""
 
     @abstractmethod
-    def definition(self, file: "StudyFile") -> dict[str, Any]:
+    def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The public facts that only this kind has; with `kind` and `mechanism` among them."""
 
     @abstractmethod
-    def design(self, file: "StudyFile") -> "Design":
+    def design(self, context: ReleaseContext) -> "Design":
         """What it will be."""
+
+    def chosen(self, context: ReleaseContext) -> str | None:
+        """What it leaves to the program, and what that chose and why; None where everything is written."""
+        return None
 
     @abstractmethod
     def losses(self) -> dict[str, str]:
@@ -101,9 +110,9 @@ def said(error: Exception) -> tuple[str, str]:
     return what, remedy.rstrip(".")
 
 
-def undeclared(file: "StudyFile", place: Place, names: Iterable[str]) -> Iterator[Flaw]:
+def undeclared(context: ReleaseContext, place: Place, names: Iterable[str]) -> Iterator[Flaw]:
     """Columns that the study does not declare."""
     for name in names:
-        if name not in file.columns:
-            remedy = nearest(name, file.columns, "Declare it under columns, which has")
+        if name not in context.columns:
+            remedy = nearest(name, context.columns, "Declare it under columns, which has")
             yield Flaw(place, f"column {shown(name)} is not declared", remedy)

@@ -62,7 +62,7 @@ class Spread:
     deviation: str = "posterior standard deviation"
 
 
-class Telling(ABC):
+class Texts(ABC):
     """One kind of release in words; `release` is the release, `posterior` the record of an analysis of it."""
 
     what: str  # in a sentence: "a differentially private release: ..."

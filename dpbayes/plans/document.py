@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes.kinds.registry import TELLINGS
+from dpbayes.kinds.registry import KINDS
 from dpbayes.plans.missing import missing_words, unstated_words
 from dpbayes.plans.plan import ComingPeriod, Plan, PlannedRelease
 from dpbayes.plans.precision import foreseen
@@ -112,7 +112,7 @@ def run_verdict(run: Sequence[Document]) -> str:
 def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any]:
     mechanism, kind = release.mechanism, study.release(release.name).kind
     missing = ("Missing values", missing_words(study, release.name))
-    told = (missing, *TELLINGS[kind].foresight(study.design(release.name), study.source.rows))
+    told = (missing, *KINDS[kind].texts.foresight(study.design(release.name), study.source.rows))
     ahead = foreseen(study, release.name)
     stated, cost = mechanism.to_record(), mechanism.cost()
     closed = plan.year[0].status == "closed" and not release.stored

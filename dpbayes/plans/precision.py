@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dpbayes.kinds.regression.auto_mechanism import told_choice
+from dpbayes.kinds.prior import PriorSpec
 from dpbayes.kinds.regression.clipping import clipping_advice
 from dpbayes.kinds.regression.pooled_parts import planned_words
+from dpbayes.kinds.regression.prior import regression_prior
 from dpbayes.markup.numbers import listed
 from dpbayes.plans.effects import Effect, effects_of, effects_words, warnings_of
 from dpbayes.study.guesses import expected_of, relations_of
-from dpbayes.study.prior import PriorSpec, regression_prior
-from dpbayes.study.requests import priced
 from dpbayes.study.study import Study
 from dpbayes_core.privacy.mechanisms.beside import beside_of
 from dpbayes_core.regression.design import RegressionDesign
@@ -140,13 +139,13 @@ def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> For
     design: Any = study.design(name)
     if not isinstance(design, RegressionDesign):
         return Foreseen()
-    expected, relations = expected_of(study.file, design.schema), relations_of(study.file)
+    expected, relations = expected_of(study.columns, design.schema), relations_of(study.columns)
     whose, prior = _stated_prior(study, name, design.schema, expected)
     ahead = _Ahead(study=study, design=design, prior=prior, expected=expected, relations=relations)
     known, found = ahead.expectation(design.mechanism), ahead.foreseen()
     grid = tuple((epsilon, foresee(ahead.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons)
     said = (
-        *((("Mechanism", chosen),) if (chosen := told_choice(study, name)) else ()),
+        *((("Mechanism", chosen),) if (chosen := study.release(name).chosen(study.context)) else ()),
         *_assumptions(ahead, known, whose),
         *((("Rough", rough),) if (rough := _rough(found.predicted, impossible(known, prior))) else ()),
         *(() if isinstance(prior, IndependentPrior) else warnings_of(known)),  # they are of the conjugate law
@@ -181,12 +180,12 @@ def _law(prior: Prior) -> str:
 
 def _at(study: Study, name: str, epsilon: Decimal) -> Any:
     """The release's noise at another epsilon; of a Gaussian one that which a cap of it would just admit."""
-    spec, file = study.release(name), priced(study.file)
-    if file.privacy.delta is None:
-        file = file.model_copy(update={"privacy": file.privacy.model_copy(update={"delta": USUAL_DELTA})})
+    spec, context = study.release(name), study.context
+    if context.delta is None:
+        context = replace(context, delta=USUAL_DELTA)
     mechanism = study.design(name).mechanism.name  # what auto stands for is not chosen anew
     update = {"epsilon": epsilon, "rho": None, "mechanism": mechanism}
-    return spec.model_copy(update=update).design(file).mechanism
+    return spec.model_copy(update=update).design(context).mechanism
 
 
 def _assumptions(ahead: _Ahead, known: Expectation, whose: str) -> list[tuple[str, str]]:

@@ -5,24 +5,11 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field
 
-from dpbayes.kinds.draws.section import MapSpec, PosteriorDrawSpec
-from dpbayes.kinds.networks.section import NetworkSpec
-from dpbayes.kinds.regression.section import RegressionSpec
-from dpbayes.kinds.ridge.section import RidgeSpec
-from dpbayes.kinds.subsample.section import ProbabilitySpec, QuantileSpec
+from dpbayes.kinds.prior import PriorSpec
+from dpbayes.kinds.registry import SamplerName
 from dpbayes.strict_yaml.cron import cron_flaw
 from dpbayes.strict_yaml.fields import Section, Text, refusal
-from dpbayes.study.prior import PriorSpec
 from dpbayes_core.text import shown
-
-# the registry in dpbayes_core.samplers needs numba: kept apart
-Regression = Literal["collapsed", "robust", "naive"]
-Gibbs = Literal["gibbs-ss-noisy", "gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact"]
-Distributed = Literal["normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed"]
-Ridge = Literal["ada-ssp"]
-Network = Literal["collapsed-tables", "family-tables", "naive-tables"]
-Aggregate = Literal["aggregate-noise-aware", "aggregate-plain"]
-SamplerName = Literal["auto", Regression, Gibbs, Distributed, Ridge, Network, Aggregate]
 
 
 def _timezone(name: str) -> str:
@@ -37,12 +24,6 @@ def _cron(expression: str) -> str:
     if flaw := cron_flaw(expression):
         raise refusal(flaw, 'Write, for instance, "0 2 1 * *": at 02:00 on the first of every month')
     return expression
-
-
-ReleaseSpec = Annotated[
-    RegressionSpec | ProbabilitySpec | QuantileSpec | NetworkSpec | PosteriorDrawSpec | MapSpec | RidgeSpec,
-    Field(discriminator="kind"),
-]
 
 
 class TestSpec(Section):

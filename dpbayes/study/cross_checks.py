@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from dpbayes.kinds.registry import KINDS, ReleaseSpec
+from dpbayes.kinds.regression.prior import INDEPENDENT_SAMPLERS
 from dpbayes.strict_yaml.problem import Flaw, Place
-from dpbayes.study.analyses import AnalysisSpec, ReleaseSpec
+from dpbayes.study.analyses import AnalysisSpec
 from dpbayes.study.file import StudyFile
 from dpbayes.study.guesses import guess_flaws
-from dpbayes.study.prior import INDEPENDENT_SAMPLERS, prior_flaws
 from dpbayes.study.public_paths import names_table
-from dpbayes.study.requests import holders, priced
+from dpbayes.study.requests import holders
 from dpbayes_core.text import nearest, shown
 
 
@@ -20,13 +21,13 @@ def flaws(file: StudyFile, folder: Path) -> Iterator[Flaw]:
     yield from found
     if found:
         return  # what they would be is not known
-    yield from guess_flaws(file)
+    yield from guess_flaws(file.columns)
     yield from _public(file, folder)
     yield from _holders(file)
     yield from _caps(file)
     for name, release in file.releases.items():
         place = ("releases", name)
-        yield from release.flaws(priced(file), place)
+        yield from release.flaws(file.context, place)
         yield from _privacy_loss(file, place, release)
     yield from _analyses(file)
 
@@ -122,21 +123,30 @@ def _analyses(file: StudyFile) -> Iterator[Flaw]:
 def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Flaw]:
     """Everything public that would stop the analysis after its release was paid for."""
     release, sampler = file.releases[analysis.release], analysis.sampler
-    why = release.uncalibrated(priced(file))
     if sampler != "auto" and sampler not in release.samplers:
         what = f"{sampler} does not take a {release.kind} release"
         yield Flaw((*place, "sampler"), what, nearest(sampler, ("auto", *release.samplers), "Choose one of"))
-    elif why is not None and not sampler.startswith("naive"):
-        yield Flaw((*place, "sampler"), why, "Write sampler: naive for an uncalibrated posterior, or drop the analysis")
     if analysis.alike and not (release.by_holder and analysis.pools(len(holders(file)))):
         what = "one release has no parts that could be alike"
         yield Flaw((*place, "alike"), what, "Delete it, or analyse several: holders of a regression, or periods: all")
     if analysis.prior.law == "independent" and sampler not in INDEPENDENT_SAMPLERS:
         what = f"{sampler} takes no prior with law: independent"
         yield Flaw((*place, "sampler"), what, "Leave sampler out, or write law: conjugate in the prior")
-    yield from prior_flaws(analysis.prior, release, file, (*place, "prior"))
+    yield from _prior(file, analysis, (*place, "prior"))
     if analysis.test is not None:
         yield from _test(release, analysis.test.target, (*place, "test"))
+
+
+def _prior(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Flaw]:
+    """Parts that belong to another kind of release, and what does not agree with this one."""
+    release = file.releases[analysis.release]
+    taken = KINDS[release.kind].prior
+    if taken is None:
+        return
+    for part in taken.others(analysis.prior):
+        what = f"it is no part of the prior of a {release.kind} release"
+        yield Flaw((*place, part), what, f"Choose from {', '.join(taken.parts)}" if taken.parts else "Delete it")
+    yield from taken.flaws(analysis.prior, release, file.context, place)
 
 
 def _test(release: ReleaseSpec, target: str, place: Place) -> Iterator[Flaw]:

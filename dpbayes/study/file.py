@@ -2,10 +2,14 @@
 
 from pydantic import Field
 
+from dpbayes.kinds.context import ReleaseContext
+from dpbayes.kinds.registry import ReleaseSpec
 from dpbayes.strict_yaml.fields import ColumnName, Section, Slug
-from dpbayes.study.analyses import AnalysisSpec, ReleaseSpec, ScheduleSpec
+from dpbayes.study.analyses import AnalysisSpec, ScheduleSpec
+from dpbayes.study.columns import ColumnSpec
 from dpbayes.study.privacy import PrivacySpec
-from dpbayes.study.source_sections import ColumnSpec, PeriodSpec, SourceSpec
+from dpbayes.study.source_sections import PeriodSpec, SourceSpec
+from storage.ledger.request import priced_under
 
 
 class StudyFile(Section):
@@ -33,3 +37,18 @@ class StudyFile(Section):
         description="When runs are due, for `plan`; `prefect.yaml` is what starts them.",
         examples=['{cron: "0 2 1 * *"}'],
     )
+
+    @property
+    def context(self) -> ReleaseContext:
+        """What its releases need of it: where people may move between holders, a holder's count is not public."""
+        neighbours, holder = self.privacy.neighbours, self.source.holder
+        return ReleaseContext(
+            columns=self.columns,
+            neighbours=neighbours if holder is None else priced_under(neighbours, holder.membership, holder.names[0]),
+            delta=self.privacy.delta,
+            measures=frozenset(cap.measure for cap in self.privacy.caps),
+            rows=self.source.rows,
+            max_rows_per_unit=self.source.max_rows_per_unit,
+            holders=() if holder is None else holder.names,
+            analyses=self.analyses,
+        )

@@ -1,20 +1,18 @@
 """A prior in a file of its own, for those who have no study: what a study says under `prior:`, as strictly read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from dpbayes.kinds.prior import PriorSpec
+from dpbayes.kinds.registry import KINDS
 from dpbayes.strict_yaml.messages import flaws_of
 from dpbayes.strict_yaml.problem import Flaw
 from dpbayes.strict_yaml.yaml12 import Document, parse
 from dpbayes.study.load import decoded, first_flaw, read_whole
-from dpbayes.study.prior import PARTS, PriorSpec
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import nearest, shown
-
-EXAMPLES: Mapping[str, str] = {"regression": "coefficients: {sd: 0.5}", "bayes-net": "concentration: 2"}
-"""A whole prior file, for each kind of release that takes one."""
 
 
 def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
@@ -29,7 +27,8 @@ def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
 
 def _filling(kind: str) -> str:
     """What to do with an empty file."""
-    example = EXAMPLES.get(kind)
+    taken = KINDS[kind].prior
+    example = taken and taken.example
     return f"Write what it believes, such as {example}, or leave --prior out" if example else "Leave --prior out"
 
 
@@ -49,8 +48,11 @@ def _checked(document: Document, kind: str, coefficients: Sequence[str]) -> Prio
 
 def _flaws(prior: PriorSpec, kind: str, coefficients: Sequence[str]) -> Iterator[Flaw]:
     """Parts that belong to another kind of release, and names that are no coefficients."""
-    parts = PARTS.get(kind, ())
-    for part in sorted(prior.model_fields_set - set(parts)):
+    taken = KINDS[kind].prior
+    if taken is None:
+        return
+    parts = taken.parts
+    for part in taken.others(prior):
         what = f"it is no part of the prior of a {kind} release"
         yield Flaw((part,), what, f"Choose from {', '.join(parts)}" if parts else "Leave --prior out")
     for name in prior.named if "named" in parts else ():

@@ -2,16 +2,13 @@
 
 from dpbayes.study.study import Study
 
-WITHOUT_COUNT = ("posterior-probability", "posterior-quantile")
-"""Kinds of release that say nothing of how many people or rows there were."""
-
 
 def query_words(study: Study) -> str | None:
     """That the size of the query's answer is public, and with it that of what it filters by; None where it is not."""
     from dpbayes_core.regression.sensitivity.box import count_is_public
 
     most = study.source.max_rows_per_unit
-    counted = [name for name, spec in study.releases.items() if spec.kind not in WITHOUT_COUNT and not spec.complete]
+    counted = [name for name, spec in study.releases.items() if spec.publishes_count and not spec.complete]
     if study.source.query is None or not any(count_is_public(study.design(name).neighbours, most) for name in counted):
         return None
     what = "rows" if study.source.unit is None else "people"

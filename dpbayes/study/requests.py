@@ -5,14 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dpbayes.kinds.registry import ReleaseSpec
 from dpbayes.strict_yaml.dates import DateBounds
-from dpbayes.study.analyses import ReleaseSpec
+from dpbayes.study.columns import ColumnSpec
 from dpbayes.study.file import StudyFile
-from dpbayes.study.source_sections import ColumnSpec, HolderSpec, SourceSpec
+from dpbayes.study.source_sections import HolderSpec, SourceSpec
 from dpbayes.study.table_source import WIDEST, ColumnRule, Holders, Query
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import nearest, shown
-from storage.ledger.request import AccountSpec, priced_under
+from storage.ledger.request import AccountSpec
 from storage.ledger.request import HolderSpec as HolderSplit
 
 MADE_UP = "[holder]"  # no column of a study has brackets
@@ -38,15 +39,6 @@ def stated_rules(file: StudyFile, release: ReleaseSpec) -> tuple[str, ...]:
 def holders(file: StudyFile) -> tuple[str | None, ...]:
     """The holders in their declared order; one without a name where there are none."""
     return (None,) if file.source.holder is None else file.source.holder.names
-
-
-def priced(file: StudyFile) -> StudyFile:
-    """The file as its releases are made: where people may move between holders, a holder's count is not public."""
-    spec = file.source.holder
-    if spec is None:
-        return file
-    neighbours = priced_under(file.privacy.neighbours, spec.membership, spec.names[0])
-    return file.model_copy(update={"privacy": file.privacy.model_copy(update={"neighbours": neighbours})})
 
 
 def one_holder(file: StudyFile, holder: str) -> str:
@@ -99,7 +91,7 @@ def place(file: StudyFile, folder: Path, period: str) -> tuple[str | tuple[str, 
 def definition(file: StudyFile, release: ReleaseSpec) -> dict[str, Any]:
     """Every public fact that decides what is released, and nothing else: the request's hash covers this."""
     return {
-        **release.definition(file),
+        **release.definition(file.context),
         "columns": {rule.name: _rule_record(rule) for rule in column_rules(file, release)},
         "neighbours": file.privacy.neighbours,
         "population": file.population,

@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbayes.kinds.context import ReleaseContext
+from dpbayes.kinds.registry import ReleaseSpec
 from dpbayes.strict_yaml.problem import Flaw
 from dpbayes.study import requests
-from dpbayes.study.analyses import AnalysisSpec, ReleaseSpec, ScheduleSpec
+from dpbayes.study.analyses import AnalysisSpec, ScheduleSpec
+from dpbayes.study.columns import ColumnSpec
 from dpbayes.study.file import StudyFile
 from dpbayes.study.privacy import PrivacySpec
-from dpbayes.study.source_sections import ColumnSpec, PeriodSpec, SourceSpec
+from dpbayes.study.source_sections import PeriodSpec, SourceSpec
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import nearest, shown
@@ -97,7 +100,12 @@ class Study:
 
     def design(self, release: str) -> "Design":
         """What a release will be."""
-        return self.release(release).design(requests.priced(self.file))
+        return self.release(release).design(self.context)
+
+    @property
+    def context(self) -> ReleaseContext:
+        """What its releases need of it."""
+        return self.file.context
 
     @property
     def holders(self) -> tuple[str | None, ...]:

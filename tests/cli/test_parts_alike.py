@@ -12,7 +12,7 @@ from dpbayes.audit.definition import stated_again
 from dpbayes.audit.parts import OTHERWISE, TRIED, read_as_asked
 from dpbayes.crates import posterior as crate_posterior
 from dpbayes.crates.files import load
-from dpbayes.study import prior
+from dpbayes.kinds.regression import prior
 from dpbayes_core.regression import pool
 from tests.cli.test_pooled import ANALYSIS, arrivals, fetched, key_of, release
 from tests.support.desk import Desk, people

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.networks.section import network_flaws, network_formula, network_of
 from dpbayes.kinds.regression.section import regression_of
 from dpbayes.kinds.section import PureSection, said, undeclared
@@ -14,7 +15,6 @@ from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
-    from dpbayes.study.file import StudyFile
     from dpbayes_core.draws.design import DrawDesign
     from dpbayes_core.draws.regression import RegressionSubject
 
@@ -91,13 +91,13 @@ class DrawSection(PureSection):
         """No: the draws are the answer."""
         return False
 
-    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         """Those of the model, and draws that cannot be paid for."""
-        found = list(self._model_flaws(file, place))
+        found = list(self._model_flaws(context, place))
         yield from found
         if not found:
             try:
-                self.design(file)
+                self.design(context)
             except (StudyInvalid, ValueError) as error:
                 yield Flaw((*place, "epsilon"), *said(error))
 
@@ -110,28 +110,28 @@ class DrawSection(PureSection):
         stated = {"precision": self.precision, "radius": self.radius, "sigma": self.sigma}
         return {"covariates": covariates, "response": self.response, **stated}
 
-    def subject(self, file: "StudyFile") -> "RegressionSubject":
+    def subject(self, context: ReleaseContext) -> "RegressionSubject":
         """The regression that is drawn from."""
         from dpbayes_core.draws.regression import RegressionSubject
 
         assert self.response is not None
         assert self.radius is not None
         assert self.sigma is not None
-        schema = regression_of(file, self.response, self.covariates or ())
+        schema = regression_of(context, self.response, self.covariates or ())
         return RegressionSubject(schema=schema, radius=self.radius, sigma=self.sigma, prior_precision=self.precision)
 
-    def _model_flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def _model_flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         if self.nodes is not None:
-            yield from network_flaws(file, place, self.nodes, self.edges)
+            yield from network_flaws(context, place, self.nodes, self.edges)
             return
-        yield from undeclared(file, (*place, "covariates"), self.uses)
-        response = file.columns.get(str(self.response))
+        yield from undeclared(context, (*place, "covariates"), self.uses)
+        response = context.columns.get(str(self.response))
         if response is not None and response.bounds is None:
             what = f"{shown(str(self.response))} has no bounds, and a response must be bounded"
             yield Flaw((*place, "response"), what, "Choose a column that has bounds")
         if self.response in (self.covariates or ()):
             yield Flaw((*place, "response"), "it is among the covariates too", "Take it out of one of them")
-        if file.source.max_rows_per_unit > 1:
+        if context.max_rows_per_unit > 1:
             what = "draws weigh one row of each person"
             yield Flaw(("source", "max_rows_per_unit"), what, "Write 1, or leave it out")
 
@@ -151,20 +151,20 @@ class PosteriorDrawSpec(DrawSection):
         examples=["1"],
     )
 
-    def definition(self, file: "StudyFile") -> dict[str, Any]:
+    def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The model and its draws."""
         mechanism = {"draws": self.draws, "name": "posterior-draw", "tempering": self.tempering, **self.losses()}
         return {"kind": self.kind, "mechanism": mechanism, **self.model()}
 
-    def design(self, file: "StudyFile") -> "DrawDesign":
+    def design(self, context: ReleaseContext) -> "DrawDesign":
         """Draws of the model."""
         from dpbayes_core.draws.design import network_draws, tempered
 
-        epsilon, neighbours = float(self.epsilon), file.privacy.neighbours
+        epsilon, neighbours = float(self.epsilon), context.neighbours
         if self.nodes is None:
-            return tempered(self.subject(file), epsilon=epsilon, draws=self.draws, neighbours=neighbours)
+            return tempered(self.subject(context), epsilon=epsilon, draws=self.draws, neighbours=neighbours)
         return network_draws(
-            network_of(file, self.nodes, self.edges),
+            network_of(context, self.nodes, self.edges),
             epsilon=epsilon,
             draws=self.draws,
             tempering=self.tempering,
@@ -197,7 +197,7 @@ class MapSpec(DrawSection):
             exactly_one({"floor": self.floor, "grid": self.grid}, "the space of the probabilities")
         return self
 
-    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         """An unsound score first."""
         from dpbayes_core.draws.design import check_score
 
@@ -206,22 +206,22 @@ class MapSpec(DrawSection):
         except StudyInvalid as error:
             yield Flaw((*place, "score"), *said(error))
             return
-        yield from super().flaws(file, place)
+        yield from super().flaws(context, place)
 
-    def definition(self, file: "StudyFile") -> dict[str, Any]:
+    def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The model and where its mode is sought."""
         space = {"floor": self.floor, "grid": None if self.grid is None else list(self.grid)}
         return {"kind": self.kind, "mechanism": {"name": "map", **space, **self.losses()}, **self.model()}
 
-    def design(self, file: "StudyFile") -> "DrawDesign":
+    def design(self, context: ReleaseContext) -> "DrawDesign":
         """One tempered draw."""
         from dpbayes_core.draws.design import grid_map, network_map, tempered
         from dpbayes_core.draws.release import MapRelease
 
-        epsilon, neighbours = float(self.epsilon), file.privacy.neighbours
+        epsilon, neighbours = float(self.epsilon), context.neighbours
         if self.nodes is None:
-            return tempered(self.subject(file), epsilon=epsilon, neighbours=neighbours, kind=MapRelease)
-        schema = network_of(file, self.nodes, self.edges)
+            return tempered(self.subject(context), epsilon=epsilon, neighbours=neighbours, kind=MapRelease)
+        schema = network_of(context, self.nodes, self.edges)
         if self.grid is not None:
             return grid_map(
                 schema,

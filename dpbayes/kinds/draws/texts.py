@@ -10,7 +10,7 @@ from dpbayes.kinds.draws.limits import between, limits
 from dpbayes.kinds.networks.precision import accuracy
 from dpbayes.kinds.networks.texts import declared_nodes, graph_of, network_model, node_groups
 from dpbayes.kinds.regression.texts import declared_columns
-from dpbayes.kinds.texts import Declared, Graph, Group, Record, Telling
+from dpbayes.kinds.texts import Declared, Graph, Group, Record, Texts
 from dpbayes.markup.numbers import listed, short
 from dpbayes_core.draws.design import DrawDesign
 from dpbayes_core.draws.grid import GridSubject
@@ -26,7 +26,7 @@ EPSILON_DECIDES = "Epsilon decides how far: more of it, fewer columns, fewer dra
 LOWER_FLOORS = (0.1, 0.01)
 
 
-class DrawTelling(Telling):
+class DrawTexts(Texts):
     """Exact draws from a truncated posterior, or one gathered at its mode."""
 
     parameter = "Parameter"
@@ -207,14 +207,14 @@ def _power(release: Release) -> float:
     return float(release.mechanism.to_record()["tempering"])
 
 
-POSTERIOR_DRAW = DrawTelling(
+POSTERIOR_DRAW = DrawTexts(
     "exact draws from a truncated posterior",
     "Draws from a truncated posterior",
     "Each number is a draw from the truncated posterior distribution, not an estimate of its centre: draws of one "
     "release are independent, and their spread shows the uncertainty only if there are many.",
     EPSILON_DECIDES,
 )
-MODE = DrawTelling(
+MODE = DrawTexts(
     "a draw near a posterior's mode",
     "A draw near the posterior mode",
     "Each number was drawn near the posterior's mode: the larger epsilon, the nearer. How near is not known from the "

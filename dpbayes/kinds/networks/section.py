@@ -1,10 +1,11 @@
 """A Bayesian network: noisy counts of its tables, or noisy signed sums of binary columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.section import PureSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Shares, Text, refusal
 from dpbayes.strict_yaml.problem import Flaw, Place
@@ -13,7 +14,6 @@ from dpbayes_core.regression.schema import Factor
 from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
-    from dpbayes.study.file import StudyFile
     from dpbayes_core.networks.design import Budget, NetworkDesign
     from dpbayes_core.networks.schema import NetworkSchema
 
@@ -25,31 +25,31 @@ def network_formula(nodes: Sequence[str], edges: Edges) -> str:
     return ", ".join(f"{node} | {', '.join(edges[node])}" if node in edges else node for node in nodes)
 
 
-def network_of(file: "StudyFile", nodes: Sequence[str], edges: Edges) -> "NetworkSchema":
+def network_of(context: ReleaseContext, nodes: Sequence[str], edges: Edges) -> "NetworkSchema":
     """The network in the terms of its tables."""
     from dpbayes_core.networks.schema import NetworkSchema
 
-    return NetworkSchema(tuple(_node(file, name) for name in nodes), edges)
+    return NetworkSchema(tuple(_node(context, name) for name in nodes), edges)
 
 
-def network_flaws(file: "StudyFile", place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Flaw]:
+def network_flaws(context: ReleaseContext, place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Flaw]:
     """Nodes without levels, edges to what is no node, cycles, tables that are too large."""
-    found = [*undeclared(file, (*place, "nodes"), nodes), *_without_levels(file, (*place, "nodes"), nodes)]
+    found = [*undeclared(context, (*place, "nodes"), nodes), *_without_levels(context, (*place, "nodes"), nodes)]
     found += _strangers((*place, "edges"), nodes, edges)
-    if file.source.max_rows_per_unit > 1:
+    if context.max_rows_per_unit > 1:
         what = "a network counts one row of each person"
         found.append(Flaw(("source", "max_rows_per_unit"), what, "Write 1, or leave it out"))
     yield from found
     if not found:
         try:
-            network_of(file, nodes, edges)
+            network_of(context, nodes, edges)
         except StudyInvalid as error:
             yield Flaw((*place, "edges"), *said(error))
 
 
-def _without_levels(file: "StudyFile", place: Place, nodes: Sequence[str]) -> Iterator[Flaw]:
+def _without_levels(context: ReleaseContext, place: Place, nodes: Sequence[str]) -> Iterator[Flaw]:
     for index, name in enumerate(nodes):
-        if name in file.columns and file.columns[name].levels is None:
+        if name in context.columns and context.columns[name].levels is None:
             what = f"{shown(name)} has no levels, and a node needs them"
             yield Flaw((*place, index), what, "Declare its levels, or leave it out")
 
@@ -63,6 +63,8 @@ def _strangers(place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Fla
 
 class NetworkSpec(PureSection):
     """Noisy tables of a Bayesian network, released once per period and charged to every cap."""
+
+    all_samplers: ClassVar[tuple[str, ...]] = ("collapsed-tables", "family-tables", "naive-tables")
 
     kind: Literal["bayes-net"] = Field(description="What is released.", examples=["bayes-net"])
     nodes: Covariates = Field(description="Columns with levels, in the order of the results.", examples=["[sex, pay]"])
@@ -107,22 +109,17 @@ class NetworkSpec(PureSection):
         """Every node given its parents."""
         return network_formula(self.nodes, self.edges)
 
-    @property
-    def samplers(self) -> tuple[str, ...]:
-        """Those of networks."""
-        return ("collapsed-tables", "family-tables", "naive-tables")
-
-    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         """Those of the network, and noise that cannot be made."""
-        found = list(network_flaws(file, place, self.nodes, self.edges))
+        found = list(network_flaws(context, place, self.nodes, self.edges))
         yield from found
         if not found:
             try:
-                self.design(file)
+                self.design(context)
             except (StudyInvalid, ValueError) as error:
                 yield Flaw((*place, "mechanism"), *said(error))
 
-    def definition(self, file: "StudyFile") -> dict[str, Any]:
+    def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The network and its noise."""
         mechanism: dict[str, Any] = {"name": self.mechanism, "noise": self.noise, **self.losses()}
         if self.mechanism == "laplace-counts":
@@ -130,14 +127,14 @@ class NetworkSpec(PureSection):
         edges = {node: list(parents) for node, parents in self.edges.items()}
         return {"edges": edges, "kind": self.kind, "mechanism": mechanism, "nodes": list(self.nodes)}
 
-    def design(self, file: "StudyFile") -> "NetworkDesign":
+    def design(self, context: ReleaseContext) -> "NetworkDesign":
         """Noisy tables or sums."""
         from dpbayes_core.networks.design import counts_design, fourier_design
 
         network, epsilon, neighbours = (
-            network_of(file, self.nodes, self.edges),
+            network_of(context, self.nodes, self.edges),
             float(self.epsilon),
-            file.privacy.neighbours,
+            context.neighbours,
         )
         if self.mechanism == "fourier":
             return fourier_design(network, epsilon=epsilon, neighbours=neighbours, noise=self.noise)
@@ -155,7 +152,7 @@ class NetworkSpec(PureSection):
         return self.split if isinstance(self.split, str) else dict(self.split)
 
 
-def _node(file: "StudyFile", name: str) -> Factor:
-    levels = file.columns[name].levels
+def _node(context: ReleaseContext, name: str) -> Factor:
+    levels = context.columns[name].levels
     assert levels is not None
     return Factor(name, levels)

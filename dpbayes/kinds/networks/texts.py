@@ -6,7 +6,7 @@ from typing import Any
 
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.networks.precision import network_foresight
-from dpbayes.kinds.texts import Declared, Graph, Group, Record, Telling
+from dpbayes.kinds.texts import Declared, Graph, Group, Record, Texts
 from dpbayes.markup.numbers import listed, short
 from dpbayes_core.networks.design import NetworkDesign
 from dpbayes_core.networks.marginals import family_tables
@@ -17,7 +17,7 @@ from dpbayes_core.regression.schema import Factor
 MOST_NAMED = 6  # nodes in a title
 
 
-class NetworkTelling(Telling):
+class NetworkTexts(Texts):
     """Noisy tables or signed sums, and the posterior of every conditional probability."""
 
     what = "noisy sums of the tables of a Bayesian network"
@@ -183,3 +183,6 @@ def _cells(release: NetworkRelease) -> Iterator[tuple[str, str]]:
             continue
         for levels in product(*(schema.nodes[node].levels for node in nodes)):
             yield names, ", ".join(f"{schema.names[n]}={level}" for n, level in zip(nodes, levels, strict=True))
+
+
+NETWORK = NetworkTexts()

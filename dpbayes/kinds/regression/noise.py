@@ -1,45 +1,51 @@
 """The noise of a regression's release: on its second moments, and with a share of the loss on higher ones."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from dpbayes.kinds.context import ReleaseContext
 
 if TYPE_CHECKING:
-    from dpbayes.kinds.regression.section import RegressionSpec
-    from dpbayes.study.file import StudyFile
-    from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
+    from dpbayes_core.privacy.mechanisms import Mechanism
     from dpbayes_core.privacy.sensitivity import Sensitivity
     from dpbayes_core.regression.schema import RegressionSchema
 
-ROBUST = (Decimal("0.9"), Decimal("0.1"))  # shares of the loss: second moments, and those that residuals weigh
+MechanismName = Literal["gaussian", "laplace"]
+
+ROBUST_SHARES = (Decimal("0.9"), Decimal("0.1"))  # of the loss: second moments, and those that residuals weigh
 MOST_FOR_FOURTH = 30  # variables have 45,880 third and fourth moments; their number grows with the fourth power
 
 
-def noise_for(spec: "RegressionSpec", file: "StudyFile", schema: "RegressionSchema") -> "Mechanism":
-    """Calibrated to the study's relation and rows a person; `spec` names its mechanism."""
-    from dpbayes_core.regression.moments import grid_for
+@dataclass(frozen=True, kw_only=True)
+class NoiseRequest:
+    """What a regression's section says of its noise, its mechanism apart."""
+
+    epsilon: Decimal | None
+    rho: Decimal | None
+    besides: Literal["residuals", "fourth"] | None = None  # what is released besides second moments
+    shares: tuple[Decimal, Decimal] = (Decimal(1), Decimal(0))  # of the loss: second moments, and what is besides
+
+
+def noise_for(
+    asked: NoiseRequest, mechanism: MechanismName, schema: "RegressionSchema", context: ReleaseContext
+) -> "Mechanism":
+    """Calibrated to the study's relation and rows a person."""
     from dpbayes_core.regression.sensitivity.box import regression_sensitivity
     from dpbayes_core.regression.sensitivity.fourth import fourth_sensitivity
+    from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
 
-    people = (file.privacy.neighbours, file.source.max_rows_per_unit)
-    grid, moved = grid_for(file.source.rows), regression_sensitivity(schema, *people)
-    make = _laplace if spec.mechanism == "laplace" else _gaussian
-    if spec.robust:
-        from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
-
-        return _split(
-            make(spec, file, moved, grid), make(spec, file, residual_sensitivity(schema, *people), grid), *ROBUST
-        )
-    if spec.moments is None:
-        return make(spec, file, moved, grid)
-    first = make(spec, file, moved, grid)
-    rest = make(spec, file, fourth_sensitivity(schema, *people), grid)
-    return _split(first, rest, spec.split.second, spec.split.fourth)
+    people = (context.neighbours, context.max_rows_per_unit)
+    whole = _whole(asked, mechanism, regression_sensitivity(schema, *people), context)
+    if asked.besides is None:
+        return whole
+    moved = (residual_sensitivity if asked.besides == "residuals" else fourth_sensitivity)(schema, *people)
+    return _split(whole, _whole(asked, mechanism, moved, context), *asked.shares)
 
 
 def robust_shares() -> dict[str, str]:
     """How a loss is shared between the two steps of a robust release, as the ledger hashes it."""
-    return {name: str(share) for name, share in zip(("moments", "residuals"), ROBUST, strict=True)}
+    return {name: str(share) for name, share in zip(("moments", "residuals"), ROBUST_SHARES, strict=True)}
 
 
 def has_higher_moments(schema: "RegressionSchema") -> bool:
@@ -49,19 +55,18 @@ def has_higher_moments(schema: "RegressionSchema") -> bool:
     return next(iter(fourth_entries(schema)), None) is not None
 
 
-def _laplace(spec: "RegressionSpec", file: "StudyFile", moved: "Sensitivity", grid: int) -> "LaplaceMechanism":
-    from dpbayes_core.privacy.mechanisms import laplace_for
+def _whole(asked: NoiseRequest, mechanism: MechanismName, moved: "Sensitivity", context: ReleaseContext) -> "Mechanism":
+    """Noise that costs the whole loss."""
+    from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
+    from dpbayes_core.regression.moments import grid_for
 
-    assert spec.epsilon is not None
-    return laplace_for(moved, epsilon=spec.epsilon, grid=grid, entries=len(moved.weights))
-
-
-def _gaussian(spec: "RegressionSpec", file: "StudyFile", moved: "Sensitivity", grid: int) -> "GaussianMechanism":
-    from dpbayes_core.privacy.mechanisms import gaussian_for
-
-    if spec.rho is not None:
-        return gaussian_for(moved, grid=grid, rho=spec.rho)
-    return gaussian_for(moved, grid=grid, epsilon=spec.epsilon, delta=file.privacy.delta)
+    grid = grid_for(context.rows)
+    if mechanism == "laplace":
+        assert asked.epsilon is not None
+        return laplace_for(moved, epsilon=asked.epsilon, grid=grid, entries=len(moved.weights))
+    if asked.rho is not None:
+        return gaussian_for(moved, grid=grid, rho=asked.rho)
+    return gaussian_for(moved, grid=grid, epsilon=asked.epsilon, delta=context.delta)
 
 
 def _split(first: "Mechanism", rest: "Mechanism", own: Decimal, other: Decimal) -> "Mechanism":

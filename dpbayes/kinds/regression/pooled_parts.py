@@ -1,7 +1,7 @@
 """How several releases are read together: whether their covariates may differ, who says that they do not, the alarm."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dpbayes.kinds.regression.prior_check import LEAST_SAID
 from dpbayes.markup.numbers import short
@@ -9,7 +9,6 @@ from dpbayes_core.regression import pool
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA
 
 if TYPE_CHECKING:
-    from dpbayes.crates.analysis_request import AnalysisRequest
     from dpbayes_core.regression.schema import RegressionSchema
 
 Record = Mapping[str, Any]
@@ -37,8 +36,21 @@ SPREAD_APART = "The releases contradict one residual standard deviation for all"
 CONTRADICTED = "The releases contradict that people were dealt out at random"
 
 
+class Request(Protocol):
+    """What was asked of an analysis, as far as it decides how several releases are read."""
+
+    @property
+    def sampler(self) -> str:
+        """The sampler that was chosen."""
+        ...
+
+    def law(self, *, numbers: bool) -> pool.PartsLaw:
+        """How the covariates of several parts are taken, numbers being among them or not."""
+        ...
+
+
 def parts_record(
-    evidence: Any, request: "AnalysisRequest", *, declared: bool, earlier: bool = False
+    evidence: Any, request: Request, *, declared: bool, earlier: bool = False
 ) -> dict[str, Any] | None:
     """How the parts of a pool are read, who says so, and what the released numbers say of it; None of one release.
 
@@ -60,7 +72,7 @@ def parts_record(
     return {**found, "check": {**record, "words": check_words(record)}}
 
 
-def _spread(evidence: Any, request: "AnalysisRequest", *, earlier: bool) -> dict[str, Any]:
+def _spread(evidence: Any, request: Request, *, earlier: bool) -> dict[str, Any]:
     """Whether the releases contradict one residual sd for all, where the sampler takes it to be one."""
     if request.sampler not in pool.HEEDING:
         return {}

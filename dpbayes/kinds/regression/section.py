@@ -3,14 +3,23 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpbayes.kinds.regression.auto_mechanism import chosen_mechanism
+from dpbayes.kinds.context import ReleaseContext
+from dpbayes.kinds.regression.auto_mechanism import Chosen, chosen_mechanism
 from dpbayes.kinds.regression.moments import NormSpec, SplitSpec
-from dpbayes.kinds.regression.noise import MOST_FOR_FOURTH, has_higher_moments, noise_for, robust_shares
-from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, ROBUST, robust_flaws, sampler_flaws
+from dpbayes.kinds.regression.noise import (
+    MOST_FOR_FOURTH,
+    ROBUST_SHARES,
+    MechanismName,
+    NoiseRequest,
+    has_higher_moments,
+    noise_for,
+    robust_shares,
+)
+from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, NOISY, ROBUST, paper_flaws, robust_flaws
 from dpbayes.kinds.section import ReleaseSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one, refusal
 from dpbayes.strict_yaml.problem import Flaw, Place
@@ -19,12 +28,13 @@ from dpbayes_core.text import shown
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
-    from dpbayes.study.file import StudyFile
     from dpbayes_core.regression.design import RegressionDesign
 
 
 class RegressionSpec(ReleaseSection):
     """Noisy second moments for a linear regression, released once per period and charged to every cap."""
+
+    all_samplers: ClassVar[tuple[str, ...]] = ("collapsed", ROBUST, "naive", NOISY, *GIBBS, *DISTRIBUTED)
 
     kind: Literal["regression"] = Field(description="What is released.", examples=["regression"])
     response: Text = Field(description="Bounded column to explain.", examples=["log_wage"])
@@ -124,30 +134,30 @@ class RegressionSpec(ReleaseSection):
     @property
     def samplers(self) -> tuple[str, ...]:
         """Those of regressions; the distributed paper's know gaussian noise only."""
-        noisy = () if self.moments is None else ("gibbs-ss-noisy",)
-        robust = (ROBUST,) if self.robust else ()
-        plain = ("collapsed", *robust, "naive", *noisy, *GIBBS)
-        return (*plain, *DISTRIBUTED) if self.mechanism == "gaussian" else plain
+        without = {
+            *(() if self.robust else (ROBUST,)),
+            *(() if self.moments is not None else (NOISY,)),
+            *(() if self.mechanism == "gaussian" else DISTRIBUTED),
+        }
+        return tuple(name for name in self.all_samplers if name not in without)
 
-    def uncalibrated(self, file: "StudyFile") -> str | None:
-        """A calibrated sampler takes every regression."""
-        return None
-
-    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         """Columns that cannot be what they are asked to be."""
-        found = [*self._response(file, (*place, "response")), *self._covariates(file, (*place, "covariates"))]
+        found = [*self._response(context, (*place, "response")), *self._covariates(context, (*place, "covariates"))]
         yield from found
         if not found:
-            yield from self._schema(file, place)
-            yield from sampler_flaws(self, file, place)
-            yield from robust_flaws(self, file, place)
+            yield from self._schema(context, place)
+            yield from self._analyses(context, place)
+            if self.robust:
+                yield from self._robust(context, (*place, "robust"))
+                yield from robust_flaws(context, place)
 
-    def definition(self, file: "StudyFile") -> dict[str, Any]:
+    def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The regression and its noise."""
-        made = self.resolved(file)
-        mechanism: dict[str, Any] = {"name": made.mechanism, **self.losses()}
-        if made.needs_delta and file.privacy.delta is not None:
-            mechanism["delta"] = decimal_text(file.privacy.delta)
+        name = self._mechanism(context)
+        mechanism: dict[str, Any] = {"name": name, **self.losses()}
+        if name == "gaussian" and self.epsilon is not None and context.delta is not None:
+            mechanism["delta"] = decimal_text(context.delta)
         return {
             "covariates": list(self.covariates),
             "intercept": self.intercept,
@@ -160,89 +170,119 @@ class RegressionSpec(ReleaseSection):
             **({} if self.rows == "all" else {"cases": self.rows}),
         }
 
-    def resolved(self, file: "StudyFile") -> "RegressionSpec":
-        """Itself, with the mechanism that auto stands for."""
+    def chosen(self, context: ReleaseContext) -> str | None:
+        """The mechanism that auto stands for, and why."""
         if self.mechanism != "auto":
-            return self
-        return self.model_copy(update={"mechanism": chosen_mechanism(self, file).name})
+            return None
+        chosen = self._chosen(context)
+        return f"auto stands for {chosen.name}: {chosen.why}"
 
     def losses(self) -> dict[str, str]:
         """Epsilon, or rho."""
         stated = {"epsilon": self.epsilon, "rho": self.rho}
         return {name: decimal_text(loss) for name, loss in stated.items() if loss is not None}
 
-    def regression(self, file: "StudyFile") -> RegressionSchema:
+    def regression(self, context: ReleaseContext) -> RegressionSchema:
         """The regression in the terms of its statistics."""
-        plain = regression_of(file, self.response, self.covariates)
+        plain = regression_of(context, self.response, self.covariates)
         ball = None if self.norm is None else self.norm.ball()
         return replace(plain, intercept=self.intercept, ball=ball, cases=self.rows)
 
-    def design(self, file: "StudyFile") -> "RegressionDesign":
+    def design(self, context: ReleaseContext) -> "RegressionDesign":
         """The moments with this noise."""
         from dpbayes_core.regression.design import RegressionDesign
 
-        schema = self.regression(file)
+        schema = self.regression(context)
         return RegressionDesign(
             schema=schema,
-            mechanism=noise_for(self.resolved(file), file, schema),
-            neighbours=file.privacy.neighbours,
-            max_rows_per_unit=file.source.max_rows_per_unit,
+            mechanism=noise_for(self._noise, self._mechanism(context), schema, context),
+            neighbours=context.neighbours,
+            max_rows_per_unit=context.max_rows_per_unit,
             besides="residuals" if self.robust else "fourth",
         )
 
-    def _response(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
-        yield from undeclared(file, place, [self.response])
-        if self.response in file.columns and file.columns[self.response].bounds is None:
+    @property
+    def _noise(self) -> NoiseRequest:
+        if self.robust:
+            return NoiseRequest(epsilon=self.epsilon, rho=self.rho, besides="residuals", shares=ROBUST_SHARES)
+        if self.moments is not None:
+            shares = (self.split.second, self.split.fourth)
+            return NoiseRequest(epsilon=self.epsilon, rho=self.rho, besides=self.moments, shares=shares)
+        return NoiseRequest(epsilon=self.epsilon, rho=self.rho)
+
+    def _chosen(self, context: ReleaseContext) -> Chosen:
+        return chosen_mechanism(self._noise, self.regression(context), context)
+
+    def _mechanism(self, context: ReleaseContext) -> MechanismName:
+        """The one that is written, or that auto stands for."""
+        return self._chosen(context).name if self.mechanism == "auto" else self.mechanism
+
+    def _response(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+        yield from undeclared(context, place, [self.response])
+        if self.response in context.columns and context.columns[self.response].bounds is None:
             what = f"{shown(self.response)} has no bounds, and a response must be bounded"
             yield Flaw(place, what, "Choose a column that has bounds")
         if self.response in self.covariates:
             yield Flaw(place, f"{shown(self.response)} is among the covariates too", "Take it out of one of them")
 
-    def _covariates(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def _covariates(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         for index, covariate in enumerate(self.covariates):
-            yield from undeclared(file, (*place, index), [covariate])
+            yield from undeclared(context, (*place, index), [covariate])
             if covariate in (INTERCEPT, SIGMA):
                 what = f"{covariate} is the name of another number in the results"
                 yield Flaw((*place, index), what, "Rename the column in the table")
 
-    def _schema(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def _analyses(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+        levels = [name for name in self.covariates if context.columns[name].levels is not None]
+        yield from paper_flaws(context, place, levels=levels, complete=self.complete, intercept=self.intercept)
+
+    def _robust(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+        if self.moments is not None:
+            what = "it does not go with moments: the loss is shared with one of them"
+            yield Flaw(place, what, "Delete one of them")
+        if not self.intercept or self.norm is not None:
+            yield Flaw(place, "it goes with an intercept and without a norm", "Delete robust")
+        if context.holders:
+            yield Flaw(place, "it takes a table without holders", "Delete robust")
+
+    def _schema(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         try:
-            regression_of(file, self.response, self.covariates)
+            regression_of(context, self.response, self.covariates)
         except ValueError:
             what = "these columns give two coefficients one name"
             yield Flaw((*place, "covariates"), what, "Rename a column or a level")
             return
         try:
-            self.regression(file)
+            self.regression(context)
         except ValueError as error:
             yield Flaw((*place, "norm" if self.intercept else "intercept"), *said(error))
             return
         if self.moments is not None:
-            yield from self._fourth(file, (*place, "moments"))
+            yield from self._fourth(context, (*place, "moments"))
 
-    def _fourth(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def _fourth(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         if self.complete:
             what = "only gibbs-ss-noisy reads third and fourth moments, and it needs a public number of rows"
             yield Flaw(place, what, "Delete moments, or rows: complete")
         elif not self.intercept or self.norm is not None:
             what = "third and fourth moments go with an intercept and without a norm"
             yield Flaw(place, what, "Delete moments")
-        elif self.regression(file).d > MOST_FOR_FOURTH:
+        elif self.regression(context).d > MOST_FOR_FOURTH:
             what = f"there are more than {MOST_FOR_FOURTH} covariates, each level but the first counted as one"
             yield Flaw(place, what, "Delete moments, or name fewer covariates")
-        elif not has_higher_moments(self.regression(file)):
+        elif not has_higher_moments(self.regression(context)):
             yield Flaw(place, "the second moments tell all that there is of these covariates", "Delete moments")
 
 
-def regression_of(file: "StudyFile", response: str, covariates: Sequence[str]) -> RegressionSchema:
+def regression_of(context: ReleaseContext, response: str, covariates: Sequence[str]) -> RegressionSchema:
     """A regression of declared columns."""
-    bounds = file.columns[response].bounds
+    bounds = context.columns[response].bounds
     assert bounds is not None
-    return RegressionSchema(Continuous(response, bounds), tuple(_covariate(file, name) for name in covariates))
+    return RegressionSchema(Continuous(response, bounds), tuple(_covariate(context, name) for name in covariates))
 
 
-def _covariate(file: "StudyFile", name: str) -> Covariate:
-    column = file.columns[name]
+def _covariate(context: ReleaseContext, name: str) -> Covariate:
+    column = context.columns[name]
     if column.bounds is not None:
         return Continuous(name, column.bounds)
     assert column.levels is not None

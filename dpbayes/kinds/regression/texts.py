@@ -6,7 +6,7 @@ from typing import Any
 
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.regression.clipping import clipping_caveat
-from dpbayes.kinds.texts import Declared, Group, Record, Telling
+from dpbayes.kinds.texts import Declared, Group, Record, Texts
 from dpbayes.markup.numbers import listed, short
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.independent_prior import LAW
@@ -44,7 +44,7 @@ def _noise_words(mechanism: Record) -> str:
     )
 
 
-class RegressionTelling(Telling):
+class RegressionTexts(Texts):
     """Noisy second moments, and the posterior of a linear regression."""
 
     what = "noisy second moments of a regression"
@@ -260,3 +260,6 @@ def _deviation(release: Release) -> float:
 
 def _on_mean(release: Release) -> float:
     return _deviation(release) / max(release.count, 1)
+
+
+REGRESSION = RegressionTexts()

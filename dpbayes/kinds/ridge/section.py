@@ -1,10 +1,11 @@
 """What a ridge regression is estimated from: noisy moments, X'y and least eigenvalue, for ada-ssp."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.regression.section import regression_of
 from dpbayes.kinds.section import ReleaseSection, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one
@@ -14,12 +15,13 @@ from dpbayes_core.text import shown
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
-    from dpbayes.study.file import StudyFile
     from dpbayes_core.ridge.release import RidgeDesign
 
 
 class RidgeSpec(ReleaseSection):
     """Noisy statistics for a ridge estimate, released once per period and charged to every cap as one."""
+
+    all_samplers: ClassVar[tuple[str, ...]] = ("ada-ssp",)
 
     kind: Literal["ridge"] = Field(description="What is released.", examples=["ridge"])
     response: Text = Field(description="Bounded column to explain.", examples=["log_wage"])
@@ -56,20 +58,15 @@ class RidgeSpec(ReleaseSection):
         """Where an epsilon is stated."""
         return self.epsilon is not None
 
-    @property
-    def samplers(self) -> tuple[str, ...]:
-        """The one estimate."""
-        return ("ada-ssp",)
-
-    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         """Columns without bounds, neighbours without a proof, and analyses that expect a posterior."""
-        if file.privacy.neighbours != "replace-one" or file.source.max_rows_per_unit > 1:
+        if context.neighbours != "replace-one" or context.max_rows_per_unit > 1:
             what = "a ridge release is for people who have one row and are replaced by others"
             yield Flaw((*place, "kind"), what, "Release a regression")
         for field, names in (("response", (self.response,)), ("covariates", self.covariates)):
-            yield from undeclared(file, (*place, field), names)
+            yield from undeclared(context, (*place, field), names)
             for name in names:
-                if name in file.columns and file.columns[name].bounds is None:
+                if name in context.columns and context.columns[name].bounds is None:
                     yield Flaw((*place, field), f"{shown(name)} has no bounds", "Choose columns that have bounds")
         if self.response in self.covariates:
             yield Flaw(
@@ -78,16 +75,16 @@ class RidgeSpec(ReleaseSection):
         if INTERCEPT in self.covariates:
             what = f"{INTERCEPT} is the name of another number in the results"
             yield Flaw((*place, "covariates"), what, "Rename the column in the table")
-        for name, analysis in file.analyses.items():
-            if place[-1:] == (analysis.release,) and analysis.sampler == "auto":
+        for name, analysis in context.analyses_of(place):
+            if analysis.sampler == "auto":
                 what = "no calibrated sampler takes a ridge release"
                 yield Flaw(("analyses", name, "sampler"), what, "Write ada-ssp for its estimate")
 
-    def definition(self, file: "StudyFile") -> dict[str, Any]:
+    def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The regression and its noise."""
         mechanism: dict[str, Any] = {"name": "gaussian", **self.losses()}
-        if self.needs_delta and file.privacy.delta is not None:
-            mechanism["delta"] = decimal_text(file.privacy.delta)
+        if self.needs_delta and context.delta is not None:
+            mechanism["delta"] = decimal_text(context.delta)
         return {
             "covariates": list(self.covariates),
             "kind": self.kind,
@@ -100,12 +97,12 @@ class RidgeSpec(ReleaseSection):
         stated = {"epsilon": self.epsilon, "rho": self.rho}
         return {name: decimal_text(loss) for name, loss in stated.items() if loss is not None}
 
-    def design(self, file: "StudyFile") -> "RidgeDesign":
+    def design(self, context: ReleaseContext) -> "RidgeDesign":
         """The three statistics with this noise."""
         from dpbayes_core.regression.moments import grid_for
         from dpbayes_core.ridge.release import ridge_design
 
-        schema, grid = regression_of(file, self.response, self.covariates), grid_for(file.source.rows)
+        schema, grid = regression_of(context, self.response, self.covariates), grid_for(context.rows)
         if self.rho is not None:
             return ridge_design(schema, grid=grid, rho=self.rho)
-        return ridge_design(schema, grid=grid, epsilon=self.epsilon, delta=file.privacy.delta)
+        return ridge_design(schema, grid=grid, epsilon=self.epsilon, delta=context.delta)

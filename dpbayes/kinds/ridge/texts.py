@@ -6,7 +6,7 @@ from typing import Any
 
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.regression.texts import CONSTANT, declared_columns
-from dpbayes.kinds.texts import Declared, Group, Record, Spread, Telling
+from dpbayes.kinds.texts import Declared, Group, Record, Spread, Texts
 from dpbayes.markup.numbers import listed, short
 from dpbayes_core.regression.schema import INTERCEPT
 from dpbayes_core.ridge.release import RidgeRelease
@@ -14,7 +14,7 @@ from dpbayes_core.ridge.release import RidgeRelease
 LEAST = "(least eigenvalue)"
 
 
-class RidgeTelling(Telling):
+class RidgeTexts(Texts):
     """Noisy moments, X'y and least eigenvalue, and the estimate that they give."""
 
     what = "noisy statistics for a ridge regression"
@@ -126,3 +126,6 @@ class RidgeTelling(Telling):
             "Values outside their declared bounds were clipped before anything was computed.",
             f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds.",
         )
+
+
+RIDGE = RidgeTexts()

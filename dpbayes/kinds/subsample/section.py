@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.section import PureSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Real, Says, Section, Spread, Text, refusal
 from dpbayes.strict_yaml.problem import Flaw, Place
@@ -13,7 +14,6 @@ from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
-    from dpbayes.study.file import StudyFile
     from dpbayes_core.subsample.fits import OpenPrior
     from dpbayes_core.subsample.probability import ProbabilityDesign
     from dpbayes_core.subsample.quantile import QuantileDesign
@@ -61,6 +61,8 @@ class OpenPriorSpec(Section):
 class SubsampleSection(PureSection):
     """What releases by subsample and aggregate say: the regression, the question's coefficient, the subsets."""
 
+    all_samplers: ClassVar[tuple[str, ...]] = ("aggregate-noise-aware", "aggregate-plain")
+
     response: Text = Field(description="Column of numbers to explain; it needs no bounds.", examples=["income"])
     covariates: Covariates = Field(
         description="Columns that explain it, in the order of the coefficients.", examples=["[age, sex]"]
@@ -84,34 +86,34 @@ class SubsampleSection(PureSection):
         return False
 
     @property
-    def samplers(self) -> tuple[str, ...]:
-        """Those of aggregates."""
-        return ("aggregate-noise-aware", "aggregate-plain")
+    def publishes_count(self) -> bool:
+        """No."""
+        return False
 
-    def flaws(self, file: "StudyFile", place: Place) -> Iterator[Flaw]:
+    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
         """Columns that are missing, and what public facts rule out."""
-        found = list(undeclared(file, (*place, "covariates"), self.covariates))
-        found += undeclared(file, (*place, "response"), [self.response])
-        if self.response in file.columns and file.columns[self.response].levels is not None:
+        found = list(undeclared(context, (*place, "covariates"), self.covariates))
+        found += undeclared(context, (*place, "response"), [self.response])
+        if self.response in context.columns and context.columns[self.response].levels is not None:
             what = f"{shown(self.response)} has levels, and a response must be a number"
             found.append(Flaw((*place, "response"), what, "Choose a column of numbers"))
         yield from found
         if not found:
             try:
-                self.design(file)
+                self.design(context)
             except (StudyInvalid, ValueError) as error:
                 yield Flaw((*place, *_field(str(error))), *said(error))
 
-    def regression(self, file: "StudyFile") -> "OpenSchema":
+    def regression(self, context: ReleaseContext) -> "OpenSchema":
         """The regression in the columns' own units."""
         from dpbayes_core.subsample.schema import OpenSchema
 
-        return OpenSchema(self.response, tuple(_covariate(file, name) for name in self.covariates))
+        return OpenSchema(self.response, tuple(_covariate(context, name) for name in self.covariates))
 
-    def asked(self, file: "StudyFile") -> dict[str, Any]:
+    def asked(self, context: ReleaseContext) -> dict[str, Any]:
         """The regression and its subsets, as the ledger hashes them; the declared rows are a part of the prior."""
         return {
-            "rows": file.source.rows,
+            "rows": context.rows,
             "coefficient": self.coefficient,
             "covariates": list(self.covariates),
             "prior": asdict(self.prior.compiled()),
@@ -147,24 +149,24 @@ class ProbabilitySpec(SubsampleSection):
         model = f"{self.response} ~ {' + '.join(self.covariates)}"
         return f"P({self.coefficient} <= {asked}) in {model}, {self.subsets} subsets"
 
-    def definition(self, file: "StudyFile") -> dict[str, Any]:
+    def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The questions and their noise."""
         mechanism = {"least": self.least, "method": self.method, "name": "posterior-probability", **self.losses()}
-        return {"kind": self.kind, "mechanism": mechanism, "thresholds": list(self.thresholds), **self.asked(file)}
+        return {"kind": self.kind, "mechanism": mechanism, "thresholds": list(self.thresholds), **self.asked(context)}
 
-    def design(self, file: "StudyFile") -> "ProbabilityDesign":
+    def design(self, context: ReleaseContext) -> "ProbabilityDesign":
         """Noisy sums of the subsets' answers."""
         from dpbayes_core.subsample.probability import LEAST, ProbabilityQuery, ProbabilityTerms, probability_design
 
         terms = ProbabilityTerms(
-            schema=self.regression(file),
+            schema=self.regression(context),
             queries=tuple(ProbabilityQuery(coefficient=self.coefficient, threshold=t) for t in self.thresholds),
             subsets=self.subsets,
-            rows=file.source.rows,
+            rows=context.rows,
             prior=self.prior.compiled(),
             method=self.method,
             least=LEAST if self.least is None else self.least,
-            neighbours=file.privacy.neighbours,
+            neighbours=context.neighbours,
         )
         return probability_design(terms, epsilon=self.epsilon)
 
@@ -193,7 +195,7 @@ class QuantileSpec(SubsampleSection):
         model = f"{self.response} ~ {' + '.join(self.covariates)}"
         return f"quantiles {asked} of {self.coefficient} in {model}, {self.subsets} subsets"
 
-    def definition(self, file: "StudyFile") -> dict[str, Any]:
+    def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The questions and their noise."""
         outer = None if self.outer is None else list(self.outer)
         mechanism = {"method": self.method, "name": "posterior-quantile", "outer": outer, **self.losses()}
@@ -201,10 +203,10 @@ class QuantileSpec(SubsampleSection):
             "kind": self.kind,
             "mechanism": mechanism,
             "probabilities": list(self.probabilities),
-            **self.asked(file),
+            **self.asked(context),
         }
 
-    def design(self, file: "StudyFile") -> "QuantileDesign":
+    def design(self, context: ReleaseContext) -> "QuantileDesign":
         """Draws of the exponential mechanism."""
         from dpbayes_core.subsample.quantile import QuantileTerms, quantile_design
         from dpbayes_core.subsample.refusals import outer_refusal
@@ -212,15 +214,15 @@ class QuantileSpec(SubsampleSection):
         if self.outer is None:
             raise StudyInvalid(str(outer_refusal(None)))
         terms = QuantileTerms(
-            schema=self.regression(file),
+            schema=self.regression(context),
             coefficient=self.coefficient,
             probabilities=self.probabilities,
             outer=self.outer,
             subsets=self.subsets,
-            rows=file.source.rows,
+            rows=context.rows,
             prior=self.prior.compiled(),
             method=self.method,
-            neighbours=file.privacy.neighbours,
+            neighbours=context.neighbours,
         )
         return quantile_design(terms, epsilon=self.epsilon)
 
@@ -242,9 +244,9 @@ def _field(sentence: str) -> tuple[str, ...]:
     return next(((field,) for head, field in _FIELDS.items() if sentence.startswith(head)), ())
 
 
-def _covariate(file: "StudyFile", name: str) -> "OpenCovariate":
+def _covariate(context: ReleaseContext, name: str) -> "OpenCovariate":
     from dpbayes_core.regression.schema import Factor
     from dpbayes_core.subsample.schema import Unbounded
 
-    levels = file.columns[name].levels
+    levels = context.columns[name].levels
     return Unbounded(name) if levels is None else Factor(name, levels)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpbayes.kinds.counted import Counted
-from dpbayes.kinds.texts import Curve, Declared, Group, Record, Telling
+from dpbayes.kinds.texts import Curve, Declared, Group, Record, Texts
 from dpbayes.markup.numbers import listed, short
 from dpbayes_core.privacy.mechanisms.centre_scale import MEAN_FROM
 from dpbayes_core.regression.schema import Factor
@@ -18,7 +18,7 @@ Aggregate = ProbabilityRelease | QuantileRelease
 Pairs = tuple[tuple[str, str], ...]
 
 
-class SubsampleTelling(Telling):
+class SubsampleTexts(Texts):
     """What both kinds have in common: the regression, its subsets, the prior inside the release."""
 
     parameter = "Answer"
@@ -74,7 +74,7 @@ class SubsampleTelling(Telling):
         return f"{release.schema.response} by {listed(names)}"
 
 
-class ProbabilityTelling(SubsampleTelling):
+class ProbabilityTexts(SubsampleTexts):
     """Posterior probabilities."""
 
     what = "noisy posterior probabilities of a regression"
@@ -155,7 +155,7 @@ class ProbabilityTelling(SubsampleTelling):
         return "Noise on a mean", f"± {short(math.sqrt(2) * float(release.noise_scales.max()), 2)}", "of probabilities"
 
 
-class QuantileTelling(SubsampleTelling):
+class QuantileTexts(SubsampleTexts):
     """Posterior quantiles."""
 
     what = "noisy posterior quantiles of a regression"
@@ -233,3 +233,7 @@ def _declared(column: OpenCovariate) -> Declared:
         return Declared(column.name, "covariate", "a number, without bounds", "itself")
     entering = listed([f"{column.name}[{level}]" for level in column.levels[1:]])
     return Declared(column.name, "covariate", ", ".join(column.levels), f"{entering}, against {column.levels[0]}")
+
+
+PROBABILITY = ProbabilityTexts()
+QUANTILE = QuantileTexts()

@@ -6,8 +6,8 @@ from typing import Any
 
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.missing import with_missing
-from dpbayes.kinds.registry import telling_of
-from dpbayes.kinds.texts import Declared, Telling
+from dpbayes.kinds.registry import texts_of
+from dpbayes.kinds.texts import Declared, Texts
 from dpbayes.markup.html import CapLine, Fact, GraphPicture, Pair
 from dpbayes.markup.numbers import short
 from dpbayes.pages.report.graph import pictures
@@ -55,10 +55,10 @@ class AnswerPage:
 def render_answer(record: Record, *, fingerprint: str) -> str:
     """The page from the record of a release; the same record gives the same bytes."""
     made = release_from_record(record["statistics"])
-    return styled("answer.html.j2", _page(record, made, telling_of(made), fingerprint))
+    return styled("answer.html.j2", _page(record, made, texts_of(made), fingerprint))
 
 
-def _page(record: Record, made: AnyRelease, told: Telling, fingerprint: str) -> AnswerPage:
+def _page(record: Record, made: AnyRelease, told: Texts, fingerprint: str) -> AnswerPage:
     heads, lines, left_out = _table(told, made)
     first = f"{record['release']}, revision {record['revision']}"
     return AnswerPage(
@@ -99,7 +99,7 @@ def _page(record: Record, made: AnyRelease, told: Telling, fingerprint: str) -> 
     )
 
 
-def _table(told: Telling, made: AnyRelease) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
+def _table(told: Texts, made: AnyRelease) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
     """One line a parameter, one column a draw."""
     found = {name: [short(value) for value in values] for name, values in told.answers_of(made).items()}
     draws = len(next(iter(found.values())))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpbayes.kinds.counted import Counted, alike
-from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.regression.texts import SPREAD
 from dpbayes.markup.html import CapLine, Fact, Pair, SourceLine
 from dpbayes.markup.numbers import listed, short
@@ -57,7 +57,7 @@ def _together(count: int, posterior: Record) -> str:
 def _line(release: Record, part: Any) -> SourceLine:
     count = f"about {round(part.count):,}" if part.rows is None else f"{part.rows:,}"
     where = f"{release['study']}, {release['population']}, revision {release['revision']}"
-    noise = telling_of(part).noise_size(part)[1]
+    noise = texts_of(part).noise_size(part)[1]
     what = Counted.of(release).what
     return SourceLine(words.release_name(release), where, f"{count} {what}", noise, price_fact(release).value)
 
@@ -108,7 +108,7 @@ def _pairs(releases: Sequence[Record], parts: Sequence[Any]) -> tuple[Pair, ...]
     """Once for all of them, or for each noise that there is, with the releases that carry it."""
     alike: dict[tuple[Pair, ...], list[str]] = {}
     for release, part in zip(releases, parts, strict=True):
-        pairs = noise_pairs(release, telling_of(part).noise_pairs(part))
+        pairs = noise_pairs(release, texts_of(part).noise_pairs(part))
         alike.setdefault(pairs, []).append(words.release_name(release))
     if len(alike) == 1:
         return next(iter(alike))

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.missing import with_missing
-from dpbayes.kinds.registry import telling_of
-from dpbayes.kinds.texts import Telling
+from dpbayes.kinds.registry import texts_of
+from dpbayes.kinds.texts import Texts
 from dpbayes.markup.html import Page
 from dpbayes.markup.visible import visible_page
 from dpbayes.pages.report import texts as words
@@ -87,7 +87,7 @@ def page(
 ) -> Page:
     """Everything the page says; of several releases, what is common to them is told of the first."""
     parts = [release_from_record(release["statistics"]) for release in releases]
-    made, told, aware = parts[0], telling_of(parts[0]), posterior["coefficients"]
+    made, told, aware = parts[0], texts_of(parts[0]), posterior["coefficients"]
     return Page(
         study=posterior["study"],
         period=posterior["period"],
@@ -118,7 +118,7 @@ def page(
     )
 
 
-def _estimated(told: Telling, made: AnyRelease, posterior: Record) -> dict[str, Any]:
+def _estimated(told: Texts, made: AnyRelease, posterior: Record) -> dict[str, Any]:
     """Both estimates as pictures and numbers."""
     aware, naive = posterior["coefficients"], posterior["naive"] or ()
     return {
@@ -132,7 +132,7 @@ def _estimated(told: Telling, made: AnyRelease, posterior: Record) -> dict[str, 
     }
 
 
-def _paid(release: Record, posterior: Record, told: Telling, made: AnyRelease) -> dict[str, Any]:
+def _paid(release: Record, posterior: Record, told: Texts, made: AnyRelease) -> dict[str, Any]:
     """What one release was worth: what was spent and what noise that bought."""
     noise = noise_fact(told.noise_size(made), posterior)
     return {

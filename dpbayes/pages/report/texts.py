@@ -7,7 +7,7 @@ from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.regression.facts import facts
 from dpbayes.kinds.regression.pooled_parts import CONTRADICTED, SPREAD_APART, check_of, spread_of
 from dpbayes.kinds.regression.prior_check import named_words
-from dpbayes.kinds.texts import Spread, Telling
+from dpbayes.kinds.texts import Spread, Texts
 from dpbayes.markup.convergence_advice import advice, agree, why_words
 from dpbayes.markup.html import Fact, Pair
 from dpbayes.markup.numbers import listed
@@ -26,7 +26,7 @@ NAIVE = (
 )
 
 
-def lede(told: Telling, made: AnyRelease, releases: Sequence[Record]) -> str:
+def lede(told: Texts, made: AnyRelease, releases: Sequence[Record]) -> str:
     """What this is."""
     people = listed([f"the {name}" for name in dict.fromkeys(each["population"] for each in releases)])
     periods = sorted({each["period"] for each in releases})
@@ -101,7 +101,7 @@ def tried(posterior: Record) -> tuple[Fact, ...]:
     return (Fact("Accuracy", f"{100 * found['mean']:.1f}%", small),)
 
 
-def reading(told: Telling, made: AnyRelease, posterior: Record) -> str:
+def reading(told: Texts, made: AnyRelease, posterior: Record) -> str:
     """How to read the parameters."""
     meaning = told.reading(made)
     if told.spread != Spread():
@@ -111,7 +111,7 @@ def reading(told: Telling, made: AnyRelease, posterior: Record) -> str:
     return meaning + "The intervals are not calibrated: they do not account for the privacy noise as they should."
 
 
-def asked(releases: Sequence[Record], posterior: Record, told: Telling, made: AnyRelease) -> tuple[Pair, ...]:
+def asked(releases: Sequence[Record], posterior: Record, told: Texts, made: AnyRelease) -> tuple[Pair, ...]:
     """The request, term by term."""
     request, sampler = posterior["request"], posterior["sampler"]
     populations = list(dict.fromkeys(each["population"] for each in releases))
@@ -128,7 +128,7 @@ def asked(releases: Sequence[Record], posterior: Record, told: Telling, made: An
     )
 
 
-def _prior(told: Telling, made: AnyRelease, prior: Record) -> str:
+def _prior(told: Texts, made: AnyRelease, prior: Record) -> str:
     """What was believed before; what it says of single coefficients, in the table's units."""
     single = named_words(made, prior)
     return f"{told.prior(prior)}; {single}" if single else told.prior(prior)
@@ -148,7 +148,7 @@ def gate(posterior: Record) -> str:
     )
 
 
-def diagnosis(told: Telling, posterior: Record) -> str:
+def diagnosis(told: Texts, posterior: Record) -> str:
     """Whether the chains agree, plain words first."""
     apart = posterior["diagnostics"]["divergences"]
     jumps = "No draw diverged." if not apart else f"{apart:,} draw{'s' * (apart != 1)} diverged."

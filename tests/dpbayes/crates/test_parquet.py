@@ -10,7 +10,7 @@ import pytest
 
 from dpbayes.crates.parquet import draws_parquet, noisy_parquet, read_draws, read_noisy
 from dpbayes.crates.release import released
-from dpbayes.kinds.registry import telling_of
+from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.regression.texts import CONSTANT
 from dpbayes_core.errors import IntegrityFailure
 from tests.dpbayes.crates.crate_examples import SCHEMA, posterior_draws, small_entry
@@ -18,7 +18,7 @@ from tests.dpbayes.crates.crate_examples import SCHEMA, posterior_draws, small_e
 
 def test_noisy_statistics_come_back_bit_for_bit(tmp_path: Path) -> None:
     release = released(small_entry(tmp_path))
-    told = telling_of(release).lines(release)
+    told = texts_of(release).lines(release)
     lines = read_noisy(noisy_parquet(told))
     assert lines == told
     assert [(line["row"], line["column"]) for line in lines] == list(SCHEMA.entries)
@@ -28,7 +28,7 @@ def test_noisy_statistics_come_back_bit_for_bit(tmp_path: Path) -> None:
 
 def test_noisy_statistics_are_labelled_by_what_was_multiplied(tmp_path: Path) -> None:
     release = released(small_entry(tmp_path))
-    lines = read_noisy(noisy_parquet(telling_of(release).lines(release)))
+    lines = read_noisy(noisy_parquet(texts_of(release).lines(release)))
     labels = {(line["label_row"], line["label_column"]) for line in lines}
     assert (CONSTANT, "age") in labels
     assert ("region[south]", "log_wage") in labels

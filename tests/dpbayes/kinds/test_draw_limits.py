@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpbayes.kinds.draws.limits import between
-from dpbayes.kinds.registry import TELLINGS
+from dpbayes.kinds.registry import KINDS
 from dpbayes_core.draws.design import DrawDesign, grid_map, network_draws, network_map, tempered
 from dpbayes_core.draws.network import NetworkSubject, epsilon_for_floor
 from dpbayes_core.draws.regression import RegressionSubject
@@ -77,20 +77,20 @@ def test_the_range_told_is_that_of_the_release_s_own_definition() -> None:
 
 
 def test_plan_says_the_range_and_what_a_lower_floor_would_take() -> None:
-    told = dict(TELLINGS["posterior-draw"].foresight(network_draws(THREE, epsilon=1.0), 1000))
+    told = dict(KINDS["posterior-draw"].texts.foresight(network_draws(THREE, epsilon=1.0), 1000))
     assert told["Probabilities"].startswith("between 0.458 and 0.542, whatever the table says")
     assert told["Probabilities down to 0.1"] == "would take epsilon 13.2"
     assert told["Probabilities down to 0.01"] == "would take epsilon 27.6"
-    stated = dict(TELLINGS["map"].foresight(DESIGNS["a stated floor"], 1000))
+    stated = dict(KINDS["map"].texts.foresight(DESIGNS["a stated floor"], 1000))
     assert "0.050" in stated["Probabilities"]
     assert not any("down to" in term for term in stated)
 
 
 def test_a_ball_and_a_grid_are_said_too_and_many_columns_in_few_words() -> None:
     ball = tempered(RegressionSubject(schema=SCHEMA, radius=0.75, sigma=0.3, prior_precision=1), epsilon=1.0)
-    assert "no longer than 0.75" in TELLINGS["posterior-draw"].limits(ball)
+    assert "no longer than 0.75" in KINDS["posterior-draw"].texts.limits(ball)
     grid = grid_map(network((2,)), epsilon=1.0, values=(0.1, 0.5, 0.9))
-    assert "one of 0.1, 0.5 and 0.9" in TELLINGS["map"].limits(grid)
+    assert "one of 0.1, 0.5 and 0.9" in KINDS["map"].texts.limits(grid)
     mixed = network_draws(network((2, 3) * 6), epsilon=1.0)
     assert between(subject_of(mixed)).count("and 5 other columns") == 2
     assert "for " not in between(subject_of(network_draws(MANY, epsilon=1.0)))

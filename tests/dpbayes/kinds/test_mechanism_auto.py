@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes.kinds.regression.auto_mechanism import CLEARLY, chosen_mechanism
+from dpbayes.kinds.regression.auto_mechanism import CLEARLY
 from dpbayes.study.study import Study
 from dpbayes_core.privacy.accounting import limit_units
 from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
@@ -123,6 +123,7 @@ def test_the_ratio_is_that_of_the_scales_where_all_entries_have_the_same() -> No
 
 
 def test_the_reason_names_what_decided(tmp_path: Path) -> None:
-    file = study(tmp_path, budget="{lifetime: {pure-epsilon: 8}}").study.file
-    spec = file.releases["r1"]
-    assert "pure epsilon" in chosen_mechanism(spec, file).why
+    declared = study(tmp_path, budget="{lifetime: {pure-epsilon: 8}}").study
+    why = declared.release("r1").chosen(declared.context)
+    assert why is not None
+    assert "pure epsilon" in why

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpbayes.kinds.counted import Counted
-from dpbayes.kinds.regression.texts import RegressionTelling
+from dpbayes.kinds.regression.texts import RegressionTexts
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
@@ -17,7 +17,7 @@ from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, Regress
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.regression.sensitivity.fourth import fourth_sensitivity
 
-TELLING = RegressionTelling()
+TELLING = RegressionTexts()
 COLUMNS = (Continuous("age", Bounds(16, 80)), Continuous("rank", Bounds(-2, 2)))
 
 

@@ -57,7 +57,7 @@ def test_the_smallest_study_has_every_default(tmp_path: Path) -> None:
 
 
 def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) -> None:
-    from dpbayes.study.prior import regression_prior
+    from dpbayes.kinds.regression.prior import regression_prior
     from dpbayes_core.networks.posterior.prior import NetworkPrior
     from dpbayes_core.regression.independent_prior import IndependentPrior
     from dpbayes_core.regression.prior import Prior
@@ -69,8 +69,8 @@ def test_an_analysis_has_the_defaults_of_the_prior_it_becomes(tmp_path: Path) ->
     release = study.release("r")
     assert isinstance(release, RegressionSpec)
     assert analysis.prior.law is None
-    assert regression_prior(analysis.prior, release.regression(study.file)) == IndependentPrior()
-    assert Prior.from_user(stated, release.regression(study.file)) == Prior()
+    assert regression_prior(analysis.prior, release.regression(study.context)) == IndependentPrior()
+    assert Prior.from_user(stated, release.regression(study.context)) == Prior()
     assert analysis.prior.concentration == NetworkPrior().concentration
 
 
@@ -195,7 +195,7 @@ def test_reading_a_study_imports_nothing_heavy() -> None:
 def test_the_samplers_a_study_may_name_are_the_ones_there_are() -> None:
     from typing import get_args
 
-    from dpbayes.study.analyses import SamplerName
+    from dpbayes.kinds.registry import SamplerName
     from dpbayes_core.samplers import SAMPLERS
 
     assert set(get_args(SamplerName)) == {"auto", *SAMPLERS}

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes.analyses.priors import PRIORS
-from dpbayes.study.prior import PARTS
-from dpbayes.study.prior_file import EXAMPLES, load_prior
+from dpbayes.kinds.registry import KINDS
+from dpbayes.study.prior_file import load_prior
 from dpbayes_core.errors import StudyInvalid
+
+PRIORS = {name: kind.prior for name, kind in KINDS.items() if kind.prior is not None}
+EXAMPLES = {name: prior.example for name, prior in PRIORS.items() if prior.example}
 
 
 @pytest.mark.parametrize("kind", PRIORS)
@@ -22,7 +24,7 @@ def test_an_empty_prior_is_answered_with_what_it_may_hold(tmp_path: Path, kind: 
 
 
 def test_every_example_is_a_prior_of_its_kind(tmp_path: Path) -> None:
-    assert EXAMPLES.keys() == PARTS.keys()
+    assert EXAMPLES.keys() == {name for name, prior in PRIORS.items() if prior.parts}
     for kind, text in EXAMPLES.items():
         (tmp_path / "prior.yaml").write_text(text)
-        assert load_prior(tmp_path / "prior.yaml", kind, ()).model_fields_set <= set(PARTS[kind])
+        assert load_prior(tmp_path / "prior.yaml", kind, ()).model_fields_set <= set(PRIORS[kind].parts)

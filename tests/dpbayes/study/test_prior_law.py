@@ -6,10 +6,11 @@ import pytest
 
 from dpbayes.analyses.earlier import changed
 from dpbayes.analyses.priors import refuse_law
+from dpbayes.kinds.prior import PriorSpec
+from dpbayes.kinds.regression.prior import NOTHING, regression_prior
 from dpbayes.kinds.regression.prior_check import named_words
-from dpbayes.kinds.regression.texts import RegressionTelling
+from dpbayes.kinds.regression.texts import RegressionTexts
 from dpbayes.strict_yaml.yaml12 import parse
-from dpbayes.study.prior import NOTHING, PriorSpec, regression_prior
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.expected_prior import expected_prior
 from dpbayes_core.regression.independent_prior import IndependentPrior, prior_from_record
@@ -95,7 +96,7 @@ def test_why_a_study_has_another_default_than_before_is_said(now: str, before: s
 
 
 def test_records_of_either_law_are_read_and_told_in_their_own_units() -> None:
-    release, telling = example(SCHEMA, 100), RegressionTelling()
+    release, telling = example(SCHEMA, 100), RegressionTexts()
     for law, unit in (("independent", "half widths of the response"), ("conjugate", "residual standard deviations")):
         stated = prior_of(f"{{law: {law}, named: {{x: {{mean: 0.01, sd: 0.02}}}}}}")
         assert prior_from_record(stated.to_record()) == stated

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from dpbayes.study.analyses import SamplerName
+from dpbayes.kinds.registry import SamplerName
 from dpbayes.study.load import load_study
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import listed

@@ -1,34 +1,22 @@
-"""The prior of an analysis as a study states it, and what it must agree with: the kind and columns of its release."""
+"""The prior of an analysis as a study states it, and what a kind of release makes of it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from dpbayes.kinds.context import ReleaseContext
 from dpbayes.strict_yaml.fields import Real, Says, Section, Spread, Text, refusal
 from dpbayes.strict_yaml.problem import Flaw, Place
-from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.regression.expected_prior import expected_prior
-from dpbayes_core.regression.independent_prior import IndependentPrior
-from dpbayes_core.regression.prior import LEAST, MOST, Prior
-from dpbayes_core.text import nearest, shown
+from dpbayes_core.regression.prior import LEAST, MOST
 
 if TYPE_CHECKING:
-    from dpbayes.study.analyses import ReleaseSpec
-    from dpbayes.study.file import StudyFile
     from dpbayes_core.regression.planning.expected_moments import Expected
-    from dpbayes_core.regression.schema import RegressionSchema
 
-PARTS: Mapping[str, tuple[str, ...]] = {
-    "regression": ("law", "intercept", "coefficients", "named", "noise"),
-    "bayes-net": ("concentration",),
-}
-"""What a prior has where a release of the kind is analysed; nothing for a kind that is not here."""
-
-AUTO = "auto"
+OF_REGRESSIONS = ("law", "intercept", "coefficients", "named", "noise")
+OF_NETWORKS = ("concentration",)
 NOTHING: "Mapping[str, Expected]" = {}
-INDEPENDENT_SAMPLERS = (AUTO, "collapsed", "robust")
-"""What draws under the independent law; every other sampler's steps need the conjugate one."""
 
 
 def _within(number: float, least: float, most: float) -> float:
@@ -38,6 +26,8 @@ def _within(number: float, least: float, most: float) -> float:
 
 
 Sds = Annotated[Spread, AfterValidator(lambda sd: _within(sd, LEAST, MOST)), Says(f"number from {LEAST:g} to {MOST:g}")]
+
+
 Scale = Annotated[Spread, AfterValidator(lambda scale: _within(scale, LEAST**2, MOST**2))]
 
 
@@ -134,71 +124,35 @@ class PriorSpec(Section):
     @property
     def unstated(self) -> bool:
         """Whether it says nothing of a regression, not even its law."""
-        return not self.model_fields_set & set(PARTS["regression"])
+        return not self.model_fields_set & set(OF_REGRESSIONS)
 
 
-LAWS: Mapping[str, type[Prior]] = {"conjugate": Prior, "independent": IndependentPrior}
+class AnyPrior(Protocol):
+    """What an analysis believes before the release."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for canonical JSON."""
+        ...
 
 
-def law_of(stated: PriorSpec, sampler: str) -> str:
-    """The law that is stated; else independent where nothing is, as the sampler takes it.
+class PriorOfKind(ABC):
+    """What analyses of one kind of release make of a stated prior."""
 
-    Priors that state a part are from before there was a choice.
-    """
-    if stated.law is not None:
-        return stated.law
-    return "independent" if stated.unstated and sampler in INDEPENDENT_SAMPLERS else "conjugate"
+    parts: tuple[str, ...] = ()  # of a stated prior that it reads
+    example: str = ""  # a whole prior file
 
+    @abstractmethod
+    def prior(self, release: Any, stated: PriorSpec, sampler: str, expected: "Mapping[str, Expected]") -> AnyPrior:
+        """The stated prior, or the default of that sampler; `expected` is what columns are expected to be, by name."""
 
-def law_words(stated: PriorSpec) -> str | None:
-    """That the conjugate law is used with its units, where a regression's prior states parts and no law; else None."""
-    if stated.law is not None or stated.unstated:
-        return None
-    return (
-        "no law is stated, so the conjugate law is used with its units: sds of coefficients that are not named are "
-        "multiples of the residual sd (docs/priors.md). State law: conjugate, or law: independent"
-    )
+    @abstractmethod
+    def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
+        """The prior that a record describes."""
 
+    def flaws(self, stated: PriorSpec, section: Any, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+        """What of its own parts does not agree with the release that a section asks for."""
+        yield from ()
 
-def regression_prior(
-    stated: PriorSpec,
-    schema: "RegressionSchema",
-    sampler: str = AUTO,
-    expected: "Mapping[str, Expected]" = NOTHING,
-) -> Prior:
-    """The prior of a regression: a part that is not stated is its law's own default.
-
-    Where nothing is, and the law is independent, the default is in units of what is expected, if the response's sd is.
-    """
-    law = law_of(stated, sampler)
-    if stated.unstated and law == "independent" and schema.response.name in expected:
-        return expected_prior(schema, expected)
-    choices: dict[str, Any] = stated.model_dump(
-        include=set(PARTS["regression"]) - {"law"}, exclude_unset=True, exclude_none=True
-    )
-    return LAWS[law].from_user(choices, schema)
-
-
-def prior_flaws(prior: PriorSpec, release: "ReleaseSpec", file: "StudyFile", place: Place) -> Iterator[Flaw]:
-    """Parts that belong to another kind of release, and names that are no coefficients."""
-    parts = PARTS.get(release.kind, ())
-    for part in sorted(prior.model_fields_set - set(parts)):
-        what = f"it is no part of the prior of a {release.kind} release"
-        yield Flaw((*place, part), what, f"Choose from {', '.join(parts)}" if parts else "Delete it")
-    if release.kind == "regression" and not any(release.flaws(file, ())):
-        names = release.regression(file).coefficients
-        for name in prior.named:
-            if name not in names:
-                what = f"{shown(name)} is no coefficient of {release.formula}"
-                yield Flaw((*place, "named", name), what, nearest(name, names, "The names are"))
-        if set(prior.named) <= set(names):
-            yield from _extremes(prior, release.regression(file), place)
-
-
-def _extremes(prior: PriorSpec, schema: "RegressionSchema", place: Place) -> Iterator[Flaw]:
-    """What is too large or small for arithmetic once it is told on the standardised scale."""
-    try:
-        regression_prior(prior, schema)
-    except StudyInvalid as error:
-        what, _, remedy = str(error).removeprefix("cannot use the prior: ").rpartition(". ")
-        yield Flaw((*place, "named" if prior.named else "noise"), what, remedy.removesuffix("."))
+    def others(self, stated: PriorSpec) -> list[str]:
+        """Stated parts that belong to another kind of release."""
+        return sorted(stated.model_fields_set - set(self.parts))

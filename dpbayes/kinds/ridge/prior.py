@@ -1,0 +1,20 @@
+"""A ridge estimate has no prior: its analysis records the default of a regression, and nothing reads it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpbayes.kinds.prior import AnyPrior, PriorOfKind, PriorSpec
+from dpbayes_core.regression.independent_prior import prior_from_record
+from dpbayes_core.regression.prior import Prior
+
+
+class PriorOfRidge(PriorOfKind):
+    """Recorded and never read."""
+
+    def prior(self, release: Any, stated: PriorSpec, sampler: str, expected: Mapping[str, Any]) -> AnyPrior:
+        """A regression's default."""
+        return Prior()
+
+    def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
+        """As it was."""
+        return prior_from_record(record)
