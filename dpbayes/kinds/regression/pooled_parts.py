@@ -49,9 +49,7 @@ class Request(Protocol):
         ...
 
 
-def parts_record(
-    evidence: Any, request: Request, *, declared: bool, earlier: bool = False
-) -> dict[str, Any] | None:
+def parts_record(evidence: Any, request: Request, *, declared: bool, earlier: bool = False) -> dict[str, Any] | None:
     """How the parts of a pool are read, who says so, and what the released numbers say of it; None of one release.
 
     A random split is tried where somebody declared it and the sampler relies on it. `earlier` as versions did that
