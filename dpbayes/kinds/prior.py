@@ -14,8 +14,8 @@ from dpbayes_core.regression.prior import LEAST, MOST
 if TYPE_CHECKING:
     from dpbayes_core.regression.planning.expected_moments import Expected
 
-OF_REGRESSIONS = ("law", "intercept", "coefficients", "named", "noise")
-OF_NETWORKS = ("concentration",)
+OF_REGRESSIONS: tuple[str, ...] = ("law", "intercept", "coefficients", "named", "noise")
+OF_NETWORKS: tuple[str, ...] = ("concentration",)
 NOTHING: "Mapping[str, Expected]" = {}
 
 

@@ -1,4 +1,4 @@
-"""What a release of any kind says of itself in the study context, and what the other rooms ask of it."""
+"""What a release of any kind says of itself in the study file, and what the other rooms ask of it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ class ReleaseSection(Section, ABC):
 
     all_samplers: ClassVar[tuple[str, ...]] = ()  # that take a release of its kind
     if TYPE_CHECKING:
-        kind: str  # every section declares its own as a Literal, in its own place among the keys
+        kind: Any  # every section declares a Literal of its own, in its own place among the keys
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from dpbayes.kinds.networks.section import NetworkSpec
 from dpbayes.kinds.registry import KINDS, ReleaseSpec
 from dpbayes.kinds.regression.prior import INDEPENDENT_SAMPLERS
 from dpbayes.strict_yaml.problem import Flaw, Place
@@ -150,7 +151,7 @@ def _prior(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Fl
 
 
 def _test(release: ReleaseSpec, target: str, place: Place) -> Iterator[Flaw]:
-    if release.kind != "bayes-net":
+    if not isinstance(release, NetworkSpec):
         yield Flaw(place, "only networks are tried on public records", "Delete it")
     elif target not in release.nodes:
         yield Flaw((*place, "target"), f"{shown(target)} is no node", nearest(target, release.nodes, "Name one of"))
