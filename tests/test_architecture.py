@@ -15,12 +15,7 @@ ROOMS = ("dpbayes_core", "storage", "dpbayes", "tasks", "flows", "cli")
 """From the bottom to the top: a room imports itself and what stands before it."""
 
 EXAMPLES = "examples"  # study files and their synthetic data; `dpbayes init` copies them
-CYCLES: tuple[tuple[str, ...], ...] = (
-    ("dpbayes.analyses", "dpbayes.audit"),
-    ("dpbayes.kinds", "dpbayes.markup"),
-    ("dpbayes.secure.sources.by_holder", "dpbayes.secure.sources.open_source"),
-    ("dpbayes.secure.validation.checks", "dpbayes.secure.validation.suites"),
-)
+CYCLES: tuple[tuple[str, ...], ...] = ()
 """Groups of siblings that still need each other: this list only shrinks."""
 
 PASS = "dpbayes.secure"

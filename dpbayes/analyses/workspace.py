@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from dpbayes.analyses.earlier import told_of_earlier
 from dpbayes.analyses.prepare import Analysis, prepare_analysis
-from dpbayes.analyses.publication import finish_posteriors, is_on_record, publish_posterior
+from dpbayes.analyses.publish import finish_posteriors, is_on_record, publish_posterior
 from dpbayes.audit.crate import asked, signed
 from dpbayes.crates.contained_releases import HELD, Source
 from dpbayes.crates.posterior import Provenance

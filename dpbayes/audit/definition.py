@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpbayes.crates.contained_releases import Source, read_entry, sources_of
+from dpbayes.crates.format import Files
 from dpbayes.crates.release import RECORD, STUDY
 from dpbayes.strict_yaml.messages import flaws_of
 from dpbayes.strict_yaml.problem import Flaw
@@ -22,12 +23,9 @@ from dpbayes_core.privacy.release import AnyRelease, Design
 from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.release import Release
 from storage.files.archive_paths import POSTERIOR
-from storage.ledger.check import Remark
+from storage.ledger.check import Problem, Remark
 from storage.ledger.entries import Entry
 from storage.ledger.periods import Period
-
-Problem = str | None
-Files = Mapping[str, bytes]
 
 STATED = "the study file is what was released"
 ASKED = "the study file asks for the analysis"

@@ -8,17 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes.crates.contained_releases import evidence_of, sources_of
+from dpbayes.crates.format import Files
 from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import SOFTWARE
 from storage.files.archive_paths import POSTERIOR
-from storage.ledger.check import Remark
+from storage.ledger.check import Problem, Remark
 from storage.ledger.history import MALFORMED
 
 Floats = NDArray[np.float64]
-Files = Mapping[str, bytes]
-Problem = str | None
 Record = Mapping[str, Any]
 
 DIAGNOSED = "the diagnostics are those of the draws"

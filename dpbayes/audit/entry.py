@@ -6,13 +6,13 @@ from typing import Any
 
 from dpbayes.crates.contained_releases import Source
 from storage.ledger.caps import Scope, Tally, Total, admits
+from storage.ledger.check import Problem
 from storage.ledger.entries import Entry
 from storage.ledger.periods import Period, overlapped
 from storage.ledger.refusal import limit_text
 from storage.ledger.request import CapSpec
 from storage.ledger.verify import verify_charge
 
-Problem = str | None
 Record = Mapping[str, Any]
 
 PRICED = "the charge is priced and protects"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dpbayes.audit.crate import Files, Problem, asked, check_crate, contents, listed, signed, unsigned
+from dpbayes.audit.crate import asked, check_crate, contents, listed, signed, unsigned
 from dpbayes.audit.definition import ASKED
 from dpbayes.audit.diagnostics import DIAGNOSED
 from dpbayes.audit.pages import RETOLD
@@ -12,7 +12,7 @@ from dpbayes.audit.reasons import Reasons
 from dpbayes.audit.replay import REPLAYED, exactly
 from dpbayes.crates import posterior as crate_posterior
 from dpbayes.crates.contained_releases import FOLDER, sources_of
-from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED
+from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, Files
 from dpbayes.crates.gate import NONE_TRUSTED, PROVEN, SIGNED, TRUSTED, UNREAD, closed_to
 from dpbayes.crates.limits import refuse_beyond
 from dpbayes.crates.release import ENTRY
@@ -20,7 +20,7 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, manifest_flaw
 from storage.files.archive_paths import POSTERIOR
 from storage.home.signatures import read_public_key
-from storage.ledger.check import Check, Remark, holds
+from storage.ledger.check import Check, Problem, Remark, holds
 from storage.ledger.history import MALFORMED
 from storage.ledger.offline_ledger import spelled
 

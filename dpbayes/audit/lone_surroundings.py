@@ -11,6 +11,7 @@ from dpbayes.audit.parts import superseded_alone
 from dpbayes.audit.reasons import Reasons
 from dpbayes.audit.replay import REPLAYED
 from dpbayes.crates.contained_releases import sources_of
+from dpbayes.crates.format import Files
 from dpbayes.crates.notices_beside import notice_records, notices_beside
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.text import shown
@@ -20,8 +21,6 @@ from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.notices import Notice
 from storage.ledger.offline_ledger import Evidence, spelled
-
-Files = Mapping[str, bytes]
 
 BESIDE = "notices beside the crate are genuine"
 

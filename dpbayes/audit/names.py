@@ -3,21 +3,19 @@
 import base64
 import json
 import unicodedata
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpbayes.crates.contained_releases import Source, sources_of
-from dpbayes.crates.format import ATTESTATION, UNSIGNED
+from dpbayes.crates.format import ATTESTATION, UNSIGNED, Files
 from dpbayes.crates.parquet import INDEX_COLUMNS, columns_of, read_table
 from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import NOISY
 from dpbayes_core.canonical import canonical_json
 from storage.files.archive_paths import POSTERIOR
-
-Files = Mapping[str, bytes]
-Problem = str | None
+from storage.ledger.check import Problem
 
 UNIQUE = "names are unique"
 

@@ -9,7 +9,7 @@ from typing import Any
 from dpbayes.crates import posterior as crate_posterior
 from dpbayes.crates import release as crate_release
 from dpbayes.crates.contained_releases import FOLDER, read_entry, sources_of
-from dpbayes.crates.format import METADATA, PUBLIC_KEY, UNSIGNED
+from dpbayes.crates.format import METADATA, PUBLIC_KEY, UNSIGNED, Files
 from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import DRAWS
@@ -19,10 +19,8 @@ from dpbayes.pages.report.estimates import coefficient_lines
 from dpbayes_core.canonical import canonical_json
 from storage.files.archive_paths import POSTERIOR
 from storage.home.signatures import read_public_key
-from storage.ledger.check import Remark
+from storage.ledger.check import Problem, Remark
 
-Files = Mapping[str, bytes]
-Problem = str | None
 Record = Mapping[str, Any]
 
 RETOLD = "the pages say what the records say"

@@ -9,15 +9,15 @@ import numpy as np
 
 from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import evidence_of, sources_of
+from dpbayes.crates.format import Files
 from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.release import SOFTWARE
 from dpbayes.kinds.regression.pooled_parts import parts_record, superseded
 from storage.files.archive import Archive
 from storage.files.archive_paths import POSTERIOR
+from storage.ledger.check import Problem
 from storage.ledger.history import MALFORMED
 
-Files = Mapping[str, bytes]
-Problem = str | None
 Record = Mapping[str, Any]
 
 READ = "several releases are read as asked"

@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from dpbayes.analyses.publication import needs_entry, publication_of, signed_late, statement_of
-from dpbayes.audit.crate import Files
 from dpbayes.crates.contained_releases import sources_of
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, Files
+from dpbayes.crates.publication import needs_entry, publication_of, signed_late, statement_of
 from dpbayes.crates.release import ENTRY
 from dpbayes_core.canonical import canonical_json
 from storage.files.archive_paths import POSTERIOR

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, Files
 from dpbayes.crates.release import ENTRY, NOISY, RECORD, STUDY, entry_of
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
 from dpbayes_core.privacy.release import AnyRelease
@@ -16,8 +16,6 @@ from dpbayes_core.releases import release_from_record
 from storage.files.archive_paths import release_path
 from storage.home.signatures import read_public_key
 from storage.ledger.entries import Entry
-
-Files = Mapping[str, bytes]
 
 FOLDER = "releases"  # of a crate that holds its releases in folders of their own
 HELD: Mapping[str, str] = {

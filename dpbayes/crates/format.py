@@ -10,6 +10,9 @@ from dpbayes_core.canonical import canonical_json, digest
 from storage.files.archive import checked_name
 from storage.home.signatures import STATEMENT_TYPE, Signer, statement
 
+Files = Mapping[str, bytes]
+"""What lies in a crate, by its path there."""
+
 ATTESTATION = "attestation.json"
 UNSIGNED = "unsigned-statement.json"
 """In place of an attestation, where nobody signs: it lets an accident be seen, not a forgery."""
@@ -34,14 +37,12 @@ FORMATS: Mapping[str, str] = {
 }
 
 
-def crate_digest(files: Mapping[str, bytes]) -> str:
+def crate_digest(files: Files) -> str:
     """One sha256 for all the files of a crate but the statement about them."""
     return digest({name: _sha256(data) for name, data in files.items() if name not in (ATTESTATION, UNSIGNED)})
 
 
-def attested(
-    files: Mapping[str, bytes], predicate_type: str, predicate: Mapping[str, Any], signer: Signer
-) -> dict[str, bytes]:
+def attested(files: Files, predicate_type: str, predicate: Mapping[str, Any], signer: Signer) -> dict[str, bytes]:
     """The files with the signer's public key and a signed statement about every one of them."""
     complete = {**files, PUBLIC_KEY: signer.export_public_key()}
     body = _stated(complete, predicate_type, predicate)
@@ -49,12 +50,12 @@ def attested(
     return dict(sorted(complete.items()))
 
 
-def listed(files: Mapping[str, bytes], predicate_type: str, predicate: Mapping[str, Any]) -> dict[str, bytes]:
+def listed(files: Files, predicate_type: str, predicate: Mapping[str, Any]) -> dict[str, bytes]:
     """The files with the same statement about every one of them, signed by nobody."""
     return dict(sorted({**files, UNSIGNED: _stated(files, predicate_type, predicate)}.items()))
 
 
-def _stated(files: Mapping[str, bytes], predicate_type: str, predicate: Mapping[str, Any]) -> bytes:
+def _stated(files: Files, predicate_type: str, predicate: Mapping[str, Any]) -> bytes:
     subjects = [{"name": name, "sha256": _sha256(files[name])} for name in sorted(files)]
     return statement(subjects, predicate_type, {**predicate, "crate": crate_digest(files)})
 
@@ -106,7 +107,7 @@ def _file(name: str, description: str) -> dict[str, Any]:
     return {"@id": name, "@type": "File", "description": description, "encodingFormat": kind, "name": name}
 
 
-def pack(files: Mapping[str, bytes]) -> bytes:
+def pack(files: Files) -> bytes:
     """A crate as one zip file; the same files give the same bytes."""
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:

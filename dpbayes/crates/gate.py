@@ -2,15 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, Files
 from dpbayes_core.errors import IntegrityFailure
 from storage.home.signatures import STATEMENT_TYPE, read_public_key, verify_stored
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
-
-Files = Mapping[str, bytes]
 
 TRUSTED = "the key is trusted"
 SIGNED = "every file is signed for"

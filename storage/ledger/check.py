@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+Problem = str | None
+"""What is wrong, in words; None where nothing is."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -16,6 +19,6 @@ class Remark(str):
     """What is said of a check that holds: not every question has a whole answer."""
 
 
-def holds(problem: str | None) -> bool:
+def holds(problem: Problem) -> bool:
     """Whether the answer to a check's question names no flaw."""
     return problem is None or isinstance(problem, Remark)

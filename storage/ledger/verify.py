@@ -12,15 +12,13 @@ from dpbayes_core.releases import release_from_record
 from storage.ledger import publishing
 from storage.ledger.caps import CONVERSION
 from storage.ledger.charging import closing_key, counting, covers_rows, is_as_defined, readable_cost
-from storage.ledger.check import Check, Remark, holds
+from storage.ledger.check import Check, Problem, Remark, holds
 from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_key
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.homes import key_flaw
 from storage.ledger.periods import overlapped
 from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, priced_under, release_key, stored_decimal
-
-Problem = str | None
 
 TOO_LITTLE = "its noise is made for less than its statistics can move"
 

@@ -160,7 +160,7 @@ def test_what_an_earlier_version_named_like_any_other_though_it_had_not_converge
     desk.edit_study("draws: 500", "draws: 12")
     desk.document("release", desk.study, "--period", PERIOD)
     with monkeypatch.context() as patched:
-        patched.setattr("dpbayes.analyses.publication.put_on_record", lambda *_: None)
+        patched.setattr("dpbayes.analyses.publish.put_on_record", lambda *_: None)
         crate = Path(analyse(desk, exit_code=6)["analyses"][0]["crate"])
     before = made_earlier(crate, Signer.load(desk.home / "keys"))
     again = analyse(desk, exit_code=6)["analyses"][0]

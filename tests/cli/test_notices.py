@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpbayes.analyses.crates_workspace import crate_bench
-from dpbayes.analyses.publication import publish_posterior
+from dpbayes.analyses.publish import publish_posterior
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.posterior import Provenance, build_posterior_crate
 from dpbayes_core.canonical import canonical_json

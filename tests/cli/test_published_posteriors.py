@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dpbayes.analyses.publication import publication_of
 from dpbayes.analyses.workspace import StudyBench
 from dpbayes.crates.files import load
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested, pack
 from dpbayes.crates.posterior import PREDICATE, build_posterior_crate, predicate_of
+from dpbayes.crates.publication import publication_of
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.sampling.posterior import Posterior
 from storage.files.archive import Archive
@@ -83,7 +83,7 @@ def said(desk: Desk, name: str = ON_RECORD) -> str:
 def planted(desk: Desk, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The crate of an analysis under a key of somebody's choice, put into the archive and not on the ledger."""
     with monkeypatch.context() as patched:
-        patched.setattr("dpbayes.analyses.publication.put_on_record", lambda *_: None)
+        patched.setattr("dpbayes.analyses.publish.put_on_record", lambda *_: None)
         patched.setattr("dpbayes.analyses.workspace.StudyBench.signer", signer)
         return Path(analyse(desk)["analyses"][0]["crate"])
 
@@ -297,7 +297,7 @@ def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 def earlier(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the study as that version did."""
     with monkeypatch.context() as patched:
-        patched.setattr("dpbayes.analyses.publication.put_on_record", lambda *_: None)
+        patched.setattr("dpbayes.analyses.publish.put_on_record", lambda *_: None)
         desk.document("run", desk.study, "--period", PERIOD)
     made_earlier(crates(desk)[0], Signer.load(desk.home / "keys"))
 
@@ -395,7 +395,7 @@ def test_an_entry_that_says_of_other_draws_that_they_are_the_first_ones_is_found
 ) -> None:
     entry = entries_of(desk)[-1]
     with monkeypatch.context() as patched:
-        patched.setattr("dpbayes.analyses.publication.content_of", lambda _: entry.payload["content"])
+        patched.setattr("dpbayes.crates.publication.content_of", lambda _: entry.payload["content"])
         republished(desk, patched)
     assert f"entry {entry.seq + 1} says something else of it than its files" in flaws(desk)
     assert "or not on the ledger" in analyse(desk, exit_code=5)["error"]["message"]
@@ -407,7 +407,7 @@ def test_a_posterior_whose_entry_was_written_before_entries_stated_contents_is_u
     desk = Desk.set_up(tmp_path)
     desk.edit_study("draws: 500", "draws: 300\n    sampler: naive")
     with monkeypatch.context() as patched:
-        patched.setattr("dpbayes.analyses.publication.content_of", lambda _: None)
+        patched.setattr("dpbayes.crates.publication.content_of", lambda _: None)
         desk.document("run", desk.study, "--period", PERIOD)
     assert "content" not in entries_of(desk)[-1].payload
     assert analyse(desk)["analyses"][0]["already_analysed"]

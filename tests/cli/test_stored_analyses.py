@@ -121,7 +121,7 @@ def test_an_analysis_that_an_earlier_version_archived_is_found_and_not_drawn_aga
     desk = Desk.set_up(tmp_path)
     desk.edit_study("draws: 500", "draws: 300\n    sampler: naive")
     with monkeypatch.context() as patched:  # nor did it put anything on the ledger
-        patched.setattr("dpbayes.analyses.publication.put_on_record", lambda *_: None)
+        patched.setattr("dpbayes.analyses.publish.put_on_record", lambda *_: None)
         desk.document("run", desk.study, "--period", PERIOD)
     new = analysed(desk)
     path, files = as_version_2(load(new), Signer.load(desk.home / "keys"))

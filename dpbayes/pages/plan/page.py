@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from dpbayes.markup.html import Fact
 from dpbayes.markup.numbers import listed, short
 from dpbayes.markup.visible import visible_page
 from dpbayes.pages.plan.releases import ReleasePart, epsilon_words, measured, release_part
 from dpbayes.pages.plan.runway_plot import Bar, Runway, picture
+from dpbayes.pages.views import Fact
 from dpbayes.plans.document import run_ends, run_verdict, runs
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from dpbayes.markup.html import Pair
 from dpbayes.markup.numbers import percent, short
 from dpbayes.pages.plan.precision_plot import Curve, pictures
+from dpbayes.pages.views import Pair
 from dpbayes.plans.document import noisy_numbers, shown_epsilons
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 from storage.ledger.remains import rounded_down

@@ -8,12 +8,12 @@ from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.missing import with_missing
 from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.texts import Declared, Texts
-from dpbayes.markup.html import CapLine, Fact, GraphPicture, Pair
 from dpbayes.markup.numbers import short
 from dpbayes.pages.report.graph import pictures
 from dpbayes.pages.report.price import cap_lines, cap_note, noise_pairs, price_fact, price_words
 from dpbayes.pages.report.render import styled
 from dpbayes.pages.report.texts import rows
+from dpbayes.pages.views import CapLine, Fact, GraphPicture, Pair
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 from storage.files.archive_paths import place

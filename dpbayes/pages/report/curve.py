@@ -6,8 +6,8 @@ from typing import Any
 from markupsafe import Markup
 
 from dpbayes.kinds.texts import Curve
-from dpbayes.markup.html import GraphPicture
 from dpbayes.markup.numbers import tick_labels, ticks
+from dpbayes.pages.views import GraphPicture
 
 Line = Mapping[str, Any]
 

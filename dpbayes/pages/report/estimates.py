@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes.kinds.texts import Group, Spread
-from dpbayes.markup.html import ChainsLine, CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
 from dpbayes.markup.numbers import decimals_for, fixed
 from dpbayes.markup.svg import ForestRow, Interval, axis_for, forest_row, ranks, trace
+from dpbayes.pages.views import ChainsLine, CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
 
 Floats = NDArray[np.float64]
 Line = Mapping[str, Any]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from dpbayes.kinds.texts import Graph
-from dpbayes.markup.html import GraphPicture
+from dpbayes.pages.views import GraphPicture
 
 LETTER, MARGIN, HEIGHT = 7.6, 22.0, 30.0  # px of a letter, beside a name, and of a box
 GAP, DROP = 26.0, 74.0  # px between boxes, and from one layer to the next

@@ -8,7 +8,6 @@ from typing import Any
 from dpbayes.kinds.counted import Counted, alike
 from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.regression.texts import SPREAD
-from dpbayes.markup.html import CapLine, Fact, Pair, SourceLine
 from dpbayes.markup.numbers import listed, short
 from dpbayes.pages.report import texts as words
 from dpbayes.pages.report.price import (
@@ -21,6 +20,7 @@ from dpbayes.pages.report.price import (
     price_fact,
     price_words,
 )
+from dpbayes.pages.views import CapLine, Fact, Pair, SourceLine
 from storage.ledger.charging import stated_epsilon
 
 Record = Mapping[str, Any]

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from dpbayes.markup.html import CapLine, Fact, Pair
 from dpbayes.markup.numbers import short
 from dpbayes.markup.svg import budget_bar
+from dpbayes.pages.views import CapLine, Fact, Pair
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import Total, capacity
 from storage.ledger.remains import remains, rounded_down

@@ -12,7 +12,6 @@ from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.missing import with_missing
 from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.texts import Texts
-from dpbayes.markup.html import Page
 from dpbayes.markup.visible import visible_page
 from dpbayes.pages.report import texts as words
 from dpbayes.pages.report.curve import curve_picture
@@ -28,6 +27,7 @@ from dpbayes.pages.report.price import (
     price_fact,
     price_words,
 )
+from dpbayes.pages.views import Page
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 

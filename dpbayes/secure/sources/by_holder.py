@@ -1,6 +1,6 @@
 """A table that each holder keeps a part of in files of its own: in which files a row stands says whose it is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from dpbayes.secure.sources.batch import Arrow, Batch, Layout
 from dpbayes.secure.sources.files import files_of
-from dpbayes.secure.sources.open_source import lay_out
 from dpbayes.study.table_source import Holders, TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
@@ -63,7 +62,7 @@ class HeldBatch(Confidential):
         return table.append_column(self.column, pa.DictionaryArray.from_arrays(everywhere, [self.holder]))
 
 
-def lay_out_holders(source: TableSource, holders: Holders) -> Layout:
+def lay_out_holders(source: TableSource, holders: Holders, lay_out: Callable[[TableSource], Layout]) -> Layout:
     """Every holder's files as a table of its own, one after the other; without those that are not here."""
     columns = tuple(rule for rule in source.columns if not rule.names_holders)
     here = {name: paths for name, paths in zip(holders.names, holders.paths, strict=True) if paths}

@@ -12,7 +12,7 @@ def lay_out(source: TableSource) -> Layout:
     if source.holders is not None and source.holders.paths:
         from dpbayes.secure.sources.by_holder import lay_out_holders
 
-        return lay_out_holders(source, source.holders)
+        return lay_out_holders(source, source.holders, lay_out)
     if source.query is not None:
         from dpbayes.secure.sources.sql import lay_out_query
 

@@ -3,16 +3,12 @@
 Two suites: what a table that needs no rule of the study would satisfy, and the steward's own.
 """
 
-import io
-import logging
-import os
-import warnings
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpbayes.secure.profile import Profile
+from dpbayes.secure.validation.quiet_library import quiet_library
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
 
@@ -189,18 +185,3 @@ def _expectation_record(expectation: Expectation) -> dict[str, Any]:
         "column": expectation.column,
         "count": expectation.count,
     }
-
-
-@contextmanager
-def quiet_library() -> Generator[None]:
-    """No warning, log line, progress bar or print of the library reaches the terminal or another log."""
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when the library loads
-    logger = logging.getLogger("great_expectations")
-    before = logger.propagate, logger.handlers[:]
-    logger.propagate, logger.handlers = False, [logging.NullHandler()]
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.propagate, logger.handlers = before

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from dpbayes.secure.validation.quiet_library import quiet_library
 from dpbayes.secure.validation.suite_types import argument_flaw
 from dpbayes.study.study import Study
 from dpbayes.study.table_source import ColumnRule, TableSource
@@ -143,8 +144,6 @@ def _columns(kwargs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _buildable(one: OwnExpectation) -> bool:
-    from dpbayes.secure.validation.checks import quiet_library
-
     with quiet_library():
         try:
             one.built()

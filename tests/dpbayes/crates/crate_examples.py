@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes.analyses.publication import publication_of
 from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import Source, sources_of
 from dpbayes.crates.own_source import SOURCE, own_source
 from dpbayes.crates.posterior import Provenance, build_posterior_crate
+from dpbayes.crates.publication import publication_of
 from dpbayes.crates.release import build_release_crate
 from dpbayes.strict_yaml.yaml12 import parse
 from dpbayes.study import requests

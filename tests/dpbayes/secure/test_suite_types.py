@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
-from dpbayes.secure.validation.checks import quiet_library, validate
+from dpbayes.secure.validation.checks import validate
+from dpbayes.secure.validation.quiet_library import quiet_library
 from dpbayes.secure.validation.suite_types import ARGUMENTS, EXPECTATIONS, MOST, argument_flaw
 from dpbayes.secure.validation.suites import OwnExpectation
 from dpbayes.study.table_source import ColumnRule, TableSource

@@ -1,27 +1,19 @@
 """What a posterior's crate has on record: put there before the crate is, and asked for wherever it is believed."""
 
-import base64
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dpbayes.audit.crate import Files, asked, signed
+from dpbayes.audit.crate import asked, signed
 from dpbayes.crates.contained_releases import sources_of
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
-from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import DRAWS
+from dpbayes.crates.format import Files
+from dpbayes.crates.publication import needs_entry, publication_of, signed_late
 from dpbayes.crates.release import ENTRY
 from dpbayes.crates.unarchived import Unarchived
-from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, manifest
-from storage.files.archive_paths import POSTERIOR, RECORDED, links_of, path_of
-from storage.home.signatures import read_public_key
+from storage.files.archive_paths import POSTERIOR, links_of, path_of
 from storage.ledger.anchored import Books
 from storage.ledger.anchors import retirements
 from storage.ledger.entries import Stamp
@@ -30,50 +22,6 @@ from storage.ledger.homes import home_of, replaced_keys
 from storage.ledger.notices import STATUSES
 from storage.ledger.publishing import ADOPTION, Publication, adoption_key, homes, publications_of
 from storage.ledger.request import release_key, released_under
-
-Floats = NDArray[np.float64]
-
-
-def statement_of(files: Files) -> str:
-    """The sha256 of the statement that somebody signed about a crate."""
-    payload: str = json.loads(files[ATTESTATION])["payload"]
-    return hashlib.sha256(base64.b64decode(payload, validate=True)).hexdigest()
-
-
-def content_of(files: Files) -> str:
-    """The sha256 of what a posterior's crate says: its draws, number by number, and its record without the links.
-
-    The links name the releases' own crates, which are other files where another key signed them; which releases they
-    are, the name of the analysis covers.
-    """
-    record = {
-        name: value for name, value in json.loads(files[POSTERIOR]).items() if name not in ("release", "releases")
-    }
-    draws = {name: _sha256_of(values) for name, values in read_draws(files[DRAWS]).items()}
-    return digest({"draws": draws, "record": record})
-
-
-def _sha256_of(values: Floats) -> str:
-    """The numbers with their shape, whichever way a file keeps them."""
-    return hashlib.sha256(f"{values.shape} ".encode() + np.asarray(values, dtype="<f8").tobytes()).hexdigest()
-
-
-def publication_of(path: str, files: Files) -> Publication:
-    """How the ledger names a posterior's crate."""
-    record: Mapping[str, Any] = json.loads(files[POSTERIOR])
-    return Publication(
-        study=record["study"],
-        period=record["period"],
-        analysis=record["analysis"],
-        key=record["key"],
-        path=path,
-        prior=digest(record["request"]["prior"]),
-        releases=tuple(source.entry.key for source in sources_of(files)),
-        signed_by=read_public_key(files[PUBLIC_KEY])[0],
-        statement=statement_of(files),
-        status=record["status"],
-        content=content_of(files),
-    )
 
 
 def publish_posterior(books: Books, population: str, path: str, files: Files, stamp: Stamp) -> None:
@@ -147,20 +95,6 @@ def _home(books: Books) -> str:
 def _has_begun(books: Books) -> bool:
     """Whether anything of this home is on record."""
     return _home(books) in homes(books.ledger.publications(), replaced_keys(books.ledger.key_entries()))
-
-
-def needs_entry(files: Files) -> bool:
-    """Whether a posterior is of a version that puts every one on the ledger before it is archived."""
-    return json.loads(files[POSTERIOR])["schema_version"] >= RECORDED
-
-
-def signed_late(files: Files, retired: Mapping[str, int]) -> str | None:
-    """How a crate tells by itself that a retired key signed it: it holds an entry later than the retirement."""
-    signer = read_public_key(files[PUBLIC_KEY])[0]
-    seq = max(source.entry.seq for source in sources_of(files))
-    if seq <= retired.get(signer, seq):
-        return None
-    return f"the key that entry {retired[signer]} retired signed it, and entry {seq} is later"
 
 
 def _retired(books: Books) -> dict[str, int]:
