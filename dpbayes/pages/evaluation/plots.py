@@ -1,7 +1,11 @@
 """Box plots as SVG that stands alone: text keeps its size, every string is escaped, nothing moves or loads."""
 
+from collections.abc import Mapping
+
 from markupsafe import Markup
 
+from dpbayes.markup import svg
+from dpbayes.markup.svg import line, tag, text
 from dpbayes_core.experiments.interface import Box, Figure, Panel
 
 PANEL, HEIGHT, LEFT, TOP, BOTTOM = 300, 220, 56, 58, 54  # px
@@ -23,67 +27,43 @@ _LOOK = (
 def box_plot(figure: Figure) -> str:
     """The panels side by side on one vertical axis."""
     width = LEFT + max(PANEL * len(figure.panels), 9 * len(figure.title)) + 8  # a letter of the title is 9 wide at most
-    parts = [_axis(figure, width)]
-    parts += [_panel(panel, figure, LEFT + PANEL * place) for place, panel in enumerate(figure.panels)]
-    name = figure.name
-    return str(
-        Markup(
-            '<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
-            'aria-labelledby="{n}-t {n}-d"><title id="{n}-t">{t}</title><desc id="{n}-d">{d}</desc>'
-            '<style>{s}</style><text class="title" x="{x}" y="20">{t}</text>{b}</svg>\n'
-        ).format(
-            w=width,
-            h=TOP + HEIGHT + BOTTOM,
-            n=name,
-            t=figure.title,
-            d=figure.words,
-            s=Markup(_LOOK),
-            x=LEFT,
-            b=Markup("").join(parts),
-        )
-    )
+    look = tag("style", Markup(_LOOK)), tag("text", figure.title, class_="title", x=LEFT, y=20)
+    panels = [_panel(panel, figure, LEFT + PANEL * place) for place, panel in enumerate(figure.panels)]
+    height = TOP + HEIGHT + BOTTOM
+    size: Mapping[str, int | str] = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
+    body = [*look, _axis(figure, width), *panels]
+    return f"{svg.figure(figure.name, figure.title, figure.words, body, kind=None, **size)}\n"
 
 
 def _axis(figure: Figure, width: int) -> Markup:
     low, high = figure.limits
-    line = Markup('<line class="grid" x1="{}" y1="{}" x2="{}" y2="{}"/><text x="{}" y="{}" text-anchor="end">{}</text>')
     lines: list[Markup] = []
     for tick in range(TICKS + 1):
         value = low + (high - low) * tick / TICKS
         y = _height(value, figure)
-        lines.append(line.format(LEFT, y, width - 8, y, LEFT - 6, y + 4, f"{value:g}"))
-    label = Markup('<text transform="translate(14 {}) rotate(-90)" text-anchor="middle">{}</text>')
-    return Markup("").join([*lines, label.format(TOP + HEIGHT / 2, figure.axis)])
+        lines += [line("grid", LEFT, y, width - 8, y), text(f"{value:g}", LEFT - 6, y + 4, "end")]
+    turned = f"translate(14 {TOP + HEIGHT / 2}) rotate(-90)"
+    return Markup("").join([*lines, tag("text", figure.axis, transform=turned, text_anchor="middle")])
 
 
 def _panel(panel: Panel, figure: Figure, left: int) -> Markup:
-    title = Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>')
     room = (PANEL - 16) / max(len(panel.boxes), 1)
     boxes = [_box(box, figure, left + 8 + room * (place + 0.5), room) for place, box in enumerate(panel.boxes)]
-    return Markup("").join([title.format(left + PANEL / 2, TOP - 12, panel.title), *boxes])
+    return Markup("").join([text(panel.title, left + PANEL / 2, TOP - 12, "middle"), *boxes])
 
 
 def _box(box: Box, figure: Figure, x: float, room: float) -> Markup:
     lowest, low, middle, high, highest = (_height(value, figure) for value in box.quantiles)
-    half, y = room * 0.32, TOP + HEIGHT + 12
+    half, turned = room * 0.32, f"translate({_n(x + 4)} {TOP + HEIGHT + 12}) rotate(-45)"
     parts = [
-        _line("whisker", x, lowest, x, highest),
-        Markup('<rect class="box" x="{}" y="{}" width="{}" height="{}"/>').format(
-            _n(x - half), high, _n(2 * half), _n(low - high)
-        ),
-        _line("middle", x - half, middle, x + half, middle),
-        Markup('<text transform="translate({} {}) rotate(-45)" text-anchor="end">{}</text>').format(
-            _n(x + 4), y, box.place
-        ),
+        line("whisker", _n(x), _n(lowest), _n(x), _n(highest)),
+        tag("rect", class_="box", x=_n(x - half), y=high, width=_n(2 * half), height=_n(low - high)),
+        line("middle", _n(x - half), _n(middle), _n(x + half), _n(middle)),
+        tag("text", box.place, transform=turned, text_anchor="end"),
     ]
     if box.truth is not None:
-        parts.append(Markup('<circle class="truth" cx="{}" cy="{}" r="3"/>').format(_n(x), _height(box.truth, figure)))
+        parts.append(tag("circle", class_="truth", cx=_n(x), cy=_height(box.truth, figure), r=3))
     return Markup("").join(parts)
-
-
-def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
-    form = Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>')
-    return form.format(kind, _n(x1), _n(y1), _n(x2), _n(y2))
 
 
 def _height(value: float, figure: Figure) -> float:

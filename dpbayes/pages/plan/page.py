@@ -2,21 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
 from dpbayes.markup.numbers import listed, short
-from dpbayes.markup.visible import visible_page
+from dpbayes.markup.template import COMMON_STYLE, set_page
 from dpbayes.pages.plan.releases import ReleasePart, epsilon_words, measured, release_part
 from dpbayes.pages.plan.runway_plot import Bar, Runway, picture
 from dpbayes.pages.views import Fact
 from dpbayes.plans.document import run_ends, run_verdict, runs
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 Document = Mapping[str, Any]
 
@@ -62,25 +57,7 @@ class PlanPage:
 
 def render(document: Document) -> str:
     """The page of a plan's document; the same document gives the same bytes."""
-    styles = (files("dpbayes.markup") / "style.css", files("dpbayes.pages.plan") / "plan.css")
-    style = "\n".join(sheet.read_text(encoding="utf-8") for sheet in styles)
-    # marked safe: these are the package's own files, nothing of a study is in them
-    return visible_page(_template().render(page=page(document), style=Markup(style)))
-
-
-@cache
-def _template() -> "Template":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("dpbayes.pages.plan", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("plan.html.j2")
+    return set_page("dpbayes.pages.plan/plan.html.j2", page(document), COMMON_STYLE, "dpbayes.pages.plan/plan.css")
 
 
 def capital(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from dpbayes.markup.numbers import short
+from dpbayes.markup.svg import figure, points, short_number, tag, text
 
 WIDTH, HEIGHT = 220, 128
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 10, 22
@@ -55,8 +56,8 @@ def _picture(curve: Curve, decades: float, number: str) -> Markup:
     largest, least = max(sd for _, sd in curve.points), min(sd for _, sd in curve.points)
     middle = (math.log10(largest) + math.log10(least)) / 2
     scale = _Scale(math.log10(epsilons[0]), math.log10(epsilons[-1]), middle + decades / 2, decades)
-    path = " ".join(f"{_n(scale.x(epsilon))},{_n(scale.y(sd))}" for epsilon, sd in curve.points)
-    parts = [_axis(scale), Markup('<polyline class="curve" points="{}"/>').format(path)]
+    path = points((short_number(scale.x(epsilon)), short_number(scale.y(sd))) for epsilon, sd in curve.points)
+    parts = [_axis(scale), tag("polyline", class_="curve", points=path)]
     for sd, shift in ((largest, 4), (least, 4)):
         parts.append(_text(LEFT - 6, scale.y(sd) + shift, short(sd, 2), "end"))
     parts += [_text(scale.x(epsilon), HEIGHT - 6, f"{epsilon:g}", "middle") for epsilon in _ticks(epsilons)]
@@ -65,19 +66,17 @@ def _picture(curve: Curve, decades: float, number: str) -> Markup:
         epsilon, sd = curve.own
         hint = f"{short(sd, 3)} at the study’s epsilon of {epsilon:g}"
         if epsilons[0] <= epsilon <= epsilons[-1]:
-            dot = Markup('<circle class="own" cx="{}" cy="{}" r="4"><title>{}</title></circle>')
-            parts.append(dot.format(_n(scale.x(epsilon)), _n(scale.y(sd)), hint))
+            place = {"cx": short_number(scale.x(epsilon)), "cy": short_number(scale.y(sd))}
+            parts.append(tag("circle", tag("title", hint), class_="own", **place, r=4))
         words += f"; {hint}"
-    return Markup(
-        '<svg class="width" role="img" viewBox="0 0 {w} {h}" aria-labelledby="width-{n}-t width-{n}-d">'
-        '<title id="width-{n}-t">{t}</title><desc id="width-{n}-d">{d}</desc>{b}</svg>'
-    ).format(w=WIDTH, h=HEIGHT, n=number, t=f"Predicted sd of {curve.name}", d=words, b=Markup("").join(parts))
+    title = f"Predicted sd of {curve.name}"
+    return figure(f"width-{number}", title, words, parts, kind="width", viewBox=f"0 0 {WIDTH} {HEIGHT}")
 
 
 def _axis(scale: _Scale) -> Markup:
-    line = Markup('<line class="base" x1="{}" x2="{}" y1="{}" y2="{}"/>')
     bottom = HEIGHT - BOTTOM
-    return line.format(LEFT, WIDTH - RIGHT, bottom, bottom) + line.format(LEFT, LEFT, TOP, bottom)
+    across = tag("line", class_="base", x1=LEFT, x2=WIDTH - RIGHT, y1=bottom, y2=bottom)
+    return across + tag("line", class_="base", x1=LEFT, x2=LEFT, y1=TOP, y2=bottom)
 
 
 def _ticks(epsilons: Sequence[float]) -> list[float]:
@@ -85,9 +84,4 @@ def _ticks(epsilons: Sequence[float]) -> list[float]:
 
 
 def _text(x: float, y: float, words: str, anchor: str) -> Markup:
-    form = Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>')
-    return form.format(_n(x), _n(y), anchor, words)
-
-
-def _n(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    return text(words, short_number(x), short_number(y), anchor, class_="tick")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from dpbayes.markup.numbers import short
+from dpbayes.markup.svg import figure, short_number, tag, text
 
 PLOT = 132  # height of the picture above its axis, in px
 AXIS = 22  # height of the period names
@@ -55,20 +56,18 @@ def picture(runway: Runway, words: str, *, number: int) -> Markup:
     step = 100 / len(runway.bars)
     parts = [_bar(runway, bar, step * place, step) for place, bar in enumerate(runway.bars)]
     level = PLOT - runway.height(runway.limit)
-    parts.append(_line(level, "limit"))
+    parts.append(_level(level, "limit"))
     parts.append(_text(0, level - 5, f"limit {short(runway.limit)}", "limit", "start"))
-    parts.append(_line(PLOT, "base"))
+    parts.append(_level(PLOT, "base"))
     parts += _names(runway.bars, step)
-    return Markup(
-        '<svg class="{k}" role="img" width="100%" height="{h}" aria-labelledby="runway-{n}-t runway-{n}-d">'
-        '<title id="runway-{n}-t">{t}</title><desc id="runway-{n}-d">{d}</desc>{b}</svg>'
-    ).format(
-        k="runway dense" if runway.dense else "runway",
-        h=PLOT + AXIS,
-        n=number,
-        t=f"Budget runway of {runway.cap}",
-        d=words,
-        b=Markup("").join(parts),
+    return figure(
+        f"runway-{number}",
+        f"Budget runway of {runway.cap}",
+        words,
+        parts,
+        kind="runway dense" if runway.dense else "runway",
+        width="100%",
+        height=PLOT + AXIS,
     )
 
 
@@ -84,8 +83,8 @@ def _bar(runway: Runway, bar: Bar, left: float, step: float) -> Markup:
     if not runway.dense:
         stands = f"{bar.period}: {short(bar.after)} of {short(runway.limit)} spent"
         more = f", {short(bar.asked)} asked and refused" if bar.kind == "refused" else ""
-        hint = Markup("<title>{}</title>").format(stands + more)
-    return Markup("<g>{}{}</g>").format(hint, Markup("").join(parts))
+        hint = tag("title", stands + more)
+    return tag("g", hint, *parts)
 
 
 def _names(bars: Sequence[Bar], step: float) -> list[Markup]:
@@ -101,19 +100,17 @@ def _names(bars: Sequence[Bar], step: float) -> list[Markup]:
 
 
 def _rect(kind: str, x: float, y: float, width: float, height: float) -> Markup:
-    form = Markup('<rect class="{}" x="{}%" y="{}" width="{}%" height="{}"/>')
-    return form.format(kind, _n(x), _n(y), _n(width), _n(height))
+    across = {"x": f"{_n(x)}%", "y": _n(y), "width": f"{_n(width)}%", "height": _n(height)}
+    return tag("rect", class_=kind, **across)
 
 
-def _line(y: float, kind: str) -> Markup:
-    return Markup('<line class="{}" x1="0" x2="100%" y1="{}" y2="{}"/>').format(kind, _n(y), _n(y))
+def _level(y: float, kind: str) -> Markup:
+    return tag("line", class_=kind, x1=0, x2="100%", y1=_n(y), y2=_n(y))
 
 
 def _text(x: float, y: float, words: str, kind: str, anchor: str) -> Markup:
-    form = Markup('<text class="{}" x="{}%" y="{}" text-anchor="{}">{}</text>')
-    return form.format(kind, _n(x), _n(y), anchor, words)
+    return text(words, f"{_n(x)}%", _n(y), anchor, class_=kind)
 
 
 def _n(value: float) -> str:
-    text = f"{value:.3f}".rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
+    return short_number(value, 3)

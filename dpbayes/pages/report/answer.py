@@ -9,9 +9,9 @@ from dpbayes.kinds.missing import with_missing
 from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.texts import Declared, Texts
 from dpbayes.markup.numbers import short
+from dpbayes.markup.template import COMMON_STYLE, set_page
 from dpbayes.pages.report.graph import pictures
 from dpbayes.pages.report.price import cap_lines, cap_note, noise_pairs, price_fact, price_words
-from dpbayes.pages.report.render import styled
 from dpbayes.pages.report.texts import rows
 from dpbayes.pages.views import CapLine, Fact, GraphPicture, Pair
 from dpbayes_core.privacy.release import AnyRelease
@@ -55,7 +55,8 @@ class AnswerPage:
 def render_answer(record: Record, *, fingerprint: str) -> str:
     """The page from the record of a release; the same record gives the same bytes."""
     made = release_from_record(record["statistics"])
-    return styled("answer.html.j2", _page(record, made, texts_of(made), fingerprint))
+    shown = _page(record, made, texts_of(made), fingerprint)
+    return set_page("dpbayes.pages.report/answer.html.j2", shown, COMMON_STYLE)
 
 
 def _page(record: Record, made: AnyRelease, told: Texts, fingerprint: str) -> AnswerPage:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpbayes.kinds.texts import Group, Spread
 from dpbayes.markup.numbers import decimals_for, fixed
-from dpbayes.markup.svg import ForestRow, Interval, axis_for, forest_row, ranks, trace
+from dpbayes.pages.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
 from dpbayes.pages.views import ChainsLine, CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
 
 Floats = NDArray[np.float64]

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from dpbayes.kinds.texts import Graph
+from dpbayes.markup.svg import tag, text
 from dpbayes.pages.views import GraphPicture
 
 LETTER, MARGIN, HEIGHT = 7.6, 22.0, 30.0  # px of a letter, beside a name, and of a box
@@ -35,16 +36,17 @@ def _picture(graph: Graph, number: int) -> Markup:
     boxes, width = _placed(rows)
     height = DROP * (len(rows) - 1) + HEIGHT + 4
     words = "; ".join(f"{parent} to {child}" for parent, child in graph.edges) or "no edges"
-    arrow = Markup(
-        '<defs><marker id="arrow-{n}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-        'orient="auto"><path class="arrow" d="M0 0 8 4 0 8z"/></marker></defs>'
-    ).format(n=number)
-    edges = Markup("").join(_edge(boxes[parent], boxes[child], number) for parent, child in graph.edges)
-    nodes = Markup("").join(_node(name, boxes[name]) for name in graph.nodes)
-    return Markup(
-        '<svg class="network" role="img" aria-label="{title}: {words}" viewBox="0 0 {w:.0f} {h:.0f}" '
-        'style="max-width: {w:.0f}px">{arrow}{edges}{nodes}</svg>'
-    ).format(title=graph.title, words=words, w=width, h=height, arrow=arrow, edges=edges, nodes=nodes)
+    edges = [_edge(boxes[parent], boxes[child], number) for parent, child in graph.edges]
+    nodes = [_node(name, boxes[name]) for name in graph.nodes]
+    said = {"role": "img", "aria_label": f"{graph.title}: {words}"}
+    size = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "style": f"max-width: {width:.0f}px"}
+    return tag("svg", _arrow(number), *edges, *nodes, class_="network", **said, **size)
+
+
+def _arrow(number: int) -> Markup:
+    head = tag("path", class_="arrow", d="M0 0 8 4 0 8z")
+    size = {"viewBox": "0 0 8 8", "refX": "7", "refY": "4", "markerWidth": "7", "markerHeight": "7", "orient": "auto"}
+    return tag("defs", tag("marker", head, id=f"arrow-{number}", **size))
 
 
 def _layers(graph: Graph) -> list[list[str]]:
@@ -105,12 +107,11 @@ def _edge(parent: _Box, child: _Box, number: int) -> Markup:
     x2, y2 = child.x + child.width / 2, child.y - 1
     bend = (y2 - y1) / 2
     path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
-    return Markup('<path class="edge" d="{d}" marker-end="url(#arrow-{n})"/>').format(d=path, n=number)
+    return tag("path", class_="edge", d=path, marker_end=f"url(#arrow-{number})")
 
 
 def _node(name: str, box: _Box) -> Markup:
     middle, line = box.x + box.width / 2, box.y + HEIGHT / 2 + 5
-    return Markup(
-        '<g><title>{full}</title><rect class="node" x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.0f}" rx="5"/>'
-        '<text x="{m:.1f}" y="{t:.1f}" text-anchor="middle">{shown}</text></g>'
-    ).format(full=escape(name), x=box.x, y=box.y, w=box.width, h=HEIGHT, m=middle, t=line, shown=escape(_shown(name)))
+    size = {"width": f"{box.width:.1f}", "height": f"{HEIGHT:.0f}", "rx": "5"}
+    frame = tag("rect", class_="node", x=f"{box.x:.1f}", y=f"{box.y:.1f}", **size)
+    return tag("g", tag("title", name), frame, text(_shown(name), f"{middle:.1f}", f"{line:.1f}", "middle"))

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes.markup.numbers import short
-from dpbayes.markup.svg import budget_bar
+from dpbayes.pages.report.plots import budget_bar
 from dpbayes.pages.views import CapLine, Fact, Pair
 from storage.ledger.accounts import CapState
 from storage.ledger.caps import Total, capacity

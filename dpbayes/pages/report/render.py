@@ -1,9 +1,7 @@
 """The report: one HTML page that loads nothing, runs nothing and says first what matters."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +10,7 @@ from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.missing import with_missing
 from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.texts import Texts
-from dpbayes.markup.visible import visible_page
+from dpbayes.markup.template import COMMON_STYLE, set_page
 from dpbayes.pages.report import texts as words
 from dpbayes.pages.report.curve import curve_picture
 from dpbayes.pages.report.estimates import chains_lines, coefficient_lines, diagnostic_lines, forest, pictured
@@ -31,9 +29,6 @@ from dpbayes.pages.views import Page
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
 Floats = NDArray[np.float64]
 Record = Mapping[str, Any]
 
@@ -47,34 +42,8 @@ def render(
     software: Mapping[str, str],
 ) -> str:
     """The page from the records of releases and of a posterior, and its draws; the same input gives the same bytes."""
-    return styled("report.html.j2", page(releases, posterior, draws, fingerprint=fingerprint, software=software))
-
-
-def styled(template: str, shown: Any) -> str:
-    """A page set by a template of this package, its style inside."""
-    style = files("dpbayes.markup").joinpath("style.css").read_text(encoding="utf-8")
-    return visible_page(_template(template).render(page=shown, style=_safe_style(style)))
-
-
-@cache
-def _template(name: str) -> "Template":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("dpbayes.pages.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(name)
-
-
-def _safe_style(text: str) -> Any:
-    from markupsafe import Markup
-
-    return Markup(text)  # the package's own file: nothing of a study is in it
+    shown = page(releases, posterior, draws, fingerprint=fingerprint, software=software)
+    return set_page("dpbayes.pages.report/report.html.j2", shown, COMMON_STYLE)
 
 
 def page(

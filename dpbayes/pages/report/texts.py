@@ -10,8 +10,8 @@ from dpbayes.kinds.regression.prior_check import named_words
 from dpbayes.kinds.texts import Spread, Texts
 from dpbayes.markup.convergence_advice import advice, agree, why_words
 from dpbayes.markup.numbers import listed
-from dpbayes.markup.svg import MOST_CHAINS
 from dpbayes.pages.report.estimates import MOST_PICTURED
+from dpbayes.pages.report.plots import MOST_CHAINS
 from dpbayes.pages.views import Fact, Pair
 from dpbayes_core.privacy.release import AnyRelease
 from storage.files.archive_paths import path_of, plain_path_of

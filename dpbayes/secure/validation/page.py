@@ -5,13 +5,13 @@ Confidential, for the vault only: it holds counts of the table, but no value, le
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
-from dpbayes.markup.visible import visible_page
+from dpbayes.markup.svg import tag
+from dpbayes.markup.template import set_page
 from dpbayes.secure.profile import COUNTS, GroupProfile, Profile
 from dpbayes.secure.validation.checks import OF_TABLE, Expectation, ValidationResult, foreseen_by
 from dpbayes.secure.validation.messages import (
@@ -27,9 +27,6 @@ from dpbayes.secure.validation.messages import (
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.confidential import Confidential
 from storage.home.vault import Vault, readable
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 VALIDATION_PAGE = "validation.html"
 WORST = 20  # batches that are listed
@@ -142,7 +139,7 @@ def validation_of(
 
 def render(profile: Profile, source: TableSource, result: ValidationResult, **words: Any) -> str:
     """The page, self-contained; the same input gives the same bytes."""
-    return visible_page(_template().render(page=page(profile, source, result, **words)))
+    return set_page("dpbayes.secure.validation/page.html.j2", page(profile, source, result, **words))
 
 
 def page(
@@ -172,21 +169,6 @@ def page(
         foreseen=tuple(whose(one) for one in foreseen_by(source)),
         decides=decides,
     )
-
-
-@cache
-def _template() -> "Template":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("dpbayes.secure.validation", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("page.html.j2")
 
 
 def _lede(result: ValidationResult) -> str:
@@ -241,15 +223,15 @@ def _stripes(touched: list[tuple[int, int]]) -> Markup:
         at = place * len(bins) // len(touched)
         bins[at] = bins[at][0] + rows, bins[at][1] + count
     wide = WIDTH / max(len(bins), 1)
-    drawn = "".join(
-        f'<rect x="{place * wide:.2f}" y="0" width="{wide:.2f}" height="{HEIGHT}" fill-opacity="{_depth(*one):.2f}"/>'
+    drawn = [
+        tag(
+            "rect", x=f"{place * wide:.2f}", y=0, width=f"{wide:.2f}", height=HEIGHT, fill_opacity=f"{_depth(*one):.2f}"
+        )
         for place, one in enumerate(bins)
         if one[1]
-    )
-    return Markup(  # numbers only: nothing of a table's names is in it
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="batches from first to last">{drawn}</svg>'
-    )
+    ]
+    said = {"role": "img", "aria_label": "batches from first to last"}
+    return tag("svg", "", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", preserveAspectRatio="none", **said)
 
 
 def _depth(rows: int, count: int) -> float:

@@ -13,7 +13,7 @@ from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import release_record
 from dpbayes.markup.convergence_advice import APART, BROKEN, FIRMER, LONGER
 from dpbayes.markup.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
-from dpbayes.markup.svg import ForestRow, Interval, axis_for, forest_row, ranks, trace
+from dpbayes.pages.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
 from dpbayes.pages.report.render import render
 from dpbayes_core.regression.prior import Prior
 from tests.dpbayes.crates.crate_examples import STAMP, Floats, analysis, drawn, of, posterior_draws, small_entry
