@@ -1,36 +1,111 @@
-"""Audit: nothing is run and nothing is trusted but the keys; everything stored is recomputed."""
+"""`dpbayes audit`: nothing is run and nothing is trusted but the keys; everything stored is recomputed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cli.audit_about import about_crate, noting
-from dpbayes.audit.audit import AuditReport, audit, audit_crate, posteriors
+import typer
+
+from cli.console import guarded
+from cli.format import Document, line, of_whom
+from cli.options import AsJson, Debug, Near
+from dpbayes.audit.audit import AuditReport, audit_crate, posteriors
+from dpbayes.audit.audit import audit as audit_all
 from dpbayes.audit.lone_surroundings import on_ledger, with_surroundings
 from dpbayes.audit.publications import crate_on_ledger
 from dpbayes.audit.reasons import Reasons
 from dpbayes.audit.replay import replayed
+from dpbayes.crates.contained_releases import named, sources_of
 from dpbayes.crates.files import load_with_manifest
 from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
 from storage.files.archive import Archive
 from storage.home.home import Home
 from storage.ledger.anchored import open_ledger, refuse_empty_archive
 from storage.ledger.anchors import Anchors
+from storage.ledger.entries import Entry
 from storage.ledger.export import read_anchors, read_export
+from storage.ledger.history import MALFORMED
 from storage.ledger.offline_ledger import Evidence, refuse_unspelled, spelled
 from storage.ledger.reading import KeyNeeded, keys_of
 
+NAMES = ("study", "account", "period")
+INTEGRITY = 5
 
-def run_audit(near: Path, crate: str | None, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
-    """Audit a home's ledger, anchors and archive, or one crate alone; `keys` narrow what is trusted."""
-    return _audit_home(near, keys, replay) if crate is None else _audit_alone(crate, keys, near, replay)
+
+def audit(
+    near: Near = Path(),
+    *,
+    crate: Annotated[
+        str | None, typer.Option(help="Audit one crate alone, a folder, zip or URL, without ledger or home.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Audit an exported ledger, or the anchors of an archive, without the home.")
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="The fingerprint of the public key you trust; may be repeated.")
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Also draw the posteriors again and compare; takes their time.")
+    ] = False,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Recompute everything offline: chain, totals against caps, anchors, release bytes, signatures, crates."""
+    with guarded(json, debug) as console:
+        keys = key or []
+        if ledger and crate:
+            document = audit_crate_on_ledger(near, crate, ledger, keys, replay=replay)
+        elif ledger:
+            document = audit_ledger(near, ledger, keys)
+        elif crate is None:
+            document = audit_home(near, keys, replay=replay)
+        else:
+            document = audit_crate_alone(near, crate, keys, replay=replay)
+        console.show(document, show)
+        if not document["ok"]:
+            raise typer.Exit(INTEGRITY)
+
+
+def audit_home(near: Path, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
+    """Audit a home's ledger, anchors and archive; `keys` narrow what is trusted."""
+    refuse_unspelled(keys)
+    home = Home.look(near)
+    refuse_empty_archive(home)
+    archive = home.archive()
+    trusted = _counted(home, archive, keys) if keys else keys_of(home, archive, ())
+    if not trusted:
+        named = " or ".join(keys)
+        raise StudyInvalid(f"cannot audit with key {named}: this home has no such key. Check the fingerprint.")
+    with open_ledger(home, "read") as ledger:
+        accounts: list[str] = []
+        # the keys that were named are the home's: those that they vouch for may be of other homes at its ledger
+        own = [spelled(key) for key in keys]
+        found = audit_all(_noting(ledger.entries(), accounts), Anchors(archive, None), archive, trusted, signers=own)
+    again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
+    return {"accounts": accounts, **replace(found, checks=(*found.checks, *again)).to_record()}
 
 
 def audit_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> dict[str, Any]:
     """Audit an exported file, or a folder's anchors, by the fingerprint that is trusted, or by the keys of a home."""
     evidence, fingerprints = _read_ledger(near, ledger, keys)
     return {**_accounts(evidence), **AuditReport(tuple(evidence.check(fingerprints))).to_record()}
+
+
+def audit_crate_alone(near: Path, crate: str, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
+    """Audit one crate by the keys that are named, or by those of a home nearby, without any ledger."""
+    refuse_unspelled(keys)
+    try:
+        files = load_with_manifest(crate)
+        fingerprints = list(keys) or list(_own_keys(near))
+    except (LedgerMissing, KeyNeeded):
+        raise StudyInvalid("cannot audit a crate alone: no key is trusted. Add --key FINGERPRINT.") from None
+    reasons = Reasons.of(keys, () if keys else fingerprints)
+    alone = audit_crate(files, fingerprints, replayed if replay else None, reasons)
+    report = with_surroundings(alone, files, crate, fingerprints, reasons)
+    # of what did not pass nothing is believed, its names included
+    return {**(_about_crate(files) if report.ok else {}), **report.to_record()}
 
 
 def audit_crate_on_ledger(
@@ -44,13 +119,13 @@ def audit_crate_on_ledger(
     report = on_ledger(found, files, crate, evidence)
     report = replace(report, checks=(*held, *found.checks, *crate_on_ledger(files, evidence.entries)))
     # of what did not pass nothing is believed, its names included
-    return {**(about_crate(files) if report.ok else {}), **_accounts(evidence), **report.to_record()}
+    return {**(_about_crate(files) if report.ok else {}), **_accounts(evidence), **report.to_record()}
 
 
 def _accounts(evidence: Evidence) -> dict[str, Any]:
     """Whose ledger it is, as it says itself."""
     accounts: list[str] = []
-    for _ in noting(evidence.entries, accounts):
+    for _ in _noting(evidence.entries, accounts):
         pass
     return {"accounts": accounts}
 
@@ -62,24 +137,6 @@ def _read_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> tuple[Evidenc
         return evidence, list(keys) or list(_own_keys(near))
     except (LedgerMissing, KeyNeeded):
         raise StudyInvalid("cannot audit a ledger alone: no key is trusted. Add --key FINGERPRINT.") from None
-
-
-def _audit_home(near: Path, keys: Sequence[str], replay: bool) -> dict[str, Any]:
-    refuse_unspelled(keys)
-    home = Home.look(near)
-    refuse_empty_archive(home)
-    archive = home.archive()
-    trusted = _counted(home, archive, keys) if keys else keys_of(home, archive, ())
-    if not trusted:
-        named = " or ".join(keys)
-        raise StudyInvalid(f"cannot audit with key {named}: this home has no such key. Check the fingerprint.")
-    with open_ledger(home, "read") as ledger:
-        accounts: list[str] = []
-        # the keys that were named are the home's: those that they vouch for may be of other homes at its ledger
-        own = [spelled(key) for key in keys]
-        found = audit(noting(ledger.entries(), accounts), Anchors(archive, None), archive, trusted, signers=own)
-    again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
-    return {"accounts": accounts, **replace(found, checks=(*found.checks, *again)).to_record()}
 
 
 def _own_keys(near: Path) -> Mapping[str, bytes]:
@@ -97,15 +154,50 @@ def _counted(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, 
         return {name: value for name, value in home.trusted().items() if name in named}
 
 
-def _audit_alone(crate: str, keys: Sequence[str], near: Path, replay: bool) -> dict[str, Any]:
-    refuse_unspelled(keys)
-    try:
-        files = load_with_manifest(crate)
-        fingerprints = list(keys) or list(_own_keys(near))
-    except (LedgerMissing, KeyNeeded):
-        raise StudyInvalid("cannot audit a crate alone: no key is trusted. Add --key FINGERPRINT.") from None
-    reasons = Reasons.of(keys, () if keys else fingerprints)
-    alone = audit_crate(files, fingerprints, replayed if replay else None, reasons)
-    report = with_surroundings(alone, files, crate, fingerprints, reasons)
-    # of what did not pass nothing is believed, its names included
-    return {**(about_crate(files) if report.ok else {}), **report.to_record()}
+def _noting(entries: Iterable[Entry], accounts: list[str]) -> Iterator[Entry]:
+    """The entries as they are, while the accounts that they open are noted."""
+    for entry in entries:
+        if entry.kind == "account":
+            accounts.append(str(entry.payload.get("account")))
+        yield entry
+
+
+def _about_crate(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Study, account and period of the releases in a crate that passed; several are told with commas."""
+    found: dict[str, Any] = {}
+    with suppress(*MALFORMED):
+        sources = sources_of(files)
+        found = {name: named(sources, name) for name in NAMES}
+    return found
+
+
+def show(document: Document) -> None:
+    """Every check, failures in full."""
+    if about := _about(document):
+        line(f"Audit of {about}.", "bold")
+    for notice in document.get("notices", ()):
+        line(f"NOTICE: {notice['said']}", "bold red")
+    for one in document["checks"]:
+        line(f"{'ok  ' if one['ok'] else 'FAIL'}  {one['check']}: {one['detail']}", None if one["ok"] else "bold red")
+    if document.get("verdict"):
+        line(document["verdict"])
+    for unsure in document.get("cannot_tell", ()):
+        line(f"One crate cannot tell {unsure}", "yellow")
+    if document["ok"]:
+        mind = " But read the NOTICE at the top: a crate that nobody altered may have been withdrawn or superseded."
+        line(f"The audit passed.{mind if document.get('notices') else ''}", "bold")
+    else:
+        line(
+            "The audit FAILED: something was altered, is missing, or is not vouched for. The lines with FAIL say what.",
+            "bold",
+        )
+
+
+def _about(document: Document) -> str:
+    """What was audited: a ledger, a crate, or a crate by a ledger."""
+    ledger = f"the ledger of {' and '.join(document['accounts'])}" if document.get("accounts") else ""
+    if document.get("verdict") is None:
+        return ledger
+    period = f" for {document['period']} {of_whom(document)}" if document.get("period") else ""
+    by = f", by {ledger}" if ledger else ""
+    return f"a crate{period}{by}" if period or by else ""

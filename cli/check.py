@@ -1,10 +1,13 @@
-"""Looking without running: a study against its rules, a table against its declared shape, a ledger as it stands."""
+"""`dpbayes check`: a study against its rules, and a table against its declared shape."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cli.documents import ledger_document
+import typer
+
+from cli.console import guarded
+from cli.format import Document, known_accounts, line, published, silent
+from cli.options import AsJson, Debug, StudyFile
 from dpbayes.kinds.regression.pooled_parts import planned_words
 from dpbayes.kinds.regression.prior import law_words
 from dpbayes.plans.missing import missing_words, unstated_words
@@ -15,7 +18,22 @@ from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.home.home import Home
 from storage.ledger.periods import Period
-from storage.ledger.reading import KeyNeeded, look
+from storage.ledger.reading import KeyNeeded
+
+
+def check(
+    study: StudyFile,
+    *,
+    source: Annotated[
+        bool, typer.Option("--source", help="Also compare the table's shape with the declaration.")
+    ] = False,
+    period: Annotated[str | None, typer.Option(help="With --source: whose table to look at.")] = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Validate a study file without touching data; with --source also the table's declared shape."""
+    with guarded(json, debug) as console:
+        console.show(check_study(study, period if source else None, look_at_source=source), show)
 
 
 def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict[str, Any]:
@@ -48,10 +66,43 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
     }
 
 
-def show_ledger(near: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
-    """Every account of the home near `near`, and what of its ledger is not anchored yet."""
-    with look(near, keys) as reading:
-        return ledger_document(reading) | {"unanchored": list(reading.unanchored)}
+def show(document: Document) -> None:
+    """What a valid study would do."""
+    line(f"{document['file']} is a valid study: {document['study']}, account {document['account']}.")
+    if document["account_status"] == "unknown":
+        line(f"  whether its account is open is not known: {document['account_detail']}")
+    elif document["account_status"] != "open":
+        line(f"  its account is not open yet. {known_accounts(document['known_accounts'])}")
+        line("  Open it with `dpbayes ledger create STUDY`: releases need it.")
+        line(f"  Looked in: {document['home']}.")
+    if document["holders"]:
+        line(f"  every release is made for each of its holders: {', '.join(document['holders'])}")
+    for release in document["releases"]:
+        count = release["entries"]
+        noisy = f", {count} noisy number{'s' * (count > 1)}" if count else ""
+        line(
+            f"  release {release['release']} ({release['kind']}): {release['formula']}; {release['mechanism']}, "
+            f"{release['price']}{noisy}"
+        )
+        if release["chosen"] is not None:
+            line(f"    {release['chosen']}")
+        line(f"    missing values: {release['missing']}")
+    for analysis in document["analyses"]:
+        line(
+            f"  analysis {analysis['analysis']} of {analysis['release']}: "
+            f"{analysis['chains']} chains of {analysis['draws']} draws"
+        )
+        if analysis["prior"] is not None:
+            line(f"    prior: {analysis['prior']}", "yellow")
+        if analysis["parts"] is not None:
+            line(f"    {analysis['parts']}")
+    if document["schedule"] is not None:
+        when = f"cron {document['schedule']['cron']}, {document['schedule']['timezone']}"
+        line(f"  schedule: {when}. `plan` counts with it; the cron in prefect.yaml is what starts runs")
+    published(document)
+    silent(document)
+    if document["source"] is not None:
+        line(f"  table {document['source']} of {document['period']}: its shape is as declared")
 
 
 def _account(study: Study) -> dict[str, Any]:

@@ -1,20 +1,42 @@
-"""How results and errors reach people and programs: tables, or one JSON document; all else goes to stderr."""
+"""How results and failures reach people and programs: tables, or one JSON document; all else goes to stderr."""
 
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import typer
 
-from cli import analysis_table, audit_table, check_table, ending, plan_table, progress_table, tables
-from cli.failure import Failure, failure_of
+from cli import ending, format
+from cli.format import Document
 from dpbayes.markup.visible import visible, visible_json
+from flows.surroundings import known
 
-SoFar = Callable[[], Mapping[str, Any]]
-View = Callable[[Mapping[str, Any]], None]
+SoFar = Callable[[], Document]
+View = Callable[[Document], None]
 NOT_CONVERGED = 6
-INTEGRITY = 5
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a command says of a failure: a kind, one or two sentences, and the exit code that goes with it."""
+
+    kind: str
+    message: str
+    exit_code: int
+
+    def to_record(self) -> dict[str, str]:
+        """Plain data for JSON documents."""
+        return {"kind": self.kind, "message": self.message}
+
+
+def failure_of(error: Exception) -> Failure:
+    """The failure in plain words; of one that nobody foresaw only the type."""
+    if (foreseen := known(error)) is not None:
+        return Failure(foreseen.kind, str(foreseen), foreseen.exit_code)
+    kind = type(error).__name__
+    return Failure("unforeseen", f"cannot go on: an unforeseen {kind}. Run again with --debug and report it.", 1)
 
 
 class Console:
@@ -36,19 +58,19 @@ class Console:
             typer.echo(visible_json({**done, "error": failure.to_record()}))
             return
         view(done)
-        for sentence in progress_table.sentences(done, failure.message):
-            tables.failure(sentence)
+        for sentence in _sentences(done, failure.message):
+            format.failure(sentence)
 
     @contextmanager
     def progress(self) -> Iterator[None]:
         """Show what tasks report on stderr: bars to a person at a terminal, else a line where each step begins."""
         from tasks import progress as reports
 
-        if not tables.errors.is_terminal:
+        if not format.errors.is_terminal:
             with _lines(reports):
                 yield
             return
-        with tables.progress_bar() as bar:
+        with format.progress_bar() as bar:
             steps: dict[str, Any] = {}
             waiting = bar.add_task("starting Prefect", total=None)
 
@@ -64,38 +86,12 @@ class Console:
             finally:
                 reports.silence()
 
-    def show(self, document: Mapping[str, Any], view: Any) -> None:
+    def show(self, document: Document, view: View) -> None:
         """Print `document` as JSON, or through its `view` for people."""
         if self.json:
             typer.echo(visible_json(document))
         else:
             view(document)
-
-    def show_init(self, document: Mapping[str, Any]) -> None:
-        self.show(document, tables.init)
-
-    def show_check(self, document: Mapping[str, Any]) -> None:
-        self.show(document, check_table.check)
-
-    def show_plan(self, document: Mapping[str, Any]) -> None:
-        self.show(document, plan_table.plan)
-
-    def show_release(self, document: Mapping[str, Any]) -> None:
-        self.show(document, tables.release)
-
-    def show_analyse(self, document: Mapping[str, Any]) -> None:
-        self.show(document, analysis_table.analyse)
-        _exit_unless_converged(document["analyses"])
-
-    def show_run(self, document: Mapping[str, Any]) -> None:
-        self.show(document, progress_table.run)
-        runs = document.get("runs", [document])
-        _exit_unless_converged([analysis for one in runs for analysis in one["analyses"]])
-
-    def show_audit(self, document: Mapping[str, Any]) -> None:
-        self.show(document, audit_table.audit)
-        if not document["ok"]:
-            raise typer.Exit(INTEGRITY)
 
 
 @contextmanager
@@ -115,14 +111,31 @@ def _lines(reports: Any) -> Iterator[None]:
         reports.silence()
 
 
-def _exit_unless_converged(analyses: list[Mapping[str, Any]]) -> None:
+def _sentences(done: Document, message: str) -> Iterator[str]:
+    """What is said of a failure on stderr: of each period that failed, what is safe, and how to go on."""
+    failed = [one for one in done.get("runs", ()) if "error" in one]
+    if failed:
+        yield from (f"{one['period']}: {one['error']['message']}" for one in failed)
+    else:
+        yield message
+    tried = done.get("runs", [done])
+    if any(one.get("releases") or one.get("unpublished") for one in tried):
+        yield "What is shown as released is charged and stored: the same command again shows it and spends nothing."
+    if left := done.get("not_tried"):
+        names = left[0] if len(left) == 1 else f"{left[0]} to {left[-1]}"
+        yield f"Not tried: {names}. Run the same command again, or with --keep-going to try them whatever fails."
+
+
+def exit_unless_converged(analyses: Sequence[Mapping[str, Any]]) -> None:
+    """Posteriors that did not converge have an exit code of their own."""
     if any(analysis["status"] != "converged" for analysis in analyses):
         raise typer.Exit(NOT_CONVERGED)
 
 
 @contextmanager
-def guarded(console: Console, debug: bool) -> Iterator[Console]:
-    """Turn every failure into one or two sentences and its exit code."""
+def guarded(json: bool, debug: bool) -> Iterator[Console]:
+    """The console of a command, whose every failure becomes one or two sentences and an exit code."""
+    console = Console(json)
     ending.let_speak(lambda failure: console.fail(failure_of(failure)))
     try:
         yield console

@@ -1,13 +1,40 @@
-"""The papers' experiments on synthetic data and public tables: no study, no ledger, no table of anyone."""
+"""`dpbayes evaluate`: the papers' experiments on synthetic data and public tables, without study or ledger."""
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cli.tables import grid, line
+import typer
+
+from cli.console import guarded
+from cli.format import Document, grid, line
+from cli.options import AsJson, Debug
 from dpbayes_core.errors import StudyInvalid
+
+
+def evaluate(
+    name: Annotated[
+        str, typer.Argument(help="subsample, networks, coverage, pools, cirrhosis or distributed.", show_default=False)
+    ],
+    *,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for JSON, CSV, plots and a page.", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A folder of public tables; by default DPBAYES_EVALUATION_DATA.", show_default=False),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: a look, not a measurement.")] = False,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """The papers' experiments and calibration studies on public tables and synthetic data; touches no ledger."""
+    with guarded(json, debug) as console:
+        with console.progress():
+            document = run_evaluation(name, seed, quick=quick, out=out, data=data)
+        console.show(document, show)
 
 
 def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data: Path | None = None) -> dict[str, Any]:
@@ -45,7 +72,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data:
     return {**document, "seconds": round(time.monotonic() - begun, 1)}
 
 
-def show_evaluation(document: Mapping[str, Any]) -> None:
+def show(document: Document) -> None:
     """The table and what is published beside it, for people."""
     from dpbayes.pages.evaluation.page import shown
 

@@ -1,16 +1,62 @@
-"""Planning: what releases would cost and how long the budget lasts, before anything is spent or read."""
+"""`dpbayes plan`: what releases would cost and how long the budget lasts, before anything is spent or read."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from dpbayes.plans.document import plan_document
-from dpbayes.plans.plan import period_to_plan, plan
+import typer
+
+from cli.console import guarded
+from cli.format import (
+    Document,
+    cost,
+    counted,
+    grid,
+    known_accounts,
+    line,
+    measured,
+    number,
+    of_whom,
+    published,
+    remaining,
+    shortened,
+    silent,
+)
+from cli.options import AsJson, Debug, StudyFile, Trusted
+from dpbayes.markup.numbers import percent
+from dpbayes.plans.document import noisy_numbers, plan_document, run_ends, run_verdict, runs, shown_epsilons
+from dpbayes.plans.plan import period_to_plan
+from dpbayes.plans.plan import plan as planned
 from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
+from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 from storage.home.home import Home
 from storage.ledger.account_snapshot import Position
+
+LARGEST = ("largest_epsilon", "largest_epsilon_for_year")
+FOUR_DIGITS_UP = Context(prec=4, rounding=ROUND_CEILING)
+
+
+def plan(
+    study: StudyFile,
+    *,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="A period such as 2026-01; by default the one after the last that the study was charged for.",
+            show_default=False,
+        ),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a web page with the budget runway as a plot.")] = None,
+    key: Trusted = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """What each release would cost, what the caps would keep, and which coming period they refuse; reads no table."""
+    with guarded(json, debug) as console:
+        console.show(plan_study(study, period, html, key or []), show)
 
 
 def plan_study(path: Path, period: str | None, page: Path | None, keys: Sequence[str] = ()) -> dict[str, Any]:
@@ -21,7 +67,7 @@ def plan_study(path: Path, period: str | None, page: Path | None, keys: Sequence
     named = None if period is None else study.parse_period(period)
     with Position.near(study.path, study.account(), study.study, keys) as position:
         chosen = named or period_to_plan(study, position, datetime.now(UTC))
-        document = plan_document(study, position, plan(study, position, chosen))
+        document = plan_document(study, position, planned(study, position, chosen))
     if page is not None:
         _write(page, document)
     return document | {"home": Home.looked_in(study.path), "page": None if page is None else str(page)}
@@ -34,3 +80,163 @@ def _write(page: Path, document: dict[str, Any]) -> None:
         page.write_text(render(document), encoding="utf-8")
     except OSError as error:
         raise DpbayesError(f"cannot write the plan to {page}: {error.strerror}. Choose another file.") from error
+
+
+def show(document: Document) -> None:
+    """What each release would cost and leave, and how long the budget lasts."""
+    whose = of_whom({"study": document["study"], "account": document["population"]})
+    line(f"Plan for {document['period']} {whose}. The table is not read, and nothing is spent.", "bold")
+    if document["account"] != "open":
+        line(f"The account {document['population']} is not open yet: its caps are those that the study states.")
+        known = known_accounts(document["known_accounts"])
+        line(f"{known} Open it with `dpbayes ledger create STUDY`: releases need it.")
+        line(f"Looked in: {document['home']}.")
+    published(document)
+    silent(document)
+    for release in document["releases"]:
+        _release(release)
+    _year(document["year"])
+    line(document["verdict"], "bold" if document["fits"] else "bold red")
+    if document["page"] is not None:
+        line(f"page: {shortened(document['page'])}")
+
+
+def _release(release: Document) -> None:
+    line("")
+    line(f"{release['name']}: {_made(release)}.{_status(release)}", "bold")
+    line(f"  cost:        {cost(release['cost'])}")
+    if release["holders"]:
+        line(f"  holders:     {', '.join(release['holders'])}: a charge of that cost for each; below, all of them")
+    if release["analytic"] is not None:
+        line(f"  analytic:    {_analytic(release)}")
+    line(f"  sensitivity: {number(release['sensitivity'])} in {release['norm']}, {release['neighbours']}")
+    if release["kind"] == "regression":
+        line(f"  scale:       {_scale(release['scale'])}, in standardised units")
+    for one in release["foreseen"]:
+        line(f"  {one['term'].lower()}: {one['value']}")
+    if release["predicted"]:
+        _blocks(release)
+        _predicted(release)
+    grid(
+        "  caps",
+        ("cap", "period", "limit", "spent", "remaining", "after", "largest epsilon", "fits"),
+        [
+            (
+                *(cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"]), remaining(cap["remaining"])),
+                *(_reached(cap["after"], cap["fits"]), number(cap["largest_epsilon"]), _fits(release, cap)),
+            )
+            for cap in release["caps"]
+        ],
+        names=2,
+    )
+    now, year = (number(release[key]) if release[key] else "none" for key in LARGEST)
+    line(f"  largest epsilon that fits: {now} now, {year} in every period below")
+
+
+def _fits(release: Document, cap: Document) -> str:
+    if release["status"] == "period-closed":
+        return "closed"
+    return "yes" if cap["fits"] else "NO"
+
+
+def _predicted(release: Document) -> None:
+    """Each coefficient's predicted precision: as asked for, in the worse case, beside the prior's, and nearby."""
+    predicted: Sequence[Document] = release["predicted"]
+    high = f"± if {HIGH_CORRELATION:g}"
+    headers = ["coefficient", "sd", "± 95%", high, "± prior", "± no noise", "told from 0"]
+    rows = [
+        [
+            one["coefficient"] + (" (rough)" if one["rough"] else ""),
+            *(number(one[key], 3) for key in ("sd", "interval95")),
+            number((one["high_correlation"] or {}).get("interval95"), 3),
+            *(number(value, 3) for value in (one["prior_interval95"], one["without_noise"]["interval95"])),
+            number(one["told_from_zero"], 2),
+        ]
+        for one in predicted
+    ]
+    if all(one["high_correlation"] is None for one in predicted):
+        headers, rows = [one for one in headers if one != high], [row[:3] + row[4:] for row in rows]
+    grid("  predicted posterior, in the units of the columns (sd, halves of 95% intervals)", headers, rows)
+    if high in headers:
+        line(f"  {high}: where numbers of which nothing is stated are correlated by {HIGH_CORRELATION:g}")
+    line("  ± prior: of the prior alone; ± no noise: of the rows themselves; told from 0: effects beyond it, -: none")
+    known, shown = {point["epsilon"]: point["sd"] for point in release["grid"]}, shown_epsilons(release)
+    grid(
+        "  predicted sd at other epsilon",
+        ("coefficient", *(f"at {epsilon:g}" for epsilon in shown)),
+        [
+            (one["coefficient"], *(number(known[epsilon][place], 2) for epsilon in shown))
+            for place, one in enumerate(predicted)
+        ],
+    )
+
+
+def _blocks(release: Document) -> None:
+    """The noise on every kind of released number, against what it measures."""
+    grid(
+        "  noise on averages over the rows, columns in -1 ... 1; of each kind the worst",
+        ("released", "numbers", "noise", "measures", "noise of it"),
+        [
+            (
+                one["block"],
+                str(one["numbers"]),
+                *(number(one[key], 2) for key in ("noise", "measures")),
+                percent(one["ratio"]),
+            )
+            for one in release["blocks"]
+        ],
+    )
+
+
+def _made(release: Document) -> str:
+    if not release["entries"]:
+        return f"{release['kind']}, drawn exactly"
+    return f"{release['mechanism']} noise on {counted(noisy_numbers(release), 'number')}"
+
+
+def _status(release: Document) -> str:
+    return {
+        "planned": "",
+        "already-released": " Already released: running it again costs nothing.",
+        "period-closed": " The period is closed and takes no charge.",
+    }[release["status"]]
+
+
+def _analytic(release: Document) -> str:
+    """Balle and Wang's figures beside the zCDP ones: they hold for one release alone and do not add up."""
+    analytic, asked = release["analytic"], release["cost"]
+    return (
+        f"alone, this noise satisfies epsilon {number(analytic['epsilon'])} at delta {number(asked['delta'])}; "
+        f"epsilon {number(asked['epsilon'])} alone needs scale {_scale(analytic['scale'])}, "
+        f"at rho {number(analytic['rho'])}"
+    )
+
+
+def _scale(scale: float | Sequence[float]) -> str:
+    if not isinstance(scale, Sequence):
+        return number(scale)
+    low, high = min(scale), max(scale)
+    return f"{number(high)} ({number(low)} on {scale.count(low)} squares)"
+
+
+def _reached(value: float | None, fits: bool) -> str:
+    """What a cap would stand at; past its limit even where that shows in the fifth digit only."""
+    if value is None or fits:
+        return number(value)
+    return f"{FOUR_DIGITS_UP.create_decimal(Decimal(repr(value))).normalize():f}"
+
+
+def _year(year: Sequence[Document]) -> None:
+    line("")
+    grid(
+        "If every release of every period is charged in turn: what is spent after each period",
+        ("period", "verdict", *(f"{cap['cap']} ({_limit(cap)})" for cap in year[0]["caps"])),
+        [
+            (" to ".join(run_ends(run)), run_verdict(run), *(number(cap["after"]) for cap in run[-1]["caps"]))
+            for run in runs(year)
+        ],
+    )
+
+
+def _limit(cap: Document) -> str:
+    return f"{'rho' if cap['measure'] == 'rho' else 'epsilon'} {number(cap['limit'])}"

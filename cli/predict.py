@@ -1,17 +1,45 @@
-"""Predict: what a published posterior says of public rows; nothing is charged, and nothing but the crate is read."""
+"""`dpbayes predict`: what a published posterior says of public rows; nothing is charged, only the crate is read."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from cli.console import NOT_CONVERGED, Console
-from cli.tables import grid, line, number, origins, unconverged
+from cli.console import exit_unless_converged, guarded
+from cli.format import Document, grid, line, number, origins, unconverged
+from cli.options import AsJson, Debug
 from dpbayes.analyses.predict import predictions, read_posterior, read_rows, stated_row
 from dpbayes_core.errors import StudyInvalid
 
 MOST_SHOWN = 40
+Agency = Annotated[
+    list[str] | None,
+    typer.Option("--key", help="The fingerprint of the agency you trust: a crate that another key signed is refused."),
+]
+
+
+def predict(
+    crate: Annotated[
+        str, typer.Argument(help="A posterior's crate: a folder, a zip, or the URL of one.", show_default=False)
+    ],
+    rows: Annotated[
+        Path | None, typer.Argument(help="CSV or Parquet of public rows, a column a covariate.", show_default=False)
+    ] = None,
+    *,
+    at: Annotated[
+        list[str] | None, typer.Option(help="One row instead of a file: age=40,female=yes.", show_default=False)
+    ] = None,
+    level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
+    key: Agency = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """What a published posterior predicts for public rows: responses and their mean; needs no study, ledger or data."""
+    with guarded(json, debug) as console:
+        document = run_predict(crate, rows, at or [], level, key or [])
+        console.show(document, show)
+        exit_unless_converged([document])
 
 
 def run_predict(
@@ -25,14 +53,8 @@ def run_predict(
     return {"crate": crate, **predictions(posterior, given, level)}
 
 
-def show_predictions(console: Console, document: Mapping[str, Any]) -> None:
-    """Print it; a posterior that did not converge is another exit code, as where it was drawn."""
-    console.show(document, _table)
-    if document["status"] != "converged":
-        raise typer.Exit(NOT_CONVERGED)
-
-
-def _table(document: Mapping[str, Any]) -> None:
+def show(document: Document) -> None:
+    """Predictions with their intervals, and what they stand on."""
     about = f"{document['analysis']} of {document['study']} for {document['period']}"
     if document["status"] == "converged":
         line(

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,8 +136,8 @@ def test_modules_and_functions_stay_short(room: str) -> None:
 def test_functions_take_few_positional_parameters(room: str) -> None:
     for path in modules(room):
         for function in functions(path):
-            if any("njit" in ast.unparse(d) or "app.command" in ast.unparse(d) for d in function.decorator_list):
-                continue  # compiled kernels take flat arrays; commands take options by name
+            if any("njit" in ast.unparse(d) for d in function.decorator_list):
+                continue  # compiled kernels take flat arrays
             positional = [a.arg for a in function.args.posonlyargs + function.args.args if a.arg not in ("self", "cls")]
             assert len(positional) <= MOST_POSITIONAL, f"{name_of(path)}: {function.name}"
 
@@ -196,6 +197,31 @@ def loaded_by(statement: str) -> set[str]:
 def test_help_imports_nothing_heavy() -> None:
     call = "from typer.testing import CliRunner; from cli.main import app"
     assert loaded_by(f"{call}; assert CliRunner().invoke(app, ['--help']).exit_code == 0") == set()
+
+
+def test_every_command_has_a_module_of_its_own_name() -> None:
+    from typer.main import get_command
+
+    from cli.main import app
+
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert {name: home_of(command) for name, command in commands.items()} == {
+        name: home_named(name) for name in commands
+    }
+
+
+def home_of(command: Any) -> str:
+    """Where a command is defined; of a group, the package that has all of its commands."""
+    inside = getattr(command, "commands", {}).values()
+    if not inside:
+        return str(command.callback.__module__)
+    (package,) = {str(one.callback.__module__).rpartition(".")[0] for one in inside}
+    return package
+
+
+def home_named(name: str) -> str:
+    """Where a command of that name belongs; `_command` tells it from a module of Python's own."""
+    return f"cli.{name}_command" if name in sys.stdlib_module_names else f"cli.{name}"
 
 
 def test_no_flow_takes_the_name_of_a_module_of_pythons_own() -> None:

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from cli import analysis_table, tables
+from cli import analyse, format
 
 HEADERS = ("coefficient", "period", "mean", "sd", "largest epsilon")
 ROWS = [
@@ -17,17 +17,17 @@ ROWS = [
 
 def printed(monkeypatch: pytest.MonkeyPatch, width: int, names: int = 1) -> list[str]:
     paper = io.StringIO()
-    monkeypatch.setattr(tables, "out", Console(file=paper, width=width, soft_wrap=True, highlight=False))
-    tables.grid("  posterior", HEADERS, ROWS, names=names)
+    monkeypatch.setattr(format, "out", Console(file=paper, width=width, soft_wrap=True, highlight=False))
+    format.grid("  posterior", HEADERS, ROWS, names=names)
     return paper.getvalue().splitlines()
 
 
 def test_draws_beyond_those_asked_for_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     paper = io.StringIO()
-    monkeypatch.setattr(tables, "out", Console(file=paper, width=160, soft_wrap=True, highlight=False))
-    analysis_table.extended({"asked": 1000, "made": 1000})
+    monkeypatch.setattr(format, "out", Console(file=paper, width=160, soft_wrap=True, highlight=False))
+    analyse.doubled({"asked": 1000, "made": 1000})
     assert paper.getvalue() == ""
-    analysis_table.extended({"asked": 100, "made": 1600})
+    analyse.doubled({"asked": 100, "made": 1600})
     assert paper.getvalue().startswith("  draws:  1,600 of each chain, where 100 were asked for: doubled")
 
 
@@ -66,7 +66,7 @@ def test_caps_whose_spent_and_remaining_do_not_add_up_say_why(
     monkeypatch: pytest.MonkeyPatch, measure: str, spent: float | None, remaining: float, explained: bool
 ) -> None:
     paper = io.StringIO()
-    monkeypatch.setattr(tables, "out", Console(file=paper, width=200, soft_wrap=True, highlight=False))
+    monkeypatch.setattr(format, "out", Console(file=paper, width=200, soft_wrap=True, highlight=False))
     cap = {"cap": "lifetime", "period": None, "limit": 1.0, "measure": measure, "delta": 1e-6}
-    tables.caps("  budget now", [cap | {"spent": spent, "remaining": remaining}])
+    format.caps("  budget now", [cap | {"spent": spent, "remaining": remaining}])
     assert ("several releases together cost less than the sum" in paper.getvalue()) == explained

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cli.scaffold import EXAMPLES
+from cli.init import EXAMPLES
 from dpbayes.study.load import load_study
 from dpbayes_core.errors import StudyInvalid
 from examples.wages import generate as wages

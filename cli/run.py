@@ -1,19 +1,41 @@
-"""Release and analyse period by period: what fails in the middle leaves everything that was done to be shown."""
+"""`dpbayes run`: release and analyse period by period; what fails in the middle leaves what was done to be shown."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cli import progress_table
-from cli.console import Console
-from cli.failure import failure_of
-from cli.launch import ready, run_period
+import typer
+
+from cli import analyse, release
+from cli.console import Console, exit_unless_converged, failure_of, guarded
+from cli.format import line, of_whom
+from cli.launch import actor, ready
+from cli.options import AsJson, Debug, StudyFile
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from storage.ledger.periods import Period
 from tasks.done import Done, collected
 
 Document = dict[str, Any]
+
+
+def run(
+    study: StudyFile,
+    period: Annotated[str, typer.Option(help="2026-01, or a range as 2026-01..2026-03.", show_default=False)],
+    *,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Where a period fails, still try those after it.")
+    ] = False,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Release, then analyse; `--period 2026-01..2026-03` does one period after the other, to the first that fails."""
+    with guarded(json, debug) as console:
+        document = run_periods(study, period, console, keep_going=keep_going)
+        console.show(document, show)
+        runs = document.get("runs", [document])
+        exit_unless_converged([analysis for one in runs for analysis in one["analyses"]])
 
 
 @dataclass
@@ -51,7 +73,7 @@ def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool
     declared = load_study(study)
     runs = Runs(declared, [period.name for period in Period.range(periods, declared.period.grain)])
     ready(study, runs.names)
-    console.keep(runs.document, progress_table.run)
+    console.keep(runs.document, show)
     first: Exception | None = None
     with console.progress():
         for name in runs.names:
@@ -69,6 +91,18 @@ def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool
 
 def _run(runs: Runs, study: Path, name: str) -> None:
     with collected() as runs.under_way:
-        document = run_period(study, name)
+        from flows.run import run_study
+        from flows.states import answer
+
+        document = answer(run_study, str(study), name, actor=actor())
     runs.finished.append(document)
     runs.under_way = None
+
+
+def show(document: Mapping[str, Any]) -> None:
+    """Every period that was tried, in order: its release, then its analyses, or what was done before it failed."""
+    for one in document.get("runs", [document]):
+        release.show(one)
+        analyse.show(one)
+        if "error" in one and "runs" in document:
+            line(f"{one['period']} {of_whom(document)}: FAILED ({one['error']['kind']}).", "bold red")

@@ -1,4 +1,4 @@
-"""Readable tables for people, one function per result document."""
+"""How lines, tables and numbers look to people, and what the screens of several commands have in common."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -98,47 +98,15 @@ def fixed(value: float | None, places: int) -> str:
     return "-" if value is None else f"{value:.{places}f}"
 
 
-def init(document: Document) -> None:
-    """What `init` made and what to do next."""
-    line(
-        f"Made {document['folder']}: a study, synthetic data for {', '.join(document['periods'])}, "
-        "and a home with keys and a ledger."
-    )
-    line(f"Next: dpbayes run {document['study_file']} --period {document['periods'][0]}")
-
-
 def of_whom(document: Document) -> str:
     """Which study and account a line is about, as far as the document says."""
     named = [f"{word} {document[word]}" for word in ("study", "account") if document.get(word)]
     return f"({', '.join(named)})"
 
 
-def release(document: Document) -> None:
-    """What was released, at what cost, and what remains."""
-    for one in document["releases"]:
-        at = "" if one["holder"] is None else f" at {one['holder']}"
-        which = f"{one['release']}{at} for {document['period']} {of_whom(document)}"
-        if one["status"] == "released":
-            line(f"Released {which}, revision {one['revision']}.", "bold")
-            line(f"  cost: {cost(one['cost'])}")
-        else:
-            line(
-                f"Already released: {which}, revision {one['revision']}. Nothing was spent.",
-                "bold",
-            )
-        if one["withdrawn"] is not None:
-            line(f"  WITHDRAWN on {one['withdrawn']['date']}: {one['withdrawn']['reason']}", "bold red")
-        if one["counted"] is not None:
-            line(f"  of:     {one['counted']}, a number that is public")
-        if one["limits"] is not None:
-            line(f"  limits: {one['limits']}")
-        line(f"  digest: {one['digest']}")
-        line(f"  crate:  {shortened(one['crate'])}")
-        if one["report"] is not None:
-            line(f"  report: {shortened(one['report'])}")
-        if one["validation"] is not None:
-            line(f"  validation, confidential: {shortened(one['validation'])}")
-        caps("  budget now", one["caps"])
+def known_accounts(names: Sequence[str]) -> str:
+    """Which populations a ledger knows."""
+    return f"The ledger has accounts of {', '.join(names)}." if names else "There is no account in a ledger here."
 
 
 def published(document: Document) -> None:
@@ -151,17 +119,6 @@ def silent(document: Document) -> None:
     """Columns of whose missing values the study says nothing."""
     if document["missing"] is not None:
         line(f"  missing values: {document['missing']}", "yellow")
-
-
-def inspected(document: Document) -> None:
-    """Where the pages of a look are, and that it is on record."""
-    line(f"Inspected the table for {document['period']} {of_whom(document)}. Nothing was charged.", "bold")
-    line(f"  on record: entry {document['entry']['seq']} of the ledger notes that the table was looked at")
-    published(document)
-    silent(document)
-    for one in document["inspected"]:
-        at = "" if one["holder"] is None else f" at {one['holder']}"
-        line(f"  validation of {one['release']}{at}, confidential: {shortened(one['page'])}")
 
 
 def cost(record: Document) -> str:

@@ -1,0 +1,62 @@
+"""A ledger as one document, and as people read it: every account with its caps, and where the chain stands."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cli.format import Document, caps, counted, line
+from storage.ledger.accounts import AccountState
+from storage.ledger.anchored import Books
+from storage.ledger.cap_document import account_document
+from storage.ledger.readable import line_of
+from storage.ledger.reading import Reading
+
+
+def ledger_document(books: Books | Reading) -> dict[str, Any]:
+    """Every account with its caps, and where the chain stands."""
+    head, acts = books.ledger.head, [line_of(one) for one in (*books.ledger.closings(), *books.ledger.withdrawals())]
+    return {
+        "accounts": [account_document(account) | _acts(account, acts) for account in books.ledger.accounts()],
+        "charges": books.ledger.count("charge"),
+        "head": {"seq": head.seq, "hash": head.hash},
+    }
+
+
+def _acts(account: AccountState, acts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What was closed and withdrawn of an account, in the order of the ledger."""
+    own = [one for one in acts if one["account"] == account.spec.population]
+    kept = ("study", "period", "what", "date", "reason")
+    return {
+        word: [{name: one[name] for name in kept} | {"entry": one["seq"]} for one in own if one["kind"] == kind]
+        for word, kind in (("closed", "close"), ("withdrawn", "withdraw"))
+    }
+
+
+def show_ledger(document: Document) -> None:
+    """Every account with its caps."""
+    for account in document["accounts"]:
+        split = account["holders"]
+        held = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
+        caps(f"account {account['account']}{held}", account["caps"])
+        if account["closed"]:
+            line(f"  closed periods, which take no charges: {', '.join(act['period'] for act in account['closed'])}")
+        for act in account["withdrawn"]:
+            line(f"  {act['what']} (study {act['study']}) on {act['date']}: {act['reason']}", "red")
+    show_head(document)
+    show_unanchored(document.get("unanchored", ()))
+
+
+def show_head(document: Document) -> None:
+    """How many charges a ledger has, and how far it goes."""
+    seq, hashed = document["head"]["seq"], document["head"]["hash"][:16]
+    line(f"{counted(document['charges'], 'charge')}; last entry {seq}, hash {hashed}")
+
+
+def show_unanchored(entries: Sequence[int]) -> None:
+    """What an unfinished run left, for those who only look."""
+    if entries:
+        named = ", ".join(map(str, entries[:3])) + (" and more" if len(entries) > 3 else "")
+        line(
+            f"Not anchored yet: entry {named}. Its signed copy is not in the archive; the steward's next release or "
+            "ledger command writes it.",
+            "yellow",
+        )

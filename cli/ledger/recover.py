@@ -1,0 +1,61 @@
+"""`dpbayes ledger recover`: what the database lost, written again from its signed anchors."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.console import guarded
+from cli.format import Document, line, shortened
+from cli.launch import actor
+from cli.ledger.document import ledger_document, show_head
+from cli.options import AsJson, Debug, Near
+from storage.home.places import rewrite_places
+from storage.ledger.anchored import Books
+from storage.ledger.moving import home_to_recover
+from storage.ledger.recovery import recover as write_again
+from tasks.software import stamp_of
+
+
+def recover(
+    near: Near = Path(),
+    set_aside: Annotated[
+        bool, typer.Option("--set-aside", help="Move a damaged or altered database away first, and keep it.")
+    ] = False,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Rebuild lost entries, or a whole lost database, from the signed anchors; refused where the two disagree."""
+    with guarded(json, debug) as console:
+        console.show(recover_ledger(near, set_aside=set_aside), show)
+
+
+def recover_ledger(near: Path, *, set_aside: bool) -> dict[str, Any]:
+    """Rebuild from the anchors what the database lost, and put that on record."""
+    home = home_to_recover(near)
+    done = write_again(home, set_aside=set_aside)
+    rewrite_places(home.folder, home.places)
+    with Books.open(near) as books:
+        if done.restored:
+            books.ledger.note(
+                f"entries {done.first} to {done.last} were lost and written again from their anchors", stamp_of(actor())
+            )
+            books.settle()
+        return {
+            "restored": done.restored,
+            "first": done.first if done.restored else None,
+            "last": done.last if done.restored else None,
+            "set_aside": done.set_aside,
+            **ledger_document(books),
+        }
+
+
+def show(document: Document) -> None:
+    """What was lost and is back."""
+    if document["set_aside"]:
+        line(f"The database that was there is kept in {shortened(document['set_aside'])}.")
+    if document["restored"]:
+        line(f"Entries {document['first']} to {document['last']} were written again from their anchors.", "bold")
+    else:
+        line("Nothing was lost: the ledger holds every anchored entry.", "bold")
+    show_head(document)

@@ -1,0 +1,73 @@
+"""`dpbayes release`: one pass over the table, one charge, one crate."""
+
+from typing import Annotated
+
+import typer
+
+from cli.console import guarded
+from cli.format import Document, caps, cost, line, of_whom, shortened
+from cli.launch import actor, kept, ready
+from cli.options import AsJson, Debug, Holder, PeriodName, StudyFile
+
+Revision = Annotated[
+    int, typer.Option(help="A number above 1 is a new, fully charged release that supersedes the one before.")
+]
+Reason = Annotated[str | None, typer.Option(help="Why a revision is needed; recorded for ever.")]
+
+
+def release(
+    study: StudyFile,
+    period: PeriodName,
+    *,
+    revision: Revision = 1,
+    reason: Reason = None,
+    holder: Holder = None,
+    json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """One pass over the table, charge, release; again: the same stored answer at no cost."""
+    with guarded(json, debug) as console:
+        declared = ready(study, [period])
+        declared.only(holder)
+        from flows.release import release_study
+
+        with kept(console, declared, period, show), console.progress():
+            document = release_study(str(study), period, revision, reason, holder=holder, actor=actor())
+        console.show(document, show)
+
+
+def show(document: Document) -> None:
+    """What was released, at what cost, and what remains; after a failure also what was charged and is not published."""
+    for one in document["releases"]:
+        at = "" if one["holder"] is None else f" at {one['holder']}"
+        which = f"{one['release']}{at} for {document['period']} {of_whom(document)}"
+        if one["status"] == "released":
+            line(f"Released {which}, revision {one['revision']}.", "bold")
+            line(f"  cost: {cost(one['cost'])}")
+        else:
+            line(
+                f"Already released: {which}, revision {one['revision']}. Nothing was spent.",
+                "bold",
+            )
+        if one["withdrawn"] is not None:
+            line(f"  WITHDRAWN on {one['withdrawn']['date']}: {one['withdrawn']['reason']}", "bold red")
+        if one["counted"] is not None:
+            line(f"  of:     {one['counted']}, a number that is public")
+        if one["limits"] is not None:
+            line(f"  limits: {one['limits']}")
+        line(f"  digest: {one['digest']}")
+        line(f"  crate:  {shortened(one['crate'])}")
+        if one["report"] is not None:
+            line(f"  report: {shortened(one['report'])}")
+        if one["validation"] is not None:
+            line(f"  validation, confidential: {shortened(one['validation'])}")
+        caps("  budget now", one["caps"])
+    _unpublished(document)
+
+
+def _unpublished(document: Document) -> None:
+    """Charged and stored, while the crate is still to be written."""
+    for one in document.get("unpublished", ()):
+        how = "Charged and stored" if one["status"] == "released" else "Stored since an earlier run"
+        whose = f"{one['release']} for {document['period']} {of_whom(document)}"
+        line(f"{how}: {whose}. Its crate is not written yet.", "bold")
