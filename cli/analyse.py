@@ -130,12 +130,13 @@ def show(document: Document) -> None:
             line(f"  changed: {one['changed']}.")
             line(f"  earlier: {shortened(one['earlier'])}")
         _revised(one["releases"])
+        _alarms(one)
         _coefficients(one["numbers"], one["coefficients"])
         doubled(one["draws"])
         _of_the_prior(one["prior_check"])
         _of_the_parts(one["parts"])
-        if one["clipping"]:
-            line(f"  clipped: {one['clipping']}", "yellow")
+        if one["missing"]:
+            line(f"  missing: {one['missing']}")
         line(f"  law:    {one['target']} ({'calibrated' if one['calibrated'] else 'NOT calibrated'}; {one['choice']})")
         if one["cost"]:
             line(f"  time:   {one['cost']}")
@@ -156,19 +157,35 @@ def _revised(releases: Sequence[Document]) -> None:
             line(f"  of:     {one['release']}{at} of {one['period']}, revision {one['revision']}")
 
 
+def _alarms(one: Document) -> None:
+    """What has to be known before the numbers are read."""
+    for tried in _of_several(one["parts"]):
+        if tried["alarm"]:
+            line(f"  parts:  {tried['words']}", "yellow")
+    if (one["prior_check"] or {}).get("conflict"):
+        line(f"  prior:  {one['prior_check']['words']}", "yellow")
+    if one["clipping"]:
+        line(f"  clipped: {one['clipping']}", "yellow")
+
+
 def _of_the_prior(found: Document | None) -> None:
-    """What the prior decided, and whether the release contradicts it; earlier versions said the latter only."""
+    """What the prior decided, and that the release does not contradict it; earlier versions said the latter only."""
     if found and "dependence" in found:
         line(f"  prior:  {found['dependence']}", "yellow" if found["decides"] else None)
-    if found:
-        line(f"  prior:  {found['words']}", "yellow" if found["conflict"] else None)
+    if found and not found["conflict"]:
+        line(f"  prior:  {found['words']}")
 
 
 def _of_the_parts(found: Document | None) -> None:
-    """Whether several releases are as the sampler takes them and as somebody declared, as far as their numbers tell."""
-    for name in ("spread", "check"):
-        if tried := (found or {}).get(name):
-            line(f"  parts:  {tried['words']}", "yellow" if tried["alarm"] else None)
+    """That several releases are as the sampler takes them and as somebody declared, as far as their numbers tell."""
+    for tried in _of_several(found):
+        if not tried["alarm"]:
+            line(f"  parts:  {tried['words']}")
+
+
+def _of_several(found: Document | None) -> list[Document]:
+    """What was asked of the numbers of several releases, if anything: their residuals, and a declared split."""
+    return [tried for name in ("spread", "check") if (tried := (found or {}).get(name))]
 
 
 def doubled(draws: Document) -> None:

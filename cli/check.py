@@ -78,7 +78,7 @@ def show(document: Document) -> None:
     if document["holders"]:
         line(f"  every release is made for each of its holders: {', '.join(document['holders'])}")
     for release in document["releases"]:
-        count = release["entries"]
+        count = release["noisy_numbers"]
         noisy = f", {count} noisy number{'s' * (count > 1)}" if count else ""
         line(
             f"  release {release['release']} ({release['kind']}): {release['formula']}; {release['mechanism']}, "
@@ -89,7 +89,8 @@ def show(document: Document) -> None:
         line(f"    missing values: {release['missing']}")
     for analysis in document["analyses"]:
         line(
-            f"  analysis {analysis['analysis']} of {analysis['release']}: "
+            f"  analysis {analysis['analysis']} of {analysis['release']}"
+            f"{', all periods together' if analysis['periods'] == 'all' else ''}: "
             f"{analysis['chains']} chains of {analysis['draws']} draws"
         )
         if analysis["prior"] is not None:
@@ -135,7 +136,10 @@ def _check_source(study: Study, period: str | None) -> str:
 
 def _release(study: Study, name: str) -> dict[str, Any]:
     spec = study.releases[name]
+    from dpbayes_core.privacy.mechanisms.beside import beside_of
+
     mechanism = study.design(name).mechanism
+    beside = beside_of(mechanism)
     price = ", ".join(f"{measure} {loss}" for measure, loss in spec.losses().items())
     return {
         "release": name,
@@ -143,6 +147,7 @@ def _release(study: Study, name: str) -> dict[str, Any]:
         "mechanism": mechanism.name,
         "price": price,
         "entries": len(mechanism.scales),
+        "noisy_numbers": len(mechanism.scales) + (0 if beside is None else len(beside.scales)),
         "kind": spec.kind,
         "chosen": spec.chosen(study.context),
         "missing": missing_words(study, name),
@@ -162,6 +167,7 @@ def _analysis(study: Study, name: str) -> dict[str, Any]:
     return {
         "analysis": name,
         "release": spec.release,
+        "periods": spec.periods,
         "chains": spec.chains,
         "draws": spec.draws,
         "sampler": spec.sampler,

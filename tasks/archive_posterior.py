@@ -16,6 +16,7 @@ from dpbayes.kinds.registry import KINDS
 from dpbayes.kinds.regression.clipping import clipping_alarm
 from dpbayes.kinds.regression.facts import facts
 from dpbayes.kinds.regression.pooled_parts import parts_record
+from dpbayes.kinds.regression.texts import missing_caveat
 from dpbayes.markup.convergence_advice import advice
 from dpbayes_core.regression.pool import parts_of
 from dpbayes_core.samplers.driver import sample
@@ -138,6 +139,7 @@ def _document(
         "prior_check": record.get("prior_check"),
         "parts": parts,
         "clipping": clipping_alarm(cast("Evidence", evidence)) if evidence.kind == "regression" else "",
+        "missing": missing_caveat(cast("Evidence", evidence).schema) if evidence.kind == "regression" else "",
         "releases": links_of(record),
         "seconds": {"sampling": round(sampling, 3), "total": round(total, 3)},
         "crate": bench.address(),

@@ -57,6 +57,9 @@ def test_it_is_planned_analysed_told_and_audited(desk: Desk) -> None:
     planned = desk.document("plan", desk.study, "--period", PERIOD)["releases"][0]
     assert "takes 10% of the rho that this release costs" in json.dumps(planned)
     assert "products weighed by squared residuals" in json.dumps(planned)
+    checked = desk.document("check", desk.study)["releases"][0]
+    assert checked["noisy_numbers"] > checked["entries"], "the second step's numbers are noisy, too"
+    assert f"{checked['noisy_numbers']} noisy numbers" in desk.run("check", desk.study).output.replace("\n", " ")
     desk.run("run", desk.study, "--period", PERIOD)
     (found,) = desk.document("analyse", desk.study, "--period", PERIOD)["analyses"]
     assert (found["sampler"], found["calibrated"], found["status"]) == ("robust", True, "converged")

@@ -182,10 +182,15 @@ class RegressionTexts(Texts):
         shrunk = "Rows longer than the declared norm were shrunk to it, and the coefficients describe the shrunk rows."
         return (
             clipping_caveat(release),
-            OF_COMPLETE if release.schema.cases == "complete" else OF_FILLED,
+            missing_caveat(release.schema),
             intercept if release.schema.intercept else without,
             *(() if release.schema.ball is None else (shrunk,)),
         )
+
+
+def missing_caveat(schema: RegressionSchema) -> str:
+    """What was done to missing values, and what that leaves open."""
+    return OF_COMPLETE if schema.cases == "complete" else OF_FILLED
 
 
 def declared_columns(schema: RegressionSchema) -> tuple[Declared, ...]:
