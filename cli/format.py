@@ -12,7 +12,7 @@ from rich.segment import Segment
 
 from dpbayes.markup.convergence_advice import why_words
 from dpbayes.markup.visible import visible
-from storage.ledger.remains import rounded_down
+from storage.ledger.cap_document import measure_words, rounded_down
 
 Document = Mapping[str, Any]
 
@@ -151,12 +151,7 @@ def caps(title: str, rows: Sequence[Document]) -> None:
 
 def measured(cap: Document) -> str:
     """A cap's limit in its own measure."""
-    limit = number(cap["limit"])
-    return {
-        "epsilon-delta": f"epsilon {limit} at delta {cap['delta']:g}" if cap["delta"] else "",
-        "pure-epsilon": f"pure epsilon {limit}",
-        "rho": f"rho {limit}",
-    }[cap["measure"]]
+    return measure_words(cap["measure"], number(cap["limit"]), f"{cap['delta']:g}" if cap["delta"] else "")
 
 
 def remaining(value: float) -> str:

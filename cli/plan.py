@@ -34,6 +34,7 @@ from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 from storage.home.home import Home
 from storage.ledger.account_snapshot import Position
+from storage.ledger.cap_document import measure_words
 
 LARGEST = ("largest_epsilon", "largest_epsilon_for_year")
 FOUR_DIGITS_UP = Context(prec=4, rounding=ROUND_CEILING)
@@ -230,13 +231,13 @@ def _year(year: Sequence[Document]) -> None:
     line("")
     grid(
         "If every release of every period is charged in turn: what is spent after each period",
-        ("period", "verdict", *(f"{cap['cap']} ({_limit(cap)})" for cap in year[0]["caps"])),
+        (
+            "period",
+            "verdict",
+            *(f"{cap['cap']} ({measure_words(cap['measure'], number(cap['limit']))})" for cap in year[0]["caps"]),
+        ),
         [
             (" to ".join(run_ends(run)), run_verdict(run), *(number(cap["after"]) for cap in run[-1]["caps"]))
             for run in runs(year)
         ],
     )
-
-
-def _limit(cap: Document) -> str:
-    return f"{'rho' if cap['measure'] == 'rho' else 'epsilon'} {number(cap['limit'])}"

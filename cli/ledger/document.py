@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.format import Document, caps, counted, line
-from storage.ledger.accounts import AccountState
 from storage.ledger.anchored import Books
-from storage.ledger.cap_document import account_document
+from storage.ledger.cap_document import AccountState, account_document
 from storage.ledger.readable import line_of
 from storage.ledger.reading import Reading
 

@@ -5,11 +5,11 @@ from functools import lru_cache
 from typing import Any
 
 from dpbayes.crates.contained_releases import Source
+from storage.ledger.cap_document import limit_text
 from storage.ledger.caps import Scope, Tally, Total, admits
 from storage.ledger.check import Problem
 from storage.ledger.entries import Entry
 from storage.ledger.periods import Period, overlapped
-from storage.ledger.refusal import limit_text
 from storage.ledger.request import CapSpec
 from storage.ledger.verify import verify_charge
 

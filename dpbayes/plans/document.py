@@ -15,8 +15,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.accounting import analytic_gaussian_scale, from_units, gaussian_cost
 from storage.ledger.account_snapshot import Position
-from storage.ledger.accounts import CapState
-from storage.ledger.cap_document import cap_document
+from storage.ledger.cap_document import CapState, cap_document, measure_words
 from storage.ledger.refusal import Quote
 from storage.ledger.request import CapSpec, decimal_text
 
@@ -74,11 +73,8 @@ def _refused(plan: Plan, nothing: str) -> str:
 
 def cap_words(cap: CapSpec) -> str:
     """A cap by its name and its limit."""
-    limit = decimal_text(cap.limit)
-    if cap.measure == "rho":
-        return f"{cap.name} (rho {limit})"
-    at = "" if cap.delta is None else f" at delta {float(cap.delta):g}"
-    return f"{cap.name} ({'pure ' if cap.measure == 'pure-epsilon' else ''}epsilon {limit}{at})"
+    at = "" if cap.delta is None else f"{float(cap.delta):g}"
+    return f"{cap.name} ({measure_words(cap.measure, decimal_text(cap.limit), at)})"
 
 
 def runs(year: Sequence[Document]) -> list[list[Document]]:

@@ -16,7 +16,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.privacy.accounting import Cost
 from dpbayes_core.privacy.mechanisms import Mechanism
 from storage.ledger.account_snapshot import Position
-from storage.ledger.accounts import CapState
+from storage.ledger.cap_document import CapState
 from storage.ledger.caps import Debit, Scope, Tally, debits
 from storage.ledger.periods import Period
 from storage.ledger.refusal import Quote, delta_of, largest_charge, quotes

@@ -1,29 +1,20 @@
 """Accounts: who is protected and up to what; opened once, never restated, raised only on the record."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.privacy.accounting import UNITS, epsilon_of, from_units
+from storage.ledger.cap_document import AccountState, CapState, limit_text
 from storage.ledger.caps import (
     NOTHING,
-    Room,
     Scope,
     Tally,
-    Total,
-    admits,
-    capacity,
-    remaining,
     total_in,
     with_limits,
 )
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.periods import overlapped
-from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, CapSpec
 from storage.ledger.store import Page
 
@@ -32,67 +23,6 @@ FIXED = {
     "neighbours": "neighbour relation",
     "people": "declaration of people",
 }  # a release's grain and its row bound are its own: the account's grain is that of its windows
-
-
-@dataclass(frozen=True)
-class CapState:
-    """One cap of an account as it stands: per-period caps once for every period charged."""
-
-    cap: CapSpec
-    period: str | None
-    spent: Total | Tally
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for people and programs; the ledger's own integers are in its entries."""
-        left = remaining(self.cap, self.spent)
-        delta = None if self.cap.delta is None else float(self.cap.delta)
-        return {
-            "cap": self.cap.name,
-            "limit": _numbers(capacity(self.cap)) | {"delta": delta},
-            "measure": self.cap.measure,
-            "period": self.period,
-            "remaining": _numbers(left),
-            "spent": _numbers(self.spent) | {"epsilon_at_delta": self.epsilon_at_delta},
-            "window": self.cap.window,
-        }
-
-    @property
-    def epsilon_at_delta(self) -> float | None:
-        """The smallest epsilon that the charges so far guarantee at the cap's delta, if it states one."""
-        if self.cap.delta is None:
-            return None
-        found: list[float] = []
-        for total in self.spent.exposures:
-            bounds = [epsilon_of(Fraction(total.rho, UNITS), self.cap.delta)]
-            if total.epsilon is not None:
-                bounds.append(float(from_units(total.epsilon)))
-            if admits(self.cap, total):
-                bounds.append(float(self.cap.limit))  # the conversion rounds up, past a cap that is exactly full
-            found.append(min(bounds))
-        return max(found)
-
-
-@dataclass(frozen=True)
-class AccountState:
-    """An account with its caps as they stand."""
-
-    spec: AccountSpec
-    caps: tuple[CapState, ...]
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for people and programs."""
-        return {
-            "account": self.spec.population,
-            "caps": [cap.to_record() for cap in self.caps],
-            "neighbours": self.spec.neighbours,
-            "people": self.spec.people,
-            "unit": self.spec.unit,
-        }
-
-
-def _numbers(amount: Room | Total | Tally) -> dict[str, float | None]:
-    pairs = (("epsilon", amount.epsilon), ("rho", amount.rho))
-    return {name: None if units is None else float(from_units(units)) for name, units in pairs}
 
 
 def account_key(population: str) -> str:

@@ -1,14 +1,134 @@
-"""Accounts as programs and people read them: each cap in the one measure it is stated in."""
+"""What a cap holds, what was spent of it and what it leaves: one computation, one rounding and one wording.
 
-from decimal import ROUND_CEILING, Context, Decimal
+Every screen, document and refusal asks here: each cap is told in the one measure that it is stated in.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Any
 
-from dpbayes_core.privacy.accounting import from_units
-from storage.ledger.accounts import AccountState, CapState
+from dpbayes_core.privacy.accounting import UNITS, cap_rho_units, epsilon_of, from_units, to_units
+from storage.ledger.caps import Room, Tally, Total, admits, capacity, remaining
 from storage.ledger.periods import overlapped
-from storage.ledger.remains import remains
+from storage.ledger.request import AccountSpec, CapSpec, Measure, decimal_text
 
+WORTH_NAMING = to_units(Decimal("1e-15"))  # below it, what remains is rounding
+DIGITS = 4  # that people read
+TWELVE_DIGITS_DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING)
+FIFTEEN_DIGITS = Context(prec=15)
+FOUR_DIGITS_DOWN = Context(prec=DIGITS, rounding=ROUND_DOWN)
+
+IN_WORDS: Mapping[Measure, str] = {"epsilon-delta": "epsilon", "pure-epsilon": "pure epsilon", "rho": "rho"}
+IN_LETTERS: Mapping[Measure, str] = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CapState:
+    """One cap of an account as it stands: per-period caps once for every period charged."""
+
+    cap: CapSpec
+    period: str | None
+    spent: Total | Tally
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain data for people and programs; the ledger's own integers are in its entries."""
+        left = remaining(self.cap, self.spent)
+        delta = None if self.cap.delta is None else float(self.cap.delta)
+        return {
+            "cap": self.cap.name,
+            "limit": _numbers(capacity(self.cap)) | {"delta": delta},
+            "measure": self.cap.measure,
+            "period": self.period,
+            "remaining": _numbers(left),
+            "spent": _numbers(self.spent) | {"epsilon_at_delta": self.epsilon_at_delta},
+            "window": self.cap.window,
+        }
+
+    @property
+    def epsilon_at_delta(self) -> float | None:
+        """The smallest epsilon that the charges so far guarantee at the cap's delta, if it states one."""
+        if self.cap.delta is None:
+            return None
+        found: list[float] = []
+        for total in self.spent.exposures:
+            bounds = [epsilon_of(Fraction(total.rho, UNITS), self.cap.delta)]
+            if total.epsilon is not None:
+                bounds.append(float(from_units(total.epsilon)))
+            if admits(self.cap, total):
+                bounds.append(float(self.cap.limit))  # the conversion rounds up, past a cap that is exactly full
+            found.append(min(bounds))
+        return max(found)
+
+
+@dataclass(frozen=True)
+class AccountState:
+    """An account with its caps as they stand."""
+
+    spec: AccountSpec
+    caps: tuple[CapState, ...]
+
+
+def _numbers(amount: Room | Total | Tally) -> dict[str, float | None]:
+    pairs = (("epsilon", amount.epsilon), ("rho", amount.rho))
+    return {name: None if units is None else float(from_units(units)) for name, units in pairs}
+
+
+# --- what remains -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What a cap leaves by each of its routes; 0 where a route is closed, or leaves no more than rounding does."""
+
+    epsilon: Decimal  # pure
+    rho: Decimal
+    epsilon_by_rho: Decimal  # at the cap's delta
+
+    @classmethod
+    def of(cls, cap: CapSpec, spent: Total | Tally) -> "Remainder":
+        """What a cap leaves on top of what was spent."""
+        room = remaining(cap, spent)
+        return cls(_loss(room.epsilon), _loss(room.rho), _epsilon_by_rho(room, cap.delta))
+
+
+def remains(cap: CapSpec, spent: Total | Tally) -> Decimal:
+    """What can still be charged: rho, pure epsilon, or the largest epsilon at delta by the route that admits more."""
+    left = Remainder.of(cap, spent)
+    return left.rho if cap.measure == "rho" else max(left.epsilon, left.epsilon_by_rho)
+
+
+def _epsilon_by_rho(room: Room, delta: Decimal | None) -> Decimal:
+    """The largest epsilon of twelve digits whose rho at delta fits in the room; 0 where none does."""
+    if delta is None or room.rho is None or room.rho < WORTH_NAMING:
+        return Decimal(0)
+    bound = epsilon_of(Fraction(room.rho, UNITS), delta)
+    found = Decimal(0) if bound == 0 else TWELVE_DIGITS_DOWN.next_plus(Decimal(repr(bound)))
+    while found and cap_rho_units(found, delta) > room.rho:  # the conversion rounds up, so this is a step or two
+        found = TWELVE_DIGITS_DOWN.next_minus(found)
+    return found
+
+
+def _loss(units: int | None) -> Decimal:
+    return Decimal(0) if units is None or units < WORTH_NAMING else from_units(units)
+
+
+def share_spent(cap: CapSpec, spent: Total) -> float:
+    """The share of what the cap holds that is spent, by the route that leaves more."""
+    full, shares = capacity(cap), [1.0]
+    if full.rho:
+        shares.append(spent.rho / full.rho)
+    if full.epsilon and spent.epsilon is not None:
+        shares.append(spent.epsilon / full.epsilon)
+    return min(shares)
+
+
+# --- documents --------------------------------------------------------------------------------------------------------
 
 
 def account_document(account: AccountState, period: str | None = None) -> dict[str, Any]:
@@ -48,3 +168,32 @@ def _spent(state: CapState) -> float | None:
         return None if state.spent.epsilon is None else float(from_units(state.spent.epsilon))
     epsilon = state.epsilon_at_delta
     return None if epsilon is None else float(TWELVE_DIGITS_UP.create_decimal(Decimal(epsilon)))
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+
+def rounded_down(value: Decimal | float) -> Decimal:
+    """Four digits that promise no more than there is; a float means the decimal that it prints as."""
+    exact = FIFTEEN_DIGITS.create_decimal(repr(value) if isinstance(value, float) else value)
+    return FOUR_DIGITS_DOWN.create_decimal(exact)
+
+
+def measure_words(measure: Measure, limit: str = "", delta: str = "") -> str:
+    """What a cap limits, such as "epsilon 8 at delta 1e-6"; both numbers as the screen writes them, or left out."""
+    return " ".join(filter(None, (IN_WORDS[measure], limit, delta and f"at delta {delta}")))
+
+
+def measure_letters(measure: Measure, delta: str = "") -> str:
+    """The same in letters, as in "ε at δ 10⁻⁶"."""
+    return " ".join(filter(None, (IN_LETTERS[measure], delta and f"at δ {delta}")))
+
+
+def limit_text(cap: CapSpec) -> str:
+    """The cap's limit in its own terms, every digit of it."""
+    return measure_words(cap.measure, decimal_text(cap.limit), "" if cap.delta is None else short_text(cap.delta))
+
+
+def short_text(value: Decimal) -> str:
+    """A decimal in full, or with an exponent where that is shorter to read."""
+    return f"{value.normalize():e}" if 0 < value < Decimal("1e-3") else decimal_text(value)

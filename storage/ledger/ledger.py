@@ -11,7 +11,8 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.privacy.release import AnyRelease, Design
-from storage.ledger.accounts import AccountState, opened, standing, states
+from storage.ledger.accounts import opened, standing, states
+from storage.ledger.cap_document import AccountState
 from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
 from storage.ledger.drawing import drawn, refuse_relation
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from storage.ledger import publishing
+from storage.ledger.cap_document import limit_text
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
-from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, HolderSpec, released_under
 
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")

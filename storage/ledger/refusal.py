@@ -7,8 +7,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 from dpbayes_core.errors import BudgetExceeded, DpbayesError
 from dpbayes_core.privacy.accounting import Cost, chargeable, from_units
 from dpbayes_core.privacy.mechanisms import Mechanism
-from storage.ledger.caps import Debit, admits, remaining
-from storage.ledger.remains import DIGITS, WORTH_NAMING, epsilon_by_rho, rounded_down
+from storage.ledger.cap_document import DIGITS, Remainder, limit_text, rounded_down, short_text
+from storage.ledger.caps import Debit, admits
 from storage.ledger.request import CapSpec, Request, decimal_text
 
 SMALLEST_EXPONENT = -6  # the smallest epsilon worth asking for is 1e-6
@@ -100,25 +100,7 @@ def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: De
 
 def up(units: int) -> str:
     """Units as a decimal of four digits, rounded up: what is asked or spent."""
-    return _short(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(from_units(units)))
-
-
-def down(units: int) -> str:
-    """Units as a decimal of four digits, rounded down: what remains."""
-    return _short(rounded_down(from_units(units)))
-
-
-def _short(value: Decimal) -> str:
-    return f"{value.normalize():e}" if 0 < value < Decimal("1e-3") else decimal_text(value)
-
-
-def limit_text(cap: CapSpec) -> str:
-    """The cap's limit in its own terms."""
-    if cap.measure == "rho":
-        return f"rho {decimal_text(cap.limit)}"
-    at = "" if cap.delta is None else f" at delta {_short(cap.delta)}"
-    pure = "pure " if cap.measure == "pure-epsilon" else ""
-    return f"{pure}epsilon {decimal_text(cap.limit)}{at}"
+    return short_text(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(from_units(units)))
 
 
 def _cap_text(quote: Quote) -> str:
@@ -141,20 +123,23 @@ def _asked_text(cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> str:
 
 def _stated(mechanism: Mechanism, delta: Decimal) -> str:
     own: float | None = getattr(mechanism, "epsilon", None)
-    return "" if own is None else f" (epsilon {own} at delta {_short(delta)})"
+    return "" if own is None else f" (epsilon {own} at delta {short_text(delta)})"
 
 
 def _remaining_text(quote: Quote, mechanism: Mechanism) -> str:
-    left = remaining(quote.cap, quote.debit.seen)
-    if max(left.epsilon or 0, left.rho or 0) < WORTH_NAMING:
+    left, at = Remainder.of(quote.cap, quote.debit.seen), quote.cap.delta
+    if not max(left.epsilon, left.rho):
         return "nothing"
-    pure = None if (left.epsilon or 0) < WORTH_NAMING else f"epsilon {down(left.epsilon or 0)}"
-    if (left.rho or 0) < WORTH_NAMING:
+    pure = f"epsilon {_down(left.epsilon)}" if left.epsilon else None
+    if not left.rho:
         return str(pure)
-    rho, at = f"rho {down(left.rho or 0)}", quote.cap.delta
-    by_rho = rounded_down(epsilon_by_rho(left, at))
-    told = "" if at is None else f"epsilon {_short(by_rho)} at delta {_short(at)}"
+    rho = f"rho {_down(left.rho)}"
+    told = "" if at is None else f"epsilon {_down(left.epsilon_by_rho)} at delta {short_text(at)}"
     if pure is not None and mechanism.cost().epsilon is not None:
-        more = f", {told}" if by_rho > rounded_down(from_units(left.epsilon or 0)) else ""
+        more = f", {told}" if rounded_down(left.epsilon_by_rho) > rounded_down(left.epsilon) else ""
         return f"{pure} (or {rho}{more})"
     return f"{rho} ({told})" if told else rho
+
+
+def _down(value: Decimal) -> str:
+    return short_text(rounded_down(value))

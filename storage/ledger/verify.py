@@ -10,6 +10,7 @@ from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.regression.release import Release
 from dpbayes_core.releases import release_from_record
 from storage.ledger import publishing
+from storage.ledger.cap_document import limit_text
 from storage.ledger.caps import CONVERSION
 from storage.ledger.charging import closing_key, counting, covers_rows, is_as_defined, readable_cost
 from storage.ledger.check import Check, Problem, Remark, holds
@@ -17,7 +18,6 @@ from storage.ledger.entries import BEFORE_GENESIS, SCHEMA_VERSION, Entry, act_ke
 from storage.ledger.history import MALFORMED, History, owner_of, price
 from storage.ledger.homes import key_flaw
 from storage.ledger.periods import overlapped
-from storage.ledger.refusal import limit_text
 from storage.ledger.request import AccountSpec, priced_under, release_key, stored_decimal
 
 TOO_LITTLE = "its noise is made for less than its statistics can move"

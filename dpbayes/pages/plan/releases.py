@@ -11,14 +11,12 @@ from dpbayes.pages.plan.precision_plot import Curve, pictures
 from dpbayes.pages.views import Pair
 from dpbayes.plans.document import noisy_numbers, shown_epsilons
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
-from storage.ledger.remains import rounded_down
+from storage.ledger.cap_document import measure_words, rounded_down
 
 Document = Mapping[str, Any]
 
 MOST_DRAWN = 24
 """Coefficients that have a picture each."""
-
-MEASURES: Mapping[str, str] = {"epsilon-delta": "epsilon", "pure-epsilon": "pure epsilon", "rho": "rho"}
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ def _cost(cost: Document) -> str:
     rho = f"rho {short(cost['rho'])}"
     if cost["epsilon"] is None:
         return rho
-    return f"epsilon {short(cost['epsilon'])}{_at(cost)}, {rho}"
+    return f"{measure_words('epsilon-delta', short(cost['epsilon']), _delta(cost))}, {rho}"
 
 
 def _largest(release: Document) -> str:
@@ -202,16 +200,16 @@ def _cap(cap: Document) -> CapLine:
 
 
 def _measure(cap: Document) -> str:
-    return MEASURES[cap["measure"]] + _at(cap)
+    return measure_words(cap["measure"], delta=_delta(cap))
 
 
 def measured(cap: Document) -> str:
     """A cap's limit in its own measure."""
-    return f"{MEASURES[cap['measure']]} {short(cap['limit'])}{_at(cap)}"
+    return measure_words(cap["measure"], short(cap["limit"]), _delta(cap))
 
 
-def _at(record: Document) -> str:
-    return "" if record["delta"] is None else f" at delta {record['delta']:g}"
+def _delta(record: Document) -> str:
+    return "" if record["delta"] is None else f"{record['delta']:g}"
 
 
 def epsilon_words(value: float) -> str:

@@ -8,14 +8,11 @@ from typing import Any
 from dpbayes.markup.numbers import short
 from dpbayes.pages.report.plots import budget_bar
 from dpbayes.pages.views import CapLine, Fact, Pair
-from storage.ledger.accounts import CapState
-from storage.ledger.caps import Total, capacity
-from storage.ledger.remains import remains, rounded_down
+from storage.ledger.cap_document import CapState, cap_document, measure_letters, rounded_down, share_spent
+from storage.ledger.caps import Total
 from storage.ledger.request import CapSpec
 
 Record = Mapping[str, Any]
-
-MEASURES: Mapping[str, str] = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
 
 NEIGHBOURS: Mapping[str, str] = {
     "replace-one": "Two tables are neighbours when one {unit} was replaced by another that is not in the table, with "
@@ -81,35 +78,20 @@ def cap_note(caps: Sequence[Record]) -> str:
 def _cap_line(stated: Record, number: int) -> CapLine:
     cap = CapSpec.from_record({name: stated[name] for name in ("delta", "limit", "measure", "programme", "window")})
     before, after = (Total.from_record(stated[moment]) for moment in ("before", "after"))
-    spent_before, spent = _share(cap, before), _share(cap, after)
+    spent_before, spent = share_spent(cap, before), share_spent(cap, after)
+    stood, stands = (cap_document(CapState(cap, stated["period"], total)) for total in (before, after))
     share = f"{100 * spent:.1f}% spent"
     where = f"period {stated['period']}" if stated["period"] else "all periods"
     return CapLine(
         name=cap.name,
-        words=f"{where}, {MEASURES[cap.measure]}" + (f" at δ {short(cap.delta)}" if cap.delta is not None else ""),
+        words=f"{where}, {measure_letters(cap.measure, '' if cap.delta is None else short(cap.delta))}",
         limit=short(cap.limit),
-        before=_spent(cap, before),
-        after=_spent(cap, after),
-        remaining=short(rounded_down(remains(cap, after))),
+        before=short(stood["spent"]),
+        after=short(stands["spent"]),
+        remaining=short(rounded_down(stands["remaining"])),
         bar=budget_bar(spent_before, spent - spent_before, number=number, words=f"{cap.name}: {share}"),
         share=share,
     )
-
-
-def _spent(cap: CapSpec, total: Total) -> str:
-    state = CapState(cap, None, total).to_record()["spent"]
-    key = {"epsilon-delta": "epsilon_at_delta", "pure-epsilon": "epsilon", "rho": "rho"}[cap.measure]
-    return short(state[key])
-
-
-def _share(cap: CapSpec, total: Total) -> float:
-    """Of what the cap holds, by the route that leaves more."""
-    full, shares = capacity(cap), [1.0]
-    if full.rho:
-        shares.append(total.rho / full.rho)
-    if full.epsilon and total.epsilon is not None:
-        shares.append(total.epsilon / full.epsilon)
-    return min(shares)
 
 
 MOST_TIMES = 100  # beyond it a ratio says only that exact statistics would leave no doubt

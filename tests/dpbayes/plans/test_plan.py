@@ -14,8 +14,7 @@ from dpbayes.plans.plan import period_to_plan
 from dpbayes_core.errors import IntegrityFailure, RequestChanged, StudyInvalid
 from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
 from storage.ledger.account_snapshot import Position
-from storage.ledger.accounts import CapState
-from storage.ledger.cap_document import cap_document
+from storage.ledger.cap_document import CapState, cap_document
 from storage.ledger.ledger import Ledger
 from tests.dpbayes.plans.plan_cases import Bureau, regression
 from tests.storage.ledger_cases import STAMP
