@@ -10,10 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpbayes.analyses.earlier import read_before
-from dpbayes.analyses.prepare import Analysis, ordered, read_together, seeded
-from dpbayes.analyses.priors import prior_for, refuse_law
+from dpbayes.analyses.prepare import Analysis, Named, analysis_of, ordered
 from dpbayes.audit.lone_crate import TRUSTED, check_lone_crate, opened
-from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import Source, evidence_of, named, order_of, sources_of
 from dpbayes.crates.files import load, load_with_manifest
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, pack
@@ -192,23 +190,8 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
         raise StudyInvalid(f"cannot analyse: a release of kind {evidence.kind} is an answer by itself. Read its page.")
     names: tuple[str, ...] = evidence.schema.coefficients if evidence.kind == "regression" else ()
     stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
-    evidence, sampler, parts = read_together(entries, asked.sampler, alike=asked.alike)
-    refuse_law(stated, sampler)
-    prior = prior_for(evidence, stated, sampler)
-    request = AnalysisRequest(
-        study=_joined([entry.payload["study"] for entry in entries]),
-        period=_spanned([entry.payload["period"] for entry in entries]),
-        analysis=NAME,
-        sampler=sampler,
-        prior=prior.to_record(),
-        chains=asked.chains,
-        draws=asked.draws,
-        seed=0,
-        parts=parts,
-    )
-    request = seeded(request, evidence, asked.seed)
-    by_default = evidence.kind == "regression" and stated.unstated
-    analysis = Analysis(entries, evidence, prior, request, seed=asked.seed, by_default=by_default, alike=asked.alike)
+    studies, periods = ([entry.payload[name] for entry in entries] for name in ("study", "period"))
+    analysis = analysis_of(entries, asked, stated, Named(_joined(studies), _spanned(periods), NAME))
     return CrateBench(analysis, sources, order)
 
 

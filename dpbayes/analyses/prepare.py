@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dpbayes.analyses.priors import prior_for, refuse_law
 from dpbayes.analyses.stored_releases import newest_releases
@@ -11,7 +11,7 @@ from dpbayes.analyses.stored_until import releases_until
 from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key, earlier_key
 from dpbayes.crates.contained_releases import evidence_of, order_of, sources_of
 from dpbayes.crates.release import ENTRY
-from dpbayes.kinds.prior import AnyPrior
+from dpbayes.kinds.prior import NOTHING, AnyPrior, PriorSpec
 from dpbayes.study.analyses import AnalysisSpec, TestSpec
 from dpbayes.study.guesses import expected_of
 from dpbayes.study.study import Study
@@ -88,16 +88,29 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
     """The analysis of the newest revision of every release it is about; spends nothing."""
     spec = study.analysis(name)
     entries = _entries(study, spec, period, books)
+    return analysis_of(entries, spec, spec.prior, Named(study.study, period, name), study)
+
+
+class Named(NamedTuple):
+    """What an analysis is called: its study, its period and its own name."""
+
+    study: str
+    period: str
+    analysis: str
+
+
+def analysis_of(
+    entries: tuple[Entry, ...], spec: AnalysisSpec, stated: PriorSpec, named: Named, study: Study | None = None
+) -> Analysis:
+    """The analysis of releases under a stated prior; a study adds its guesses of columns and its public records."""
     evidence, sampler, parts = read_together(entries, spec.sampler, alike=spec.alike)
-    refuse_law(spec.prior, sampler)
+    refuse_law(stated, sampler)
     regression = evidence.kind == "regression"
-    expected = expected_of(study.columns, evidence.schema) if regression else {}
-    prior = prior_for(evidence, spec.prior, sampler, expected)
-    test, by_default = _public_test(study, spec.test, evidence), regression and spec.prior.unstated
+    expected = expected_of(study.columns, evidence.schema) if study is not None and regression else NOTHING
+    prior = prior_for(evidence, stated, sampler, expected)
+    test = None if study is None else _public_test(study, spec.test, evidence)
     request = AnalysisRequest(
-        study=study.study,
-        period=period,
-        analysis=name,
+        **named._asdict(),
         sampler=sampler,
         prior=prior.to_record(),
         chains=spec.chains,
@@ -107,6 +120,7 @@ def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Anal
         parts=parts,
     )
     request = seeded(request, evidence, spec.seed)
+    by_default = regression and stated.unstated
     return Analysis(entries, evidence, prior, request, test, seed=spec.seed, by_default=by_default, alike=spec.alike)
 
 
