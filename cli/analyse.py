@@ -11,7 +11,7 @@ from cli.environment import prepare
 from cli.format import Document, fixed, grid, line, number, of_whom, origins, shortened, unconverged
 from cli.launch import actor, kept, ready
 from cli.options import AsJson, Debug
-from dpbayes.analyses.crates_workspace import crate_bench
+from dpbayes.analyses.crates_workspace import crates_workspace
 from dpbayes_core.errors import StudyInvalid
 
 PLACE = "posteriors"  # below the current folder
@@ -76,7 +76,7 @@ def analyse_period(study: Path, period: str, console: Console) -> dict[str, Any]
 
 def analyse_alone(order: Mapping[str, Any], console: Console) -> dict[str, Any]:
     """The analysis flow of crates, where there may be no home."""
-    crate_bench(order)  # everything that can be refused before Prefect starts is refused now
+    crates_workspace(order)  # everything that can be refused before Prefect starts is refused now
     prepare(None)
     from flows.analyse import analyse_crates
     from flows.states import answer

@@ -10,7 +10,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
-from dpbayes.analyses.workspace import Order, StudyBench, Workbench, workbench
+from dpbayes.analyses.workspace import Order, StudyWorkspace, Workspace, open_workspace
 from dpbayes.crates.posterior import REPORT, build_posterior_crate
 from dpbayes.kinds.registry import KINDS
 from dpbayes.kinds.regression.clipping import clipping_alarm
@@ -44,29 +44,29 @@ def archive_posterior(order: Order, sampled: tuple[Posterior, float]) -> dict[st
     """The crate of the posterior, and what a person is told of it."""
     begun = time.monotonic()
     posterior, sampling = sampled
-    with workbench(order) as bench:
+    with open_workspace(order) as workspace:
         report("writing the report", 0.0)
-        files = _crate(bench, posterior)
-        bench.keep(files, stamp_of(order.get("actor", "scheduler")))
-        Checkpoints(bench.work, bench.analysis.key, software_versions()).drop()
+        files = _crate(workspace, posterior)
+        workspace.keep(files, stamp_of(order.get("actor", "scheduler")))
+        Checkpoints(workspace.work, workspace.analysis.key, software_versions()).drop()
         report("writing the report", 1.0)
-        return _document(files, bench, found=False, sampling=sampling, total=sampling + time.monotonic() - begun)
+        return _document(files, workspace, found=False, sampling=sampling, total=sampling + time.monotonic() - begun)
 
 
 @task(name="find-posterior", task_run_name="find-posterior", persist_result=False, cache_policy=NO_CACHE)
 def stored_posterior(order: Order) -> dict[str, Any] | None:
     """What was archived before for the same request, if it was."""
-    with workbench(order) as bench:
-        files = bench.stored()
-        return None if files is None else _document(files, bench, found=True, sampling=0.0, total=0.0)
+    with open_workspace(order) as workspace:
+        files = workspace.stored()
+        return None if files is None else _document(files, workspace, found=True, sampling=0.0, total=0.0)
 
 
-def _crate(bench: Workbench, posterior: Posterior) -> dict[str, bytes]:
+def _crate(workspace: Workspace, posterior: Posterior) -> dict[str, bytes]:
     """Everything a reader needs, the naive posterior beside the noise-aware one."""
-    analysis, request = bench.analysis, bench.analysis.request
-    if isinstance(bench, StudyBench):
+    analysis, request = workspace.analysis, workspace.analysis.request
+    if isinstance(workspace, StudyWorkspace):
         for entry in analysis.entries:
-            store_crate(bench.books, entry, bench.study)
+            store_crate(workspace.books, entry, workspace.study)
     beside = _beside(analysis)
     naive = beside and sample(
         analysis.evidence,
@@ -79,11 +79,11 @@ def _crate(bench: Workbench, posterior: Posterior) -> dict[str, bytes]:
     return build_posterior_crate(
         request,
         posterior,
-        bench.provenance(),
+        workspace.provenance(),
         naive=naive or None,
         tried=_tried(analysis, posterior, naive or None),
         software=software_versions(),
-        signer=bench.signer,
+        signer=workspace.signer,
     )
 
 
@@ -116,9 +116,9 @@ def _parts(evidence: Any) -> tuple[Any, ...]:
 
 
 def _document(
-    files: Mapping[str, bytes], bench: Workbench, *, found: bool, sampling: float, total: float
+    files: Mapping[str, bytes], workspace: Workspace, *, found: bool, sampling: float, total: float
 ) -> dict[str, Any]:
-    analysis, record = bench.analysis, json.loads(files[POSTERIOR])
+    analysis, record = workspace.analysis, json.loads(files[POSTERIOR])
     evidence = analysis.evidence
     parts = parts_record(evidence, analysis.request, declared=analysis.alike)
     record |= {} if parts is None else {"parts": parts}  # who declared it may have done so since
@@ -142,7 +142,7 @@ def _document(
         "missing": missing_caveat(cast("Evidence", evidence).schema) if evidence.kind == "regression" else "",
         "releases": links_of(record),
         "seconds": {"sampling": round(sampling, 3), "total": round(total, 3)},
-        "crate": bench.address(),
-        "report": bench.address(REPORT),
-        **bench.told(files),
+        "crate": workspace.address(),
+        "report": workspace.address(REPORT),
+        **workspace.told(files),
     }

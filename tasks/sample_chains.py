@@ -9,7 +9,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
-from dpbayes.analyses.workspace import Order, workbench
+from dpbayes.analyses.workspace import Order, open_workspace
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.samplers.driver import begin, choose, combine
 from dpbayes_core.samplers.registry import SAMPLERS
@@ -40,8 +40,8 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
 )
 def sample_chains(order: Order) -> tuple[Posterior, float]:
     """The posterior of stored releases, and the seconds that its chains took."""
-    with workbench(order) as bench:
-        analysis, work, dask = bench.analysis, bench.work, bench.dask
+    with open_workspace(order) as workspace:
+        analysis, work, dask = workspace.analysis, workspace.work, workspace.dask
     make_folder(work, mode=0o700)
     checkpoints = Checkpoints(work, analysis.key, software_versions())
     begun = time.monotonic()

@@ -43,7 +43,7 @@ SCRATCH = ".dpbayes-"  # how folders beside a zip begin, until it is whole
 MOST_NAMED = 3  # studies in the name of a pool
 
 
-class CrateBench:
+class CratesWorkspace:
     """An analysis of crates, and the folder or zip that its own crate goes to."""
 
     def __init__(self, analysis: Analysis, sources: Sequence[Source], order: Mapping[str, Any]) -> None:
@@ -176,8 +176,8 @@ class CrateBench:
         return found
 
 
-def crate_bench(order: Mapping[str, Any]) -> CrateBench:
-    """The workbench of an order: `crates`, `keys`, `prior`, what decides the draws, `to` and `sign`."""
+def crates_workspace(order: Mapping[str, Any]) -> CratesWorkspace:
+    """The workspace of an order: `crates`, `keys`, `prior`, what decides the draws, `to` and `sign`."""
     asked = _asked(order)
     sources = read_sources(order["crates"], order["keys"])
     entries = ordered([source.entry for source in sources])
@@ -192,7 +192,7 @@ def crate_bench(order: Mapping[str, Any]) -> CrateBench:
     stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
     studies, periods = ([entry.payload[name] for entry in entries] for name in ("study", "period"))
     analysis = analysis_of(entries, asked, stated, Named(_joined(studies), _spanned(periods), NAME))
-    return CrateBench(analysis, sources, order)
+    return CratesWorkspace(analysis, sources, order)
 
 
 def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ...]:

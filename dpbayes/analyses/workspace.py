@@ -25,7 +25,7 @@ Order = Mapping[str, Any]
 """What a flow asks for: names and paths only, so that Prefect's database can hold nothing else."""
 
 
-class Workbench(Protocol):
+class Workspace(Protocol):
     """One analysis with everything around it that a task needs."""
 
     @property
@@ -69,7 +69,7 @@ class Workbench(Protocol):
         ...
 
 
-class StudyBench:
+class StudyWorkspace:
     """A study's analysis, in the steward's home."""
 
     def __init__(self, analysis: Analysis, study: Study, books: Books) -> None:
@@ -133,16 +133,16 @@ class StudyBench:
 
 
 @contextmanager
-def workbench(order: Order) -> Generator[Workbench]:
-    """The workbench of a study's analysis, or of crates alone."""
+def open_workspace(order: Order) -> Generator[Workspace]:
+    """The workspace of a study's analysis, or of crates alone."""
     if "crates" in order:
-        from dpbayes.analyses.crates_workspace import crate_bench
+        from dpbayes.analyses.crates_workspace import crates_workspace
 
-        bench = crate_bench(order)
-        yield bench
-        bench.tidy()
+        workspace = crates_workspace(order)
+        yield workspace
+        workspace.tidy()
         return
     study = load_study(order["study"])
     with Books.open(study.path) as books:
         finish_posteriors(books)
-        yield StudyBench(prepare_analysis(study, order["analysis"], order["period"], books), study, books)
+        yield StudyWorkspace(prepare_analysis(study, order["analysis"], order["period"], books), study, books)

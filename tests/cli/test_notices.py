@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes.analyses.crates_workspace import crate_bench
+from dpbayes.analyses.crates_workspace import crates_workspace
 from dpbayes.analyses.publish import publish_posterior
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.posterior import Provenance, build_posterior_crate
@@ -176,8 +176,8 @@ def test_analyses_of_a_withdrawn_crate_say_so(desk: Desk) -> None:
     withdraw(desk)
     (release,) = crates(desk, "releases")
     asked = {"keys": (), "prior": None, "sampler": "naive", "chains": 2, "draws": 100, "seed": 1, "sign": None}
-    bench = crate_bench({"crates": (str(release),), "to": str(desk.folder / "out"), **asked})
-    (notice,) = bench.told({})["notices"]
+    workspace = crates_workspace({"crates": (str(release),), "to": str(desk.folder / "out"), **asked})
+    (notice,) = workspace.told({})["notices"]
     assert notice["status"] == "withdrawn"
 
 
@@ -282,9 +282,9 @@ def analysed_and_audited(desk: Desk, key: str) -> list[list[dict[str, Any]]]:
     """What both commands tell of notices whoever names that key."""
     (release,) = crates(desk, "releases")
     asked = {"keys": (key,), "prior": None, "sampler": "naive", "chains": 2, "draws": 100, "seed": 1, "sign": None}
-    bench = crate_bench({"crates": (str(release),), "to": str(desk.folder / "out"), **asked})
+    workspace = crates_workspace({"crates": (str(release),), "to": str(desk.folder / "out"), **asked})
     audit = desk.run("audit", "--crate", release, "--key", key, "--json")
-    return [list(bench.told({})["notices"]), json.loads(audit.stdout)["notices"]]
+    return [list(workspace.told({})["notices"]), json.loads(audit.stdout)["notices"]]
 
 
 def test_a_notice_of_a_key_that_nobody_named_is_no_fact(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpbayes.analyses.workspace import StudyBench
+from dpbayes.analyses.workspace import StudyWorkspace
 from dpbayes.crates.files import load
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested, pack
 from dpbayes.crates.posterior import PREDICATE, build_posterior_crate, predicate_of
@@ -84,7 +84,7 @@ def planted(desk: Desk, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> Path
     """The crate of an analysis under a key of somebody's choice, put into the archive and not on the ledger."""
     with monkeypatch.context() as patched:
         patched.setattr("dpbayes.analyses.publish.put_on_record", lambda *_: None)
-        patched.setattr("dpbayes.analyses.workspace.StudyBench.signer", signer)
+        patched.setattr("dpbayes.analyses.workspace.StudyWorkspace.signer", signer)
         return Path(analyse(desk)["analyses"][0]["crate"])
 
 
@@ -486,16 +486,16 @@ def test_an_analysis_whose_key_is_retired_while_its_crate_is_written_is_signed_b
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other_prior(desk)
-    keep, seen = StudyBench.keep, list[str]()
+    keep, seen = StudyWorkspace.keep, list[str]()
 
-    def meanwhile(bench: StudyBench, *given: Any) -> None:
+    def meanwhile(workspace: StudyWorkspace, *given: Any) -> None:
         if not seen:
             desk.document("ledger", "rotate-key", desk.study, "--reason", "yearly")
-        seen.append(bench.study.study)
-        keep(bench, *given)
+        seen.append(workspace.study.study)
+        keep(workspace, *given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(StudyBench, "keep", meanwhile)
+        patched.setattr(StudyWorkspace, "keep", meanwhile)
         analyse(desk)
     assert len(seen) == 2
     assert kinds(desk)[-2:] == ["key", "publish"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dpbayes.analyses.checkpoints import Checkpoints
-from dpbayes.analyses.crates_workspace import crate_bench
+from dpbayes.analyses.crates_workspace import crates_workspace
 from dpbayes.crates.files import load
 from dpbayes.crates.format import METADATA, UNSIGNED, pack
 from dpbayes_core.regression.prior import Prior
@@ -106,7 +106,7 @@ def test_checkpoints_that_somebody_put_beside_the_crate_are_not_believed(analyst
     """Anybody who may write a shared folder could leave chains there that begin and end as they like."""
     shared = analyst.folder / "shared"
     asked = {"sampler": "naive", "chains": 2, "draws": 300, "prior": None, "seed": None, "sign": None}
-    analysis = crate_bench({"crates": [str(analyst.crate)], "keys": [], "to": str(shared), **asked}).analysis
+    analysis = crates_workspace({"crates": [str(analyst.crate)], "keys": [], "to": str(shared), **asked}).analysis
     sampler, current = SAMPLERS["naive"], first_round(300)
     problem = sampler.prepare(analysis.evidence, Prior(intercept_sd=1e-3, coefficient_sd=1e-3))
     planted = Checkpoints(shared / ".dpbayes-work", analysis.key, software_versions())
