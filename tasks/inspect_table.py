@@ -12,7 +12,7 @@ from dpbayes.secure.read_table import check_shape
 from dpbayes.secure.validation.suites import read_expectations
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
 from tasks.secure_pass import Stewardship, TablePass
 from tasks.software import stamp_of
@@ -46,18 +46,18 @@ def inspect_once(order: InspectOrder) -> dict[str, Any]:
     holder = study.only(order.holder)[0]
     requests = [study.request(name, order.period, holder=holder) for name in study.releases]
     by = Stewardship(order.actor, order.holder, read_expectations(study))
-    with Books.open(study.path) as books:
+    with AnchoredLedger.open(study.path) as books:
         for request in requests:  # refused as a release is where the account is not open, whatever the budget says
             books.ledger.quote(request, study.design(request.release).mechanism)
         _check_shapes(study, requests, by)
         about = {"study": study.study, "account": study.population, "period": requests[0].period}
         entry = books.ledger.note(_words(books, requests, order.holder), stamp_of(order.actor), about)
-        books.settle()
+        books.anchor_pending()
         pages = _look(study, requests, books, by, entry.seq)
     return {"inspected": pages, "entry": {"seq": entry.seq}}
 
 
-def _words(books: Books, requests: Sequence[Request], holder: str | None) -> str:
+def _words(books: AnchoredLedger, requests: Sequence[Request], holder: str | None) -> str:
     """What the ledger says of the look: whether the releases were made by then is what an auditor asks."""
     first = requests[0]
     released = [request.release for request in requests if books.ledger.find(request.key) is not None]
@@ -78,7 +78,9 @@ def _check_shapes(study: Study, requests: Sequence[Request], by: Stewardship) ->
 
 
 @sealed()
-def _look(study: Study, requests: Sequence[Request], books: Books, by: Stewardship, entry: int) -> list[dict[str, Any]]:
+def _look(
+    study: Study, requests: Sequence[Request], books: AnchoredLedger, by: Stewardship, entry: int
+) -> list[dict[str, Any]]:
     """The pages, release by release; a failure in here says only of which type it was."""
     pages = [TablePass(study, request, books, by).inspect(entry) for request in requests]
     return [

@@ -17,7 +17,7 @@ from dpbayes_core.privacy.accounting import from_units
 from dpbayes_core.releases import release_from_record
 from storage.files.archive import MANIFEST
 from storage.files.archive_paths import release_path
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.cap_document import account_document
 from storage.ledger.charging import stated_epsilon
 from storage.ledger.entries import Entry
@@ -43,7 +43,7 @@ def publish_release(order: Mapping[str, Any], statuses: Sequence[str]) -> list[d
 def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str, Any]]:
     """As the task, without Prefect."""
     study = load_study(order.study)
-    with Books.open(study.path) as books:
+    with AnchoredLedger.open(study.path) as books:
         requests = requests_of(study, order)
         entries = [_stored(books, request) for request in requests]
         places = [store_crate(books, entry, study) for entry in entries]
@@ -60,20 +60,20 @@ def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str,
     return [one | {"validation": page, "withdrawn": said} for one, page, said in more]
 
 
-def _withdrawn(books: Books, entry: Entry) -> dict[str, str] | None:
+def _withdrawn(books: AnchoredLedger, entry: Entry) -> dict[str, str] | None:
     """When and why the release was withdrawn, if it was."""
     found = books.ledger.withdrawn(entry.key)
     return None if found is None else {name: found.payload[name] for name in ("date", "reason")}
 
 
-def _stored(books: Books, request: Request) -> Entry:
+def _stored(books: AnchoredLedger, request: Request) -> Entry:
     entry = books.ledger.known(request)
     if entry is None:
         raise IntegrityFailure(f"cannot publish {request.name}: the ledger lacks it. Release it.")
     return entry
 
 
-def store_crate(books: Books, entry: Entry, study: Study) -> str:
+def store_crate(books: AnchoredLedger, entry: Entry, study: Study) -> str:
     """The address of the release's crate, written now if a crash or a first run left it unwritten."""
     path = release_path(entry.to_record())
     if not books.archive.exists(f"{path}/{MANIFEST}"):

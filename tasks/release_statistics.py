@@ -14,7 +14,7 @@ from dpbayes.secure.validation.suites import read_expectations
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
 from tasks.progress import report
 from tasks.secure_pass import Stewardship, TablePass
@@ -50,7 +50,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
     """Charge and release, or find what was released before under the same name; of all holders in one transaction."""
     study = load_study(order.study)
     requests = requests_of(study, order)
-    with Books.open(study.path) as books:
+    with AnchoredLedger.open(study.path) as books:
         stored = books.ledger.stored(requests)
         due = [request for request, entry in zip(requests, stored, strict=True) if entry is None]
         if not due:
@@ -65,7 +65,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
 def newest_revision(study: str, release: str, period: str) -> tuple[int, str | None]:
     """What a run answers with, and its reason; a later one than the first is only ever found, never charged."""
     declared = load_study(study)
-    with Books.open(declared.path) as books:
+    with AnchoredLedger.open(declared.path) as books:
         return newest_complete(declared, release, period, books)
 
 
@@ -75,7 +75,7 @@ def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
     return [study.request(*asked, holder=holder) for holder in study.only(order.holder)]
 
 
-def _refuse(study: Study, due: list[Request], books: Books) -> None:
+def _refuse(study: Study, due: list[Request], books: AnchoredLedger) -> None:
     """Refuse before anything is read what a commit would refuse, all holders taken together."""
     mechanism = study.design(due[0].release).mechanism
     books.ledger.check(due[0], mechanism, tuple(request.holder for request in due[1:] if request.holder is not None))
@@ -85,7 +85,7 @@ def _refuse(study: Study, due: list[Request], books: Books) -> None:
 
 @sealed()
 def _read_and_charge(
-    study: Study, due: list[Request], books: Books, noise: NoiseSource, by: Stewardship
+    study: Study, due: list[Request], books: AnchoredLedger, noise: NoiseSource, by: Stewardship
 ) -> set[str | None]:
     """One pass and one transaction, and whose release it made; a failure in here says only of which type it was."""
     design = study.design(due[0].release)
@@ -100,12 +100,12 @@ def _read_and_charge(
         if made:
             done.keep()
     unfinished.forget()
-    books.settle()  # anchors the charges, and the account if they opened it
+    books.anchor_pending()  # anchors the charges, and the account if they opened it
     if made:
         report("charged and released", 1.0)
     return made
 
 
-def _unfinished(request: Request, books: Books) -> Unfinished:
+def _unfinished(request: Request, books: AnchoredLedger) -> Unfinished:
     """What earlier attempts at this request had summed, for all holders."""
     return Unfinished.open(books.home.open_vault(), books.home.keys, replace(request, holder=None).key)

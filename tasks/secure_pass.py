@@ -18,7 +18,7 @@ from dpbayes_core.confidential import Confidential
 from storage.files.archive_paths import plain
 from storage.home.home import Home
 from storage.home.vault import Vault, VaultFailure
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
 from tasks.progress import report
 
@@ -38,7 +38,7 @@ class TablePass:
 
     study: Study
     request: Request
-    books: Books
+    books: AnchoredLedger
     by: Stewardship
 
     def release(self, unfinished: Unfinished) -> "ReleasePass":

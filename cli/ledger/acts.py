@@ -17,7 +17,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
 from storage.home.home import Home
 from storage.home.key_rotation import pending_key
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.moving import move as move_books
 from storage.ledger.notices import marked, notice_name
@@ -112,7 +112,7 @@ def withdraw_release(
         )
     key = release_key(declared.study, release, period, holder, revision)
 
-    def withdraw(books: Books, stamp: Stamp) -> Entry:
+    def withdraw(books: AnchoredLedger, stamp: Stamp) -> Entry:
         if books.ledger.find(key) is None:
             raise StudyInvalid(
                 f"cannot withdraw {release} of {period}, revision {revision}: nothing was released under "
@@ -126,7 +126,7 @@ def withdraw_release(
 
 def _marked(near: Path, release: str) -> list[str]:
     """Where people find that a release was withdrawn: beside its crate and beside those that stand on it."""
-    with Books.open(near) as books:
+    with AnchoredLedger.open(near) as books:
         charge = books.ledger.find(release)
         act = books.ledger.withdrawn(release)
         if act is not None:
@@ -150,7 +150,7 @@ def write_note(near: Path, text: str) -> dict[str, Any]:
     """Write down something that happened; about a study, where its file is named."""
     about = _about(load_study(near)) if near.is_file() else {}
 
-    def note(books: Books, stamp: Stamp) -> Entry:
+    def note(books: AnchoredLedger, stamp: Stamp) -> Entry:
         return books.ledger.note(text, stamp, {name: value for name, value in about.items() if value is not None})
 
     return _act(near, note, about)
@@ -166,7 +166,7 @@ def change_key(near: Path, reason: str) -> dict[str, Any]:
     """Sign with a new key; the old one stays trusted for what it signed."""
     pending = pending_key(Home.find(near).keys)
 
-    def rotate(books: Books, stamp: Stamp) -> Entry:
+    def rotate(books: AnchoredLedger, stamp: Stamp) -> Entry:
         # opening the books has finished a change that was killed: then there is nothing left to do
         killed = pending and books.ledger.key_entry(pending)
         return killed or books.rotate_key(reason=reason, stamp=stamp)
@@ -185,7 +185,7 @@ def move_home(near: Path, reason: str) -> dict[str, Any]:
     """Put on record that ledger or archive are where the environment says now."""
     done = move_books(near, _reason(reason), stamp_of(actor()))
     moved = [{"part": part, "from": before, "to": after} for part, (before, after) in done.changed.items()]
-    with Books.open(near) as books:
+    with AnchoredLedger.open(near) as books:
         document = {"status": "recorded", "entry": line_of(done.entry), **ledger_document(books), "moved": moved}
         return {**document, **books.home.places}
 
@@ -201,12 +201,15 @@ def _about(study: Study, period: str | None = None) -> dict[str, Any]:
 
 
 def _act(
-    near: Path, act: Callable[[Books, Stamp], Entry], about: dict[str, Any] | None = None, reason: str | None = None
+    near: Path,
+    act: Callable[[AnchoredLedger, Stamp], Entry],
+    about: dict[str, Any] | None = None,
+    reason: str | None = None,
 ) -> dict[str, Any]:
-    with Books.open(near) as books:
+    with AnchoredLedger.open(near) as books:
         before = books.ledger.head.seq
         entry = act(books, stamp_of(actor()))
-        books.settle()
+        books.anchor_pending()
         status = "recorded" if entry.seq > before else "already-recorded"
         kept = {} if reason is None else {"reason_recorded": entry.payload["reason"] == reason}
         return {**(about or {}), "status": status, **kept, "entry": line_of(entry), **ledger_document(books)}

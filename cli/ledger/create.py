@@ -11,7 +11,7 @@ from cli.ledger.document import ledger_document, show_ledger
 from cli.options import AsJson, Debug, StudyFile
 from dpbayes.study.load import load_study
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from tasks.software import stamp_of
 
 
@@ -33,10 +33,10 @@ def open_account(studies: Sequence[Path], home: Home) -> dict[str, Any]:
     """Open the account that these studies share, in a ledger that is made where there is none."""
     declared = [load_study(study) for study in studies]
     stamp = stamp_of(actor())
-    with Books.create(home, stamp) as books:
+    with AnchoredLedger.create(home, stamp) as books:
         before = books.ledger.head.seq
         entry = books.ledger.open_account(declared[0].account(), stamp, [one.study for one in declared])
-        books.settle()
+        books.anchor_pending()
         about = {"study": declared[0].study, "account": declared[0].population, "home": str(home.folder)}
         return {"status": "opened" if entry.seq > before else "already-open", **about, **ledger_document(books)}
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.format import Document, caps, counted, line
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.cap_document import AccountState, account_document
 from storage.ledger.readable import line_of
 from storage.ledger.reading import Reading
 
 
-def ledger_document(books: Books | Reading) -> dict[str, Any]:
+def ledger_document(books: AnchoredLedger | Reading) -> dict[str, Any]:
     """Every account with its caps, and where the chain stands."""
     head, acts = books.ledger.head, [line_of(one) for one in (*books.ledger.closings(), *books.ledger.withdrawals())]
     return {

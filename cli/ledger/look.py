@@ -14,7 +14,7 @@ from cli.ledger.document import ledger_document, show_ledger, show_unanchored
 from cli.options import AsJson, Debug, Near, Trusted
 from dpbayes.markup.visible import visible
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.export import export as write_export
 from storage.ledger.readable import line_of
 from storage.ledger.reading import keys_of, look
@@ -69,7 +69,7 @@ def export_ledger(near: Path, target: Path, keys: Sequence[str] = ()) -> dict[st
         with look(near, keys) as reading:
             written = write_export(reading, target, None)
             return {"file": str(target), "entries": written, "fingerprint": reading.signed_by}
-    with Books.open(near) as books:
+    with AnchoredLedger.open(near) as books:
         if keys:
             keys_of(books.home, books.archive, keys)  # refused where the named key is not this ledger's
         signer = books.home.signer()

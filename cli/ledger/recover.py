@@ -11,7 +11,7 @@ from cli.launch import actor
 from cli.ledger.document import ledger_document, show_head
 from cli.options import AsJson, Debug, Near
 from storage.home.places import rewrite_places
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.moving import home_to_recover
 from storage.ledger.recovery import recover as write_again
 from tasks.software import stamp_of
@@ -35,12 +35,12 @@ def recover_ledger(near: Path, *, set_aside: bool) -> dict[str, Any]:
     home = home_to_recover(near)
     done = write_again(home, set_aside=set_aside)
     rewrite_places(home.folder, home.places)
-    with Books.open(near) as books:
+    with AnchoredLedger.open(near) as books:
         if done.restored:
             books.ledger.note(
                 f"entries {done.first} to {done.last} were lost and written again from their anchors", stamp_of(actor())
             )
-            books.settle()
+            books.anchor_pending()
         return {
             "restored": done.restored,
             "first": done.first if done.restored else None,

@@ -13,7 +13,7 @@ from dpbayes_core.regression.independent_prior import LAW, IndependentPrior, pri
 from dpbayes_core.regression.prior import Prior
 from storage.files.archive import MANIFEST
 from storage.files.archive_paths import POSTERIOR
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.history import MALFORMED
 from storage.ledger.publishing import publications_of
 
@@ -23,7 +23,9 @@ DEFAULTS = (IndependentPrior(), Prior())
 """What was the default before, the latest first; where the response's sd was expected, the first was, too."""
 
 
-def told_of_earlier(analysis: Analysis, books: Books, stands_at: Callable[[Analysis], str | None]) -> Mapping[str, str]:
+def told_of_earlier(
+    analysis: Analysis, books: AnchoredLedger, stands_at: Callable[[Analysis], str | None]
+) -> Mapping[str, str]:
     """What changed and where the earlier posterior lies, where the same study was analysed under another default."""
     others = (*_under_other_guesses(analysis, books), *_under_earlier_defaults(analysis)) if analysis.by_default else ()
     found = [(changed(analysis.request.prior, other.request.prior), other) for other in others]
@@ -71,7 +73,7 @@ def _under_earlier_defaults(analysis: Analysis) -> tuple[Analysis, ...]:
     return tuple(analysis.under(prior) for prior in reversed(list(before)))
 
 
-def _under_other_guesses(analysis: Analysis, books: Books) -> tuple[Analysis, ...]:
+def _under_other_guesses(analysis: Analysis, books: AnchoredLedger) -> tuple[Analysis, ...]:
     """The same as the ledger names it under what was expected before, the latest first."""
     if analysis.request.prior == Prior().to_record():
         return ()

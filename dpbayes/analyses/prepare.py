@@ -19,7 +19,7 @@ from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.regression.pool import Pool, has_numbers, parts_law
 from dpbayes_core.regression.prior import Prior
 from storage.files.archive_paths import POSTERIOR, posterior_path
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 
@@ -84,7 +84,7 @@ class Analysis:
             return False
 
 
-def prepare_analysis(study: Study, name: str, period: str, books: Books) -> Analysis:
+def prepare_analysis(study: Study, name: str, period: str, books: AnchoredLedger) -> Analysis:
     """The analysis of the newest revision of every release it is about; spends nothing."""
     spec = study.analysis(name)
     entries = _entries(study, spec, period, books)
@@ -124,7 +124,7 @@ def analysis_of(
     return Analysis(entries, evidence, prior, request, test, seed=spec.seed, by_default=by_default, alike=spec.alike)
 
 
-def _entries(study: Study, spec: AnalysisSpec, period: str, books: Books) -> tuple[Entry, ...]:
+def _entries(study: Study, spec: AnalysisSpec, period: str, books: AnchoredLedger) -> tuple[Entry, ...]:
     """What is analysed: every holder's release of the period, or of all periods up to it."""
     find = releases_until if spec.periods == "all" else newest_releases
     return ordered(find(study, spec.release, period, books))

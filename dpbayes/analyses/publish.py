@@ -14,7 +14,7 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, manifest
 from storage.files.archive_paths import POSTERIOR, links_of, path_of
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.anchors import retirements
 from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
@@ -24,7 +24,7 @@ from storage.ledger.publishing import ADOPTION, Publication, adoption_key, homes
 from storage.ledger.request import release_key, released_under
 
 
-def publish_posterior(books: Books, population: str, path: str, files: Files, stamp: Stamp) -> None:
+def publish_posterior(books: AnchoredLedger, population: str, path: str, files: Files, stamp: Stamp) -> None:
     """On the ledger first, then into the archive; kept meanwhile, for whoever has to finish it after a kill."""
     kept, one = Unarchived(books.home.work), publication_of(path, files)
     kept.keep(one.statement, files)
@@ -38,7 +38,7 @@ def publish_posterior(books: Books, population: str, path: str, files: Files, st
     kept.drop(one.statement)
 
 
-def finish_posteriors(books: Books) -> None:
+def finish_posteriors(books: AnchoredLedger) -> None:
     """Put into the archive what killed runs had on record; what has no entry may be a rival's that is about to."""
     kept = Unarchived(books.home.work)
     for name, files in kept.each():
@@ -53,7 +53,7 @@ def finish_posteriors(books: Books) -> None:
                 kept.drop(name)
 
 
-def _mark(books: Books, files: Files) -> None:
+def _mark(books: AnchoredLedger, files: Files) -> None:
     """Write the notices that became due while the crate was not in the archive."""
     for source in sources_of(files):
         named = released_under(source.entry.key)
@@ -66,14 +66,14 @@ def _mark(books: Books, files: Files) -> None:
                 books.mark(act, source.entry.key, status)
 
 
-def put_on_record(books: Books, population: str, one: Publication, stamp: Stamp) -> None:
+def put_on_record(books: AnchoredLedger, population: str, one: Publication, stamp: Stamp) -> None:
     """An entry for the crate, anchored; a home's first one also names everything sound that lies in its archive."""
     adopted = () if _has_begun(books) else tuple(_standing(books))
     for entry in books.ledger.publish(population, one, adopted, stamp=stamp):
         books.anchor(entry)
 
 
-def is_on_record(books: Books, path: str, files: Files) -> bool:
+def is_on_record(books: AnchoredLedger, path: str, files: Files) -> bool:
     """Whether the ledger names the crate at this place; of earlier versions' only once it names any of this home."""
     retired = _retired(books)
     if signed_late(files, retired):
@@ -88,20 +88,20 @@ def is_on_record(books: Books, path: str, files: Files) -> bool:
     return any(not needs_entry(files) if each.adopted else last is None or each.seq <= last for each in named)
 
 
-def _home(books: Books) -> str:
+def _home(books: AnchoredLedger) -> str:
     return home_of(books.home.signer().fingerprint, replaced_keys(books.ledger.key_entries()))
 
 
-def _has_begun(books: Books) -> bool:
+def _has_begun(books: AnchoredLedger) -> bool:
     """Whether anything of this home is on record."""
     return _home(books) in homes(books.ledger.publications(), replaced_keys(books.ledger.key_entries()))
 
 
-def _retired(books: Books) -> dict[str, int]:
+def _retired(books: AnchoredLedger) -> dict[str, int]:
     return retirements([entry.to_record() for entry in books.ledger.key_entries()])
 
 
-def _standing(books: Books) -> Iterator[Publication]:
+def _standing(books: AnchoredLedger) -> Iterator[Publication]:
     """Every posterior of earlier versions in the archive that a key of this home signed in time, of its entries."""
     from dpbayes.audit.audit import posteriors
 
@@ -118,12 +118,12 @@ def _standing(books: Books) -> Iterator[Publication]:
             continue  # the audit says what is wrong with it
 
 
-def _is_of(books: Books, files: Files) -> bool:
+def _is_of(books: AnchoredLedger, files: Files) -> bool:
     entries = [books.ledger.entry_at(link["ledger"]["seq"]) for link in links_of(json.loads(files[POSTERIOR]))]
     stored = [source.files[ENTRY] for source in sources_of(files)]
     return stored == [b"" if entry is None else canonical_json(entry.to_record()) for entry in entries]
 
 
-def _signed(books: Books, files: Files) -> bool:
+def _signed(books: AnchoredLedger, files: Files) -> bool:
     """Whether a key of the home signed every byte."""
     return asked(lambda files: signed(files, books.home.trusted()), files) is None

@@ -5,13 +5,13 @@ from shlex import quote
 
 from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry
 from storage.ledger.periods import Period
 from storage.ledger.request import Request
 
 
-def newest_releases(study: Study, release: str, period: Period | str, books: Books) -> tuple[Entry, ...]:
+def newest_releases(study: Study, release: str, period: Period | str, books: AnchoredLedger) -> tuple[Entry, ...]:
     """The entries of the highest revision, one a holder in the declared order; one where the study has no holders.
 
     Refused where a holder's is missing, of another revision than the others', or withdrawn.
@@ -35,7 +35,7 @@ def newest_releases(study: Study, release: str, period: Period | str, books: Boo
     return tuple(entries)
 
 
-def newest_complete(study: Study, release: str, period: str, books: Books) -> tuple[int, str | None]:
+def newest_complete(study: Study, release: str, period: str, books: AnchoredLedger) -> tuple[int, str | None]:
     """The highest revision that is stored at every holder, with its reason; the first where there is no later one."""
     asked, revision, reason = [study.request(release, period, holder=one) for one in study.holders], 1, None
     while all(found := [books.ledger.find(replace(one, revision=revision + 1).key) for one in asked]):
@@ -54,7 +54,7 @@ def _withdrawn(study: Study, request: Request) -> StudyInvalid:
     )
 
 
-def _newest(request: Request, books: Books) -> Request:
+def _newest(request: Request, books: AnchoredLedger) -> Request:
     """The request of the highest revision that is stored; as it is where nothing is."""
     while books.ledger.find((later := replace(request, revision=request.revision + 1)).key):
         request = later

@@ -2,12 +2,12 @@
 
 from dpbayes.analyses.stored_releases import newest_releases
 from dpbayes.study.study import Study
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry
 from storage.ledger.periods import Period
 
 
-def releases_until(study: Study, release: str, period: Period | str, books: Books) -> tuple[Entry, ...]:
+def releases_until(study: Study, release: str, period: Period | str, books: AnchoredLedger) -> tuple[Entry, ...]:
     """Every release of the period asked for, as `newest_releases` has it, and those of earlier periods that stand.
 
     Of an earlier period the newest revision counts, as it was released then; one that was withdrawn does not.

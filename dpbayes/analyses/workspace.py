@@ -18,7 +18,7 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST
 from storage.files.archive_paths import POSTERIOR, path_of, release_path
 from storage.home.signatures import Signer
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Stamp
 
 Order = Mapping[str, Any]
@@ -72,7 +72,7 @@ class Workspace(Protocol):
 class StudyWorkspace:
     """A study's analysis, in the steward's home."""
 
-    def __init__(self, analysis: Analysis, study: Study, books: Books) -> None:
+    def __init__(self, analysis: Analysis, study: Study, books: AnchoredLedger) -> None:
         self.analysis = analysis
         self.study = study
         self.books = books
@@ -143,6 +143,6 @@ def open_workspace(order: Order) -> Generator[Workspace]:
         workspace.tidy()
         return
     study = load_study(order["study"])
-    with Books.open(study.path) as books:
+    with AnchoredLedger.open(study.path) as books:
         finish_posteriors(books)
         yield StudyWorkspace(prepare_analysis(study, order["analysis"], order["period"], books), study, books)

@@ -24,7 +24,7 @@ _BEGUN = 2
 
 
 @dataclass(frozen=True)
-class Books:
+class AnchoredLedger:
     """A home's ledger with its signed anchors, and the archive that holds them."""
 
     home: Home
@@ -33,24 +33,24 @@ class Books:
 
     @classmethod
     @contextmanager
-    def open(cls, near: str | Path) -> Generator["Books"]:
-        """The books of the home near a study; a ledger that lacks an anchored entry is refused."""
+    def open(cls, near: str | Path) -> Generator["AnchoredLedger"]:
+        """The ledger of the home near a study, with its anchors; one that lacks an anchored entry is refused."""
         home = Home.find(Path(near))
         with open_ledger(home) as ledger:
             books = cls(home, ledger, home.archive())
             books.refuse_strange_archive()
-            books.settle()
+            books.anchor_pending()
             home.record_places()
             yield books
 
     @classmethod
     @contextmanager
-    def create(cls, home: Home, stamp: Stamp) -> Generator["Books"]:
-        """New books, or those that stand in the home already."""
+    def create(cls, home: Home, stamp: Stamp) -> Generator["AnchoredLedger"]:
+        """A new ledger, or the one that stands in the home already."""
         if _stands(home):
             with open_ledger(home) as ledger:  # a second home of one ledger has a key and anchors of its own
                 books = cls(home, ledger, home.archive())
-                books.settle()
+                books.anchor_pending()
                 home.record_places()
                 books.anchors.publish_key()
                 yield books
@@ -58,7 +58,7 @@ class Books:
         with Ledger.create(home.ledger_url, stamp, public_key=home.signer().fingerprint) as ledger:
             books = cls(home, ledger, home.archive())
             books.anchors.publish_key()
-            books.settle()
+            books.anchor_pending()
             home.record_places()
             yield books
 
@@ -75,7 +75,7 @@ class Books:
                 "the archive from a copy."
             )
 
-    def settle(self) -> None:
+    def anchor_pending(self) -> None:
         """Check the newest anchor against the ledger, then finish what killed runs left: anchors, a key, notices."""
         anchors = self.anchors
         changes = [entry.to_record() for entry in self.ledger.key_entries()]
@@ -136,7 +136,7 @@ class Books:
         entry = self.ledger.rotate_key(
             next_signer(self.home.keys).fingerprint, retires=retires, reason=reason, stamp=stamp
         )
-        self.settle()
+        self.anchor_pending()
         return entry
 
     def _signer_of(self, entry: Entry) -> Signer:

@@ -9,7 +9,7 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.files.archive import Archive
 from storage.home.home import Home
 from storage.home.places import INSIDE, read_places, refuse_other_places, rewrite_places
-from storage.ledger.anchored import Books, open_ledger
+from storage.ledger.anchored import AnchoredLedger, open_ledger
 from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
@@ -33,13 +33,13 @@ def move(near: Path, reason: str, stamp: Stamp) -> Move:
             "cannot move: the environment names the places on record. Set DPBAYES_LEDGER_URL or DPBAYES_ARCHIVE_URL."
         )
     with open_ledger(home) as ledger:
-        books = Books(home, ledger, home.archive())
+        books = AnchoredLedger(home, ledger, home.archive())
         _refuse_less(books)
         _refuse_older(books, before)
         changed = {name: (before[name], place) for name, place in home.places.items() if place != before[name]}
         said = "; ".join(f"the {name} from {was} to {now}" for name, (was, now) in changed.items())
         entry = ledger.note(f"moved {said}: {reason}", stamp)
-        books.settle()
+        books.anchor_pending()
         rewrite_places(home.folder, home.places)
         return Move(entry, changed)
 
@@ -66,7 +66,7 @@ def _urls(home: Home, places: Mapping[str, str]) -> dict[str, str]:
     return own | {name: place for name, place in places.items() if place != INSIDE}
 
 
-def _refuse_less(books: Books) -> None:
+def _refuse_less(books: AnchoredLedger) -> None:
     """What lies at the new places is one whole ledger with all its anchors, signed by this home's keys."""
     entries = list(books.ledger.entries())
     records = [entry.to_record() for entry in entries]
@@ -80,7 +80,7 @@ def _refuse_less(books: Books) -> None:
         )
 
 
-def _refuse_older(books: Books, before: dict[str, str]) -> None:
+def _refuse_older(books: AnchoredLedger, before: dict[str, str]) -> None:
     """Nothing was written at the old places since they were copied, as far as they can still be seen."""
     urls, last = _urls(books.home, before), 0
     with suppress(DpbayesError), Ledger.open(urls["ledger"], "read") as old:  # it may be gone: then its anchors tell

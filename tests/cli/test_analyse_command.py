@@ -13,7 +13,7 @@ from dpbayes.markup.convergence_advice import LONGER
 from dpbayes.study.load import load_study
 from dpbayes_core.samplers.driver import sample
 from storage.home.signatures import Signer
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from tests.support.desk import PERIOD, Desk
 from tests.support.earlier import made_earlier
 
@@ -92,7 +92,7 @@ def test_chains_on_dask_draw_what_one_process_draws(released: Desk) -> None:
     crate = Path(analyse(released)["analyses"][0]["crate"])
     stored = read_draws((crate / "draws.parquet").read_bytes())
     study = load_study(released.study)
-    with Books.open(study.path) as books:
+    with AnchoredLedger.open(study.path) as books:
         analysis = prepare_analysis(study, "pay-posterior", PERIOD, books)
     request = analysis.request
     here = sample(

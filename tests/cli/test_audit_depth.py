@@ -9,7 +9,7 @@ import pytest
 from dpbayes.study.load import load_study
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger import drawing
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from tasks.publish_release import store_crate
 from tasks.software import stamp_of
 from tests.support.desk import PERIOD, Desk
@@ -33,7 +33,7 @@ def told_otherwise(desk: Desk, old: str, new: str, monkeypatch: pytest.MonkeyPat
     honest = load_study(desk.study).design("pay-regression")
     desk.edit_study(old, new)
     declared = load_study(desk.study)
-    with Books.open(desk.study) as books, monkeypatch.context() as dishonest:
+    with AnchoredLedger.open(desk.study) as books, monkeypatch.context() as dishonest:
         dishonest.setattr(drawing, "is_as_defined", lambda definition, release: True)
         entry = books.ledger.commit(
             declared.request("pay-regression", PERIOD),
@@ -42,7 +42,7 @@ def told_otherwise(desk: Desk, old: str, new: str, monkeypatch: pytest.MonkeyPat
             OpenDPNoise(),
             stamp=stamp_of("liar"),
         )
-        books.settle()
+        books.anchor_pending()
         return Path(store_crate(books, entry, declared))
 
 

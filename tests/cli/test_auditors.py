@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from tests.storage.ledger_cases import STAMP
 from tests.support.charged import charge, publish
 from tests.support.desk import STUDY, Desk
@@ -113,19 +113,19 @@ def test_what_an_unfinished_run_left_is_said_and_not_mended(audited: Desk, tmp_p
     assert desk.document("ledger", "show", desk.study)["unanchored"] == [3]
     assert "Not anchored yet: entry 3." in " ".join(desk.run("ledger", "history", desk.study).output.split())
     assert tree(desk.folder) == before
-    with Books.open(desk.study):
+    with AnchoredLedger.open(desk.study):
         pass
     assert desk.document("ledger", "show", desk.study)["unanchored"] == []
 
 
 def test_a_writer_at_work_is_respected_and_read_up_to_its_last_commit(audited: Desk, out: Path) -> None:
-    with Books.open(audited.study) as books:  # its log stands until it closes
+    with AnchoredLedger.open(audited.study) as books:  # its log stands until it closes
         books.ledger.note("while it is open", STAMP)
         assert (audited.home / "ledger.db-wal").stat().st_size > 0
         shown = document_as_nobody("ledger", "show", audited.study, "--key", key_of(audited))
         assert shown["head"]["seq"] == books.ledger.head.seq
         assert shown["unanchored"] == [books.ledger.head.seq]
-        books.settle()
+        books.anchor_pending()
     assert not (audited.home / "ledger.db-wal").exists()
 
 

@@ -13,7 +13,7 @@ from dpbayes.study.load import load_study
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.accounting import cap_rho_units
 from dpbayes_core.releases import release_from_record
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.store import Page
 from tests.cli.test_release_killed import files, run
 from tests.support.canaries import places
@@ -36,7 +36,7 @@ def spent(document: dict[str, Any], cap: str = "lifetime") -> float:
 
 
 def charges(desk: Desk) -> list[dict[str, Any]]:
-    with Books.open(desk.study) as books:
+    with AnchoredLedger.open(desk.study) as books:
         return [entry.payload for entry in books.ledger.entries() if entry.kind == "charge"]
 
 
@@ -175,7 +175,7 @@ def test_the_newest_release_of_every_office_is_found_in_the_declared_order(tmp_p
     first = desk.release()["releases"]
     second = desk.release("--revision", "2", "--reason", "the source was wrong")["releases"]
     study = load_study(desk.study)
-    with Books.open(desk.study) as books:
+    with AnchoredLedger.open(desk.study) as books:
         found = newest_releases(study, "pay-regression", PERIOD, books)
     assert [entry.payload["holder"] for entry in found] == list(OFFICES)
     assert [entry.payload["digest"] for entry in found] == [one["digest"] for one in second]
@@ -294,14 +294,20 @@ def test_a_release_of_one_office_is_withdrawn_by_its_name(tmp_path: Path) -> Non
     assert "Add --holder and one of n, s" in desk.document(*name, exit_code=2)["error"]["message"]
     done = desk.document(*name, "--holder", "s")
     assert done["entry"]["what"] == "pay-regression of 2026-01 at s withdrawn"
-    with Books.open(desk.study) as books, pytest.raises(StudyInvalid, match="at s: its newest revision was withdrawn"):
+    with (
+        AnchoredLedger.open(desk.study) as books,
+        pytest.raises(StudyInvalid, match="at s: its newest revision was withdrawn"),
+    ):
         newest_releases(load_study(desk.study), "pay-regression", PERIOD, books)
 
 
 def test_an_analysis_of_offices_that_were_not_all_released_is_refused(tmp_path: Path) -> None:
     desk = offices(tmp_path)
     study = load_study(desk.study)
-    with Books.open(desk.study) as books, pytest.raises(StudyInvalid, match="pay-regression of 2026-01 at n: nothing"):
+    with (
+        AnchoredLedger.open(desk.study) as books,
+        pytest.raises(StudyInvalid, match="pay-regression of 2026-01 at n: nothing"),
+    ):
         newest_releases(study, "pay-regression", PERIOD, books)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes.study.load import load_study
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.refusal import PeriodClosed
 from tests.support.charged import charge
 from tests.support.desk import PERIOD, Desk
@@ -51,7 +51,7 @@ def test_a_raised_cap_stands_with_its_reason_and_actor(desk: Desk, monkeypatch: 
 def test_a_raise_is_needed_to_pass_a_cap_and_enough(desk: Desk) -> None:
     desk.edit_study("epsilon: 1\n", "epsilon: 2.5\n")
     study = load_study(desk.study)
-    with Books.open(desk.study) as books, pytest.raises(Exception, match="per-period cap of staff"):
+    with AnchoredLedger.open(desk.study) as books, pytest.raises(Exception, match="per-period cap of staff"):
         books.ledger.check(study.request("pay-regression", PERIOD), study.design("pay-regression").mechanism)
     desk.document("ledger", "raise", desk.study, "per-period", "2.5", "--reason", "council decision 8")
     assert charge(desk.study).kind == "charge"

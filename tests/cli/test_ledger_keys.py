@@ -12,7 +12,7 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import Archive
 from storage.home.signatures import Signer, enveloped, public_key_name
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.anchors import ANCHOR_TYPE, Anchors, anchor_name
 from storage.ledger.ledger import Ledger
 from tests.support.charged import charge, slip_in_key
@@ -156,7 +156,7 @@ def test_a_change_of_key_that_was_killed_is_finished_by_running_it_again(
     old, (owner, name) = fingerprint(desk), BOUNDARIES[boundary]
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, dying)
-        with pytest.raises(Killed), Books.open(desk.study) as books:
+        with pytest.raises(Killed), AnchoredLedger.open(desk.study) as books:
             books.rotate_key(reason="yearly", stamp=charged_stamp())
     new = rotate(desk)
     assert new != old
@@ -175,7 +175,7 @@ def test_any_other_command_finishes_a_recorded_change_of_key(
     old, (owner, name) = fingerprint(desk), BOUNDARIES[boundary]
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, dying)
-        with pytest.raises(Killed), Books.open(desk.study) as books:
+        with pytest.raises(Killed), AnchoredLedger.open(desk.study) as books:
             books.rotate_key(reason="yearly", stamp=charged_stamp())
     charge(desk.study)
     assert fingerprint(desk) != old
@@ -190,10 +190,10 @@ def charged_stamp() -> object:
 
 
 def test_a_run_that_began_under_the_old_key_anchors_with_the_new_one(desk: Desk) -> None:
-    with Books.open(desk.study) as books:  # as a release does, before minutes of reading
+    with AnchoredLedger.open(desk.study) as books:  # as a release does, before minutes of reading
         new = rotate(desk)
         entry = books.ledger.note("finished", charged_stamp())
-        books.settle()
+        books.anchor_pending()
     assert signer_of(desk, entry.seq) == new
     assert flaws(desk) == []
 

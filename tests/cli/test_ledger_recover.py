@@ -9,7 +9,7 @@ import pytest
 
 from dpbayes_core.errors import IntegrityFailure
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.anchors import anchor_name
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
@@ -211,7 +211,7 @@ def test_a_killed_recovery_has_written_nothing(desk: Desk, monkeypatch: pytest.M
 
 def test_entries_that_were_never_anchored_are_kept(desk: Desk) -> None:
     """A run killed between commit and anchor: the ledger is ahead of its anchors, and right."""
-    with Books.open(desk.study) as books:
+    with AnchoredLedger.open(desk.study) as books:
         entry = books.ledger.note("killed here", _stamp())
     assert recovered(desk)["restored"] == 0
     assert (desk.home / "archive" / anchor_name(entry.seq)).exists()

@@ -18,7 +18,7 @@ from dpbayes_core.canonical import canonical_json
 from storage.files.archive_paths import path_of, release_path
 from storage.home.home import Home
 from storage.home.signatures import Signer
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.notices import NOTICE_TYPE, write_notices
 from tasks.publish_release import publish_once
 from tasks.release_statistics import ReleaseOrder
@@ -32,7 +32,7 @@ REASON = "the source was wrong"
 
 def posterior_of(desk: Desk) -> Path:
     """The crate of a posterior that stands on the month's release, in the archive."""
-    with Books.open(desk.study) as books:
+    with AnchoredLedger.open(desk.study) as books:
         entry = next(each for each in books.ledger.entries() if each.kind == "charge")
         release = books.archive.read_folder(release_path(entry.to_record()))
         source = Provenance(sources=sources_of(release), study_text=desk.study.read_bytes())
@@ -202,7 +202,7 @@ def forged(desk: Desk, place: Path) -> None:
     """By a key of the forger's own, who knows what notices look like."""
     (desk.folder / "forger").mkdir()
     other = Signer.create(desk.folder / "forger" / "keys")
-    with Books.open(desk.study) as books:
+    with AnchoredLedger.open(desk.study) as books:
         by_kind = {entry.kind: entry.to_record() for entry in books.ledger.entries()}
         for name in (place, place.with_suffix(".txt")):
             name.unlink()

@@ -18,7 +18,7 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.sampling.posterior import Posterior
 from storage.files.archive import Archive
 from storage.home.signatures import Signer, public_key_name
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry
 from storage.ledger.offline_ledger import HEAD_TYPE
 from storage.ledger.publishing import adoption_key
@@ -418,7 +418,7 @@ def test_a_posterior_whose_entry_was_written_before_entries_stated_contents_is_u
 
 
 def entries_of(desk: Desk) -> list[Entry]:
-    with Books.open(desk.study) as books:
+    with AnchoredLedger.open(desk.study) as books:
         return list(books.ledger.entries())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpbayes.kinds.regression.facts import ROBUST
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from tests.support.desk import PERIOD, STUDY, Desk, people
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, prefect_home: Path) -> Desk:
 
 
 def charges(desk: Desk) -> list[Any]:
-    with Books.open(desk.folder) as books:
+    with AnchoredLedger.open(desk.folder) as books:
         return [entry for entry in books.ledger.entries() if entry.kind == "charge"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.anchors import anchor_name
 from tests.support.charged import charge, publish, tamper
 from tests.support.desk import STUDY, Desk
@@ -226,7 +226,7 @@ def test_a_second_home_with_a_ledger_of_its_own_is_a_second_budget_and_knows_not
     other = second_home(desk, tmp_path)
     assert spent(other) == 0.0
     charge(other.study, "2026-01")
-    with Books.open(desk.study) as first, Books.open(other.study) as second:
+    with AnchoredLedger.open(desk.study) as first, AnchoredLedger.open(other.study) as second:
         assert first.ledger.find(second.ledger.head.key) != second.ledger.head
         assert first.home.signer().fingerprint != second.home.signer().fingerprint
 

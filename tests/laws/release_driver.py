@@ -28,7 +28,7 @@ from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.files.archive import MANIFEST
 from storage.files.archive_paths import release_path
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.anchors import Anchors
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
@@ -69,7 +69,7 @@ def places(folder: Path, database: str | None) -> Iterator[Path]:
         shutil.copytree(first, place)
         if database is not None:
             os.environ["DPBAYES_LEDGER_URL"] = new_place(database)
-        with Books.create(Home.find(place), STAMP):
+        with AnchoredLedger.create(Home.find(place), STAMP):
             open_account_of(place / "study.yaml")
         yield place
 

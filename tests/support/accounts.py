@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dpbayes.study.load import load_study
 from storage.ledger.accounts import account_key
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec
@@ -21,6 +21,6 @@ def open_where_missing(ledger: Ledger, spec: AccountSpec) -> None:
 
 def open_account_of(study: Path) -> None:
     """Open the account of a study in the ledger of the home near it, and anchor that."""
-    with Books.open(study) as books:
+    with AnchoredLedger.open(study) as books:
         open_where_missing(books.ledger, load_study(study).account())
-        books.settle()
+        books.anchor_pending()

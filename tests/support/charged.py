@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbayes.study.load import load_study
 from dpbayes_core.privacy.noise import OpenDPNoise
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.store import INSERT, entry_of
 from tasks.publish_release import publish_once
@@ -25,7 +25,7 @@ def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str =
     declared = load_study(study)
     name = next(iter(declared.releases))
     design = declared.design(name)
-    with Books.open(study) as books:
+    with AnchoredLedger.open(study) as books:
         open_where_missing(books.ledger, declared.account())
         entry = books.ledger.commit(
             declared.request(name, period, revision, "the source was wrong" if revision > 1 else None),
@@ -34,7 +34,7 @@ def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str =
             OpenDPNoise(),
             stamp=stamp_of(actor),
         )
-        books.settle()
+        books.anchor_pending()
     return entry
 
 

@@ -80,7 +80,7 @@ BOUNDARIES: dict[str, Callable[[], None]] = {
     "before-commit": lambda: before(storage.ledger.ledger.Ledger, "commit_all"),
     "after-commit": lambda: after(storage.ledger.ledger.Ledger, "commit_all"),
     "while-anchoring": while_anchoring,
-    "after-anchoring": lambda: after(storage.ledger.anchored.Books, "anchor"),
+    "after-anchoring": lambda: after(storage.ledger.anchored.AnchoredLedger, "anchor"),
     "while-archiving": lambda: before(storage.files.stores.LocalStore, "create", nth=4),
     "before-manifest": lambda: before(storage.files.archive, "manifest", nth=1),
 }

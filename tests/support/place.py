@@ -11,7 +11,7 @@ from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec
@@ -42,7 +42,7 @@ class Place:
         self.desk = Desk(folder)
         self.desk.study.write_text(STUDY)
         self.desk.write_table(people(200))
-        with Books.create(Home.create(folder), STAMP):
+        with AnchoredLedger.create(Home.create(folder), STAMP):
             open_account_of(self.desk.study)
 
     def release(self, meanwhile: Callable[[], object] = lambda: None, period: str = PERIOD) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 import tasks.software
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.ledger import Ledger
 from tests.storage.ledger_cases import STAMP
 from tests.support.desk import PERIOD, people
@@ -48,14 +48,14 @@ def test_a_clock_set_back_changes_no_order_and_no_total(place: Place, monkeypatc
     assert second.payload["date"] == "2025-01-01" < first.payload["date"]
     lifetime = [int(charge.payload["debits"][0]["total"]["rho"]) for charge in (first, second)]
     assert lifetime[1] == 2 * lifetime[0]
-    with Books.open(place.desk.folder) as books:  # refused, were the last entry not the one last anchored
+    with AnchoredLedger.open(place.desk.folder) as books:  # refused, were the last entry not the one last anchored
         assert books.ledger.head == second
         assert books.anchors.newest() == second.seq
     assert place.release() == ("already-released", first.payload["digest"])
 
 
 def test_a_closed_period_is_refused_before_anything_is_read(place: Place) -> None:
-    with Books.open(place.desk.folder) as books:
+    with AnchoredLedger.open(place.desk.folder) as books:
         books.ledger.close("staff", PERIOD, reason="published", stamp=STAMP)
     place.desk.table().unlink()
     assert "the period was closed" in place.refused(exit_code=3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from storage.home.vault import Vault, VaultFailure
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from tests.storage.ledger_cases import STAMP
 from tests.support.command import ROOT, clean_environment
 from tests.support.desk import PERIOD
@@ -61,7 +61,7 @@ def test_nobody_sees_the_page_while_the_ledger_is_locked(place: Place, monkeypat
 
 def test_a_charge_that_is_refused_under_the_lock_shows_no_page(place: Place) -> None:
     def close() -> None:
-        with Books.open(place.desk.folder) as books:
+        with AnchoredLedger.open(place.desk.folder) as books:
             books.ledger.close("staff", PERIOD, reason="published", stamp=STAMP)
 
     place.refused(close, exit_code=3)

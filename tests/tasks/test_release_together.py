@@ -16,7 +16,7 @@ from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise
 from dpbayes_core.privacy.release import Design
 from storage.home.home import Home
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.joint_release import Answer
 from storage.ledger.ledger import Ledger
@@ -50,7 +50,7 @@ class Offices:
         self.write(office="n")
         for home in ("one", "two"):
             self.be_at(home)
-            with Books.create(Home.create(folder), STAMP):
+            with AnchoredLedger.create(Home.create(folder), STAMP):
                 open_account_of(self.desk.study)
         self.be_at("one")
         self._older = False
@@ -120,14 +120,14 @@ class Offices:
 
     def unmet(self) -> list[str]:
         """The checks that an audit of this home finds wanting."""
-        with Books.open(self.desk.study) as books:
+        with AnchoredLedger.open(self.desk.study) as books:
             trusted = books.home.signer().trusted
             checks = audit(books.ledger.entries(), books.anchors, books.archive, trusted).checks
         return [check.check for check in checks if not check.ok]
 
     def charges(self) -> list[Entry]:
         """The charges of a ledger that verifies and whose every entry this home has anchored."""
-        with Books.open(self.desk.study) as books:
+        with AnchoredLedger.open(self.desk.study) as books:
             assert [check for check in verify(books.ledger.entries()) if not check.ok] == []
             assert books.anchors.newest() == books.ledger.head.seq
             return [entry for entry in books.ledger.entries() if entry.kind == "charge"]
@@ -224,7 +224,7 @@ def test_what_an_older_version_left_incomplete_is_not_completed_but_superseded(p
     assert place.release(revision=2, reason="the first was cut off") == ("already-released", "already-released")
     first, *second = place.charges()
     assert [charge.payload["supersedes"] for charge in second] == [first.key, first.key.replace('"n"', '"s"')]
-    with Books.open(place.desk.study) as books:
+    with AnchoredLedger.open(place.desk.study) as books:
         newest = newest_releases(load_study(place.desk.study), RELEASE, PERIOD, books)
     assert [entry.payload["digest"] for entry in newest] == [charge.payload["digest"] for charge in second]
     assert "every charge has its crate" in place.unmet()

@@ -13,7 +13,7 @@ from dpbayes.analyses.prepare import prepare_analysis
 from dpbayes.study.load import load_study
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.sampling.posterior import Posterior
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from tasks import progress
 from tasks.release_statistics import ReleaseOrder, release_once
 from tasks.sample_chains import sample_chains
@@ -33,7 +33,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 @pytest.fixture(scope="module")
 def undisturbed(desk: Desk) -> Posterior:
     study = load_study(desk.study)
-    with Books.open(study.path) as books:
+    with AnchoredLedger.open(study.path) as books:
         analysis = prepare_analysis(study, "pay-posterior", PERIOD, books)
     request = analysis.request
     return sample(

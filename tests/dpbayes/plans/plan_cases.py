@@ -18,7 +18,7 @@ from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.home.home import Home
 from storage.ledger.account_snapshot import Position
-from storage.ledger.anchored import Books
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.caps import NOTHING, Total
 from storage.ledger.ledger import Ledger
 from tests.storage.ledger_cases import STAMP
@@ -58,7 +58,7 @@ class Bureau:
     @classmethod
     def of(cls, folder: Path, budget: str, *releases: str) -> "Bureau":
         """A study of these releases with a home and an empty ledger."""
-        with Books.create(Home.create(folder, {}), STAMP):
+        with AnchoredLedger.create(Home.create(folder, {}), STAMP):
             return cls(folder, budget, releases)
 
     def asking(self, epsilon: Decimal) -> "Bureau":
@@ -86,7 +86,7 @@ class Bureau:
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
         """The real ledger."""
-        with Books.open(self.folder) as books:
+        with AnchoredLedger.open(self.folder) as books:
             yield books.ledger
 
     @contextmanager
