@@ -108,12 +108,12 @@ def show(document: Document) -> None:
 
 def _account(study: Study) -> dict[str, Any]:
     """Whether the account that would pay is open; refused where it, or its study, is known otherwise."""
-    from storage.ledger.account_snapshot import Position
+    from storage.ledger.account_snapshot import AccountSnapshot
 
     try:
-        with Position.near(study.path, study.account(), study.study) as position:
-            status = "open" if position.opened else "no ledger" if position.head is None else "not open"
-            return {"account_status": status, "known_accounts": list(position.accounts), "account_detail": None}
+        with AccountSnapshot.near(study.path, study.account(), study.study) as snapshot:
+            status = "open" if snapshot.opened else "no ledger" if snapshot.head is None else "not open"
+            return {"account_status": status, "known_accounts": list(snapshot.accounts), "account_detail": None}
     except StudyInvalid:
         raise
     except KeyNeeded:

@@ -33,7 +33,7 @@ from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 from storage.home.home import Home
-from storage.ledger.account_snapshot import Position
+from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.cap_document import measure_words
 
 LARGEST = ("largest_epsilon", "largest_epsilon_for_year")
@@ -66,9 +66,9 @@ def plan_study(path: Path, period: str | None, page: Path | None, keys: Sequence
         raise StudyInvalid(f"cannot write the plan to {page}: its name does not end in .html. Choose one that does.")
     study = load_study(path)
     named = None if period is None else study.parse_period(period)
-    with Position.near(study.path, study.account(), study.study, keys) as position:
-        chosen = named or period_to_plan(study, position, datetime.now(UTC))
-        document = plan_document(study, position, planned(study, position, chosen))
+    with AccountSnapshot.near(study.path, study.account(), study.study, keys) as snapshot:
+        chosen = named or period_to_plan(study, snapshot, datetime.now(UTC))
+        document = plan_document(study, snapshot, planned(study, snapshot, chosen))
     if page is not None:
         _write(page, document)
     return document | {"home": Home.looked_in(study.path), "page": None if page is None else str(page)}

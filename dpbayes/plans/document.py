@@ -14,7 +14,7 @@ from dpbayes.study.public_count import query_words
 from dpbayes.study.study import Study
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.accounting import analytic_gaussian_scale, from_units, gaussian_cost
-from storage.ledger.account_snapshot import Position
+from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.cap_document import CapState, cap_document, measure_words
 from storage.ledger.refusal import Quote
 from storage.ledger.request import CapSpec, decimal_text
@@ -32,15 +32,15 @@ MOST_ROWS = 24
 """A year of more periods than this is shown by its changes."""
 
 
-def plan_document(study: Study, position: Position, plan: Plan) -> dict[str, Any]:
+def plan_document(study: Study, snapshot: AccountSnapshot, plan: Plan) -> dict[str, Any]:
     """The whole plan; numbers are for reading, the ledger decides by its own integers."""
-    head = position.head
+    head = snapshot.head
     return {
         "study": study.study,
         "population": study.population,
         "period": plan.period.name,
-        "account": "open" if position.opened else "as stated",
-        "known_accounts": list(position.accounts),
+        "account": "open" if snapshot.opened else "as stated",
+        "known_accounts": list(snapshot.accounts),
         "ledger": None if head is None else {"seq": head.seq, "hash": head.hash},
         "schedule": None if study.schedule is None else study.schedule.model_dump(),
         "fits": plan.year[0].status in ("fits", "charged"),

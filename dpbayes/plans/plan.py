@@ -15,7 +15,7 @@ from dpbayes.study.schedule import coming
 from dpbayes.study.study import Study
 from dpbayes_core.privacy.accounting import Cost
 from dpbayes_core.privacy.mechanisms import Mechanism
-from storage.ledger.account_snapshot import Position
+from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.cap_document import CapState
 from storage.ledger.caps import Debit, Scope, Tally, debits
 from storage.ledger.periods import Period
@@ -59,14 +59,14 @@ class Plan:
     year: tuple[ComingPeriod, ...]  # the first is the period planned
 
 
-def plan(study: Study, position: Position, period: Period) -> Plan:
+def plan(study: Study, snapshot: AccountSnapshot, period: Period) -> Plan:
     """What the releases of a period would cost and leave, and which coming period the budget refuses."""
     mechanisms = {name: study.design(name).mechanism for name in study.releases}
     costs = {name: mechanism.cost() for name, mechanism in mechanisms.items()}
-    outlook = _Outlook.of(study, position, period)
+    outlook = _Outlook.of(study, snapshot, period)
     ahead, planned = outlook.ahead(), list[PlannedRelease]()
     for name, mechanism in mechanisms.items():
-        due = tuple(one for one in study.holders if not position.known(study.request(name, period, holder=one)))
+        due = tuple(one for one in study.holders if not snapshot.known(study.request(name, period, holder=one)))
         found = ahead.debits(period, costs[name], due or study.holders)
         largest = _largest_for_year(outlook, name, mechanism, costs)
         planned.append(PlannedRelease(name, mechanism, not due, due, quotes(found, mechanism), largest))
@@ -75,18 +75,18 @@ def plan(study: Study, position: Position, period: Period) -> Plan:
     return Plan(period, tuple(planned), tuple(outlook.year(costs)))
 
 
-def period_to_plan(study: Study, position: Position, now: datetime) -> Period:
+def period_to_plan(study: Study, snapshot: AccountSnapshot, now: datetime) -> Period:
     """The period after the last one that the study was charged for; without any, the present one by its timezone."""
-    for name in reversed(position.charged_periods()):
-        if any(_due(study, position, release, name) != study.holders for release in study.releases):
+    for name in reversed(snapshot.charged_periods()):
+        if any(_due(study, snapshot, release, name) != study.holders for release in study.releases):
             return study.parse_period(name).next()
     timezone = ZoneInfo(study.schedule.timezone if study.schedule else "UTC")
     return Period.containing(now.astimezone(timezone), study.period.grain)
 
 
-def _due(study: Study, position: Position, release: str, period: Period | str) -> tuple[str | None, ...]:
+def _due(study: Study, snapshot: AccountSnapshot, release: str, period: Period | str) -> tuple[str | None, ...]:
     """The holders of whom nothing is stored yet."""
-    return tuple(one for one in study.holders if not position.stored(study.request(release, period, holder=one)))
+    return tuple(one for one in study.holders if not snapshot.stored(study.request(release, period, holder=one)))
 
 
 class _Ahead:
@@ -151,13 +151,13 @@ class _Outlook:
     turns: tuple[_Turn, ...]
 
     @classmethod
-    def of(cls, study: Study, position: Position, first: Period) -> "_Outlook":
+    def of(cls, study: Study, snapshot: AccountSnapshot, first: Period) -> "_Outlook":
         cron = None if study.schedule is None else study.schedule.cron
         turns: list[_Turn] = []
         for period in coming(first, cron):
-            due = [(name, _due(study, position, name, period)) for name in study.releases]
-            turns.append(_Turn(period, tuple(one for one in due if one[1]), position.closed(period.name)))
-        return cls(position.account, cache(position.total), tuple(turns))
+            due = [(name, _due(study, snapshot, name, period)) for name in study.releases]
+            turns.append(_Turn(period, tuple(one for one in due if one[1]), snapshot.closed(period.name)))
+        return cls(snapshot.account, cache(snapshot.total), tuple(turns))
 
     def ahead(self) -> _Ahead:
         """The totals as they stand, to be moved."""

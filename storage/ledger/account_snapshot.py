@@ -16,7 +16,7 @@ from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page, Store
 
 
-class Position:
+class AccountSnapshot:
     """An account as its next charge would find it; without a ledger, as stated and with nothing spent."""
 
     def __init__(self, stated: AccountSpec, page: Page | None = None) -> None:
@@ -30,8 +30,8 @@ class Position:
     @contextmanager
     def near(
         cls, study: Path, stated: AccountSpec, name: str | None = None, keys: Sequence[str] = ()
-    ) -> Generator["Position"]:
-        """The position in the ledger of the home near a study; refused where the account, or its study, differs."""
+    ) -> Generator["AccountSnapshot"]:
+        """The account in the ledger of the home near a study; refused where the account, or its study, differs."""
         url = _ledger_near(study, keys)
         if url is None:
             yield cls(stated)
@@ -39,10 +39,10 @@ class Position:
         store = Store(url, "read")
         try:
             with store.snapshot() as page:
-                position = cls(stated, page)
+                snapshot = cls(stated, page)
                 if name is not None:
                     refuse_other_population(page, name, stated.population)
-                yield position
+                yield snapshot
         finally:
             store.engine.dispose()
 

@@ -17,7 +17,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.home.home import Home
-from storage.ledger.account_snapshot import Position
+from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.caps import NOTHING, Total
 from storage.ledger.ledger import Ledger
@@ -90,22 +90,22 @@ class Bureau:
             yield books.ledger
 
     @contextmanager
-    def position(self) -> Iterator[Position]:
+    def snapshot(self) -> Iterator[AccountSnapshot]:
         """What planning sees of it."""
         study = self.study
-        with Position.near(study.path, study.account()) as position:
-            yield position
+        with AccountSnapshot.near(study.path, study.account()) as snapshot:
+            yield snapshot
 
     def plan(self, period: str = "2026-01") -> Plan:
         """The plan of a period."""
-        with self.position() as position:
-            return plan(self.study, position, self.study.parse_period(period))
+        with self.snapshot() as snapshot:
+            return plan(self.study, snapshot, self.study.parse_period(period))
 
     def document(self, period: str = "2026-01") -> dict[str, Any]:
         """The plan as programs read it."""
-        with self.position() as position:
+        with self.snapshot() as snapshot:
             study = self.study
-            return plan_document(study, position, plan(study, position, study.parse_period(period)))
+            return plan_document(study, snapshot, plan(study, snapshot, study.parse_period(period)))
 
     def run(self, *periods: str) -> list[str | None]:
         """What real runs do: every release in turn; for each period the name of the one that is refused, if one is."""

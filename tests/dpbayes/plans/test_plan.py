@@ -13,7 +13,7 @@ from dpbayes.plans.document import runs
 from dpbayes.plans.plan import period_to_plan
 from dpbayes_core.errors import IntegrityFailure, RequestChanged, StudyInvalid
 from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
-from storage.ledger.account_snapshot import Position
+from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.cap_document import CapState, cap_document
 from storage.ledger.ledger import Ledger
 from tests.dpbayes.plans.plan_cases import Bureau, regression
@@ -270,8 +270,8 @@ def test_the_next_period_follows_the_last_that_this_study_charged(tmp_path: Path
     bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
     bureau.run("2026-04")
     bureau.edited("study: pay", "study: other").run("2026-09")
-    with bureau.position() as position:
-        assert period_to_plan(bureau.study, position, datetime(2030, 1, 1, tzinfo=UTC)).name == "2026-05"
+    with bureau.snapshot() as snapshot:
+        assert period_to_plan(bureau.study, snapshot, datetime(2030, 1, 1, tzinfo=UTC)).name == "2026-05"
 
 
 @pytest.mark.parametrize(("hour", "period"), [(21, "2026-05"), (22, "2026-06")])
@@ -280,7 +280,7 @@ def test_without_any_charge_the_present_period_is_that_of_the_schedules_timezone
 ) -> None:
     study = Bureau.of(tmp_path, *flat("gaussian under one cap")).study
     now = datetime(2026, 5, 31, hour, 30, tzinfo=UTC)  # midnight in Amsterdam is 22:00
-    assert period_to_plan(study, Position(study.account()), now).name == period
+    assert period_to_plan(study, AccountSnapshot(study.account()), now).name == period
 
 
 def test_the_document_keeps_its_contract_and_is_plain_json(tmp_path: Path) -> None:
