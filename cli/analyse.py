@@ -1,6 +1,7 @@
 """`dpbayes analyse`: chains, diagnostics, an archived posterior; of a study, or of published crates alone."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from cli.launch import actor, kept, ready
 from cli.options import AsJson, Debug
 from dpbayes.analyses.crates_workspace import crates_workspace
 from dpbayes_core.errors import StudyInvalid
+from tasks.orders import CratesOrder
 
 PLACE = "posteriors"  # below the current folder
 
@@ -74,35 +76,29 @@ def analyse_period(study: Path, period: str, console: Console) -> dict[str, Any]
         return answer(analyse_study, str(study), period, actor())
 
 
-def analyse_alone(order: Mapping[str, Any], console: Console) -> dict[str, Any]:
+def analyse_alone(order: CratesOrder, console: Console) -> dict[str, Any]:
     """The analysis flow of crates, where there may be no home."""
-    crates_workspace(order)  # everything that can be refused before Prefect starts is refused now
+    crates_workspace(asdict(order))  # everything that can be refused before Prefect starts is refused now
     prepare(None)
     from flows.analyse import analyse_crates
     from flows.states import answer
 
     with console.progress():
-        return answer(analyse_crates, order)
+        return answer(analyse_crates, asdict(order))
 
 
-def crate_order(
-    study: Path | None, period: str | None, crates: Sequence[str], given: Mapping[str, Any]
-) -> dict[str, Any]:
+def crate_order(study: Path | None, period: str | None, crates: Sequence[str], given: Mapping[str, Any]) -> CratesOrder:
     """The order for an analysis of crates."""
     if study is not None or period is not None:
         raise StudyInvalid("cannot analyse crates in a study: --from needs no study and no period. Leave them out.")
-    return {
-        "crates": list(crates),
-        "keys": list(given["key"] or ()),
-        "prior": given["prior"] and str(given["prior"]),
-        "sampler": given["sampler"],
-        "chains": given["chains"],
-        "draws": given["draws"],
-        "seed": given["seed"],
-        "alike": given["alike"],
-        "to": str(given["to"] or PLACE),
-        "sign": given["sign"] and str(given["sign"]),
-    }
+    return CratesOrder(
+        crates=list(crates),
+        keys=list(given["key"] or ()),
+        to=str(given["to"] or PLACE),
+        prior=given["prior"] and str(given["prior"]),
+        sign=given["sign"] and str(given["sign"]),
+        **{name: given[name] for name in ("sampler", "chains", "draws", "seed", "alike")},
+    )
 
 
 def only_a_study(study: Path | None, period: str | None, given: Mapping[str, Any]) -> tuple[Path, str]:

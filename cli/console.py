@@ -11,7 +11,7 @@ import typer
 from cli import ending, format
 from cli.format import Document
 from dpbayes.markup.visible import visible, visible_json
-from flows.surroundings import known
+from tasks.surroundings import known
 
 SoFar = Callable[[], Document]
 View = Callable[[Document], None]

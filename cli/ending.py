@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from dpbayes_core.errors import DpbayesError
-from flows.surroundings import PREFECT_SILENT, SurroundingsFailed
+from tasks.surroundings import PREFECT_SILENT, SurroundingsFailed
 
 STOP = 3.5
 """Seconds from a signal until a command is ended that does not end by itself."""

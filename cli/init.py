@@ -23,6 +23,7 @@ EXAMPLES = ("study.yaml", "networks.yaml", "questions.yaml")
 
 def init(
     name: Annotated[Path, typer.Argument(help="The folder to make.", show_default=False)],
+    *,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:

@@ -13,7 +13,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
 from storage.home.home import Home
 from storage.ledger.periods import Period
-from tasks.done import collected
+from tasks.progress import collected
 
 
 def actor() -> str:

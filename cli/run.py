@@ -15,7 +15,7 @@ from cli.options import AsJson, Debug, StudyFile
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from storage.ledger.periods import Period
-from tasks.done import Done, collected
+from tasks.progress import Done, collected
 
 Document = dict[str, Any]
 

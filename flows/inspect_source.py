@@ -9,6 +9,7 @@ from dpbayes.study.load import load_study
 from dpbayes.study.public_count import query_words
 from flows.states import stated
 from tasks.inspect_table import inspect_table
+from tasks.orders import InspectOrder
 
 
 @flow(name="inspect", flow_run_name="inspect", persist_result=False)
@@ -16,7 +17,7 @@ from tasks.inspect_table import inspect_table
 def inspect_study(study: str, period: str, *, holder: str | None = None, actor: str = "scheduler") -> dict[str, Any]:
     """Note that a table is looked at, then keep what a pass notices of it in the vault."""
     declared = load_study(study)
-    found = inspect_table({"study": study, "period": period, "holder": holder, "actor": actor})
+    found = inspect_table(InspectOrder(study=study, period=period, holder=holder, actor=actor))
     return {
         "study": declared.study,
         "account": declared.population,

@@ -7,7 +7,8 @@ from prefect import flow
 from dpbayes.analyses.public_records import refuse_table
 from dpbayes.study.load import load_study
 from flows.states import stated
-from tasks import done
+from tasks import progress
+from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_release
 from tasks.release_statistics import newest_revision, release_statistics
 
@@ -28,19 +29,13 @@ def release_study(
     refuse_table(declared)  # while nothing is paid yet
     released: list[dict[str, Any]] = []
     for name in declared.releases:
-        which = newest_revision(study, name, period) if revision is None else (revision, reason)
-        order = {
-            "study": study,
-            "release": name,
-            "period": period,
-            "revision": which[0],
-            "reason": which[1],
-            "holder": holder,
-            "actor": actor,
-        }
+        number, why = newest_revision(study, name, period) if revision is None else (revision, reason)
+        order = ReleaseOrder(
+            study=study, release=name, period=period, revision=number, reason=why, holder=holder, actor=actor
+        )
         statuses = release_statistics(order)
-        done.charged(name, statuses)
+        progress.charged(name, statuses)
         published = publish_release(order, statuses)
-        done.published(published)
+        progress.published(published)
         released += published
     return {"study": declared.study, "account": declared.population, "period": period, "releases": released}

@@ -7,10 +7,10 @@ from prefect import flow, runtime
 
 from dpbayes.study.load import load_study
 from flows.analyse import analyse_study
-from flows.giving_up import give_up_without_server
 from flows.release import release_study
 from flows.states import answer, stated
 from storage.ledger.periods import Period
+from tasks.giving_up import give_up_without_server
 
 
 @flow(name="run", flow_run_name="run", persist_result=False)

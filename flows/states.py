@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
 from dpbayes_core.errors import DpbayesError
-from flows.surroundings import known
+from tasks.surroundings import known
 
 Document = dict[str, Any]
 P = ParamSpec("P")

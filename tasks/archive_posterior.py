@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from prefect import task
@@ -10,7 +11,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
-from dpbayes.analyses.workspace import Order, StudyWorkspace, Workspace, open_workspace
+from dpbayes.analyses.workspace import StudyWorkspace, Workspace, open_workspace
 from dpbayes.crates.posterior import REPORT, build_posterior_crate
 from dpbayes.kinds.registry import KINDS
 from dpbayes.kinds.regression.clipping import clipping_alarm
@@ -23,9 +24,10 @@ from dpbayes_core.samplers.driver import sample
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.posterior import Posterior
 from storage.files.archive_paths import POSTERIOR, links_of
+from tasks.orders import PosteriorOrder
 from tasks.progress import report
 from tasks.publish_release import store_crate
-from tasks.software import software_versions, stamp_of
+from tasks.stamp import software_versions, stamp_of
 
 if TYPE_CHECKING:
     from dpbayes_core.networks.release import NetworkRelease
@@ -40,23 +42,23 @@ if TYPE_CHECKING:
     persist_result=False,
     cache_policy=NO_CACHE,
 )
-def archive_posterior(order: Order, sampled: tuple[Posterior, float]) -> dict[str, Any]:
+def archive_posterior(order: PosteriorOrder, sampled: tuple[Posterior, float]) -> dict[str, Any]:
     """The crate of the posterior, and what a person is told of it."""
     begun = time.monotonic()
     posterior, sampling = sampled
-    with open_workspace(order) as workspace:
+    with open_workspace(asdict(order)) as workspace:
         report("writing the report", 0.0)
         files = _crate(workspace, posterior)
-        workspace.keep(files, stamp_of(order.get("actor", "scheduler")))
+        workspace.keep(files, stamp_of(order.actor))
         Checkpoints(workspace.work, workspace.analysis.key, software_versions()).drop()
         report("writing the report", 1.0)
         return _document(files, workspace, found=False, sampling=sampling, total=sampling + time.monotonic() - begun)
 
 
 @task(name="find-posterior", task_run_name="find-posterior", persist_result=False, cache_policy=NO_CACHE)
-def stored_posterior(order: Order) -> dict[str, Any] | None:
+def stored_posterior(order: PosteriorOrder) -> dict[str, Any] | None:
     """What was archived before for the same request, if it was."""
-    with open_workspace(order) as workspace:
+    with open_workspace(asdict(order)) as workspace:
         files = workspace.stored()
         return None if files is None else _document(files, workspace, found=True, sampling=0.0, total=0.0)
 

@@ -1,7 +1,6 @@
 """The pass without the charge: a table looked at for the steward, on record before the look."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from prefect import task
@@ -14,18 +13,9 @@ from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
+from tasks.orders import InspectOrder
 from tasks.secure_pass import Stewardship, TablePass
-from tasks.software import stamp_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class InspectOrder:
-    """What a flow asks for: names only, so that Prefect's database can hold nothing else."""
-
-    study: str  # path of the study file
-    period: str
-    holder: str | None = None  # the only one, where others' tables are elsewhere
-    actor: str
+from tasks.stamp import stamp_of
 
 
 @task(
@@ -35,9 +25,9 @@ class InspectOrder:
     persist_result=False,
     cache_policy=NO_CACHE,
 )
-def inspect_table(order: Mapping[str, Any]) -> dict[str, Any]:
+def inspect_table(order: InspectOrder) -> dict[str, Any]:
     """Rows live and die inside this call; only where the pages are leaves it."""
-    return inspect_once(InspectOrder(**order))
+    return inspect_once(order)
 
 
 def inspect_once(order: InspectOrder) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Write the crate of a release from the bytes the ledger keeps; again, it changes nothing."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from prefect import task
@@ -22,8 +22,9 @@ from storage.ledger.cap_document import account_document
 from storage.ledger.charging import stated_epsilon
 from storage.ledger.entries import Entry
 from storage.ledger.request import Request
+from tasks.orders import ReleaseOrder
 from tasks.progress import report
-from tasks.release_statistics import ReleaseOrder, requests_of
+from tasks.release_statistics import requests_of
 from tasks.secure_pass import validation_page
 
 
@@ -35,9 +36,9 @@ from tasks.secure_pass import validation_page
     persist_result=False,
     cache_policy=NO_CACHE,
 )
-def publish_release(order: Mapping[str, Any], statuses: Sequence[str]) -> list[dict[str, Any]]:
+def publish_release(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str, Any]]:
     """The crates in the archive, one a holder, and what a person is told of each release."""
-    return publish_once(ReleaseOrder(**order), statuses)
+    return publish_once(order, statuses)
 
 
 def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str, Any]]:

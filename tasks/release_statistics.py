@@ -1,8 +1,6 @@
 """The one task that touches rows: read, clip, sum, charge, draw noise. Nothing confidential leaves it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -16,22 +14,10 @@ from dpbayes.study.study import Study
 from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
+from tasks.orders import ReleaseOrder
 from tasks.progress import report
 from tasks.secure_pass import Stewardship, TablePass
-from tasks.software import stamp_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReleaseOrder:
-    """What a flow asks for: names only, so that Prefect's database can hold nothing else."""
-
-    study: str  # path of the study file
-    release: str
-    period: str
-    revision: int = 1
-    reason: str | None = None
-    holder: str | None = None  # the only one, where others are released elsewhere
-    actor: str = "scheduler"
+from tasks.stamp import stamp_of
 
 
 @task(
@@ -41,9 +27,9 @@ class ReleaseOrder:
     persist_result=False,
     cache_policy=NO_CACHE,
 )
-def release_statistics(order: Mapping[str, Any]) -> tuple[str, ...]:
+def release_statistics(order: ReleaseOrder) -> tuple[str, ...]:
     """Rows live and die inside this call; only whether something was released leaves it, holder by holder."""
-    return release_once(ReleaseOrder(**order), OpenDPNoise())
+    return release_once(order, OpenDPNoise())
 
 
 def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:

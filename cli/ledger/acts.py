@@ -23,7 +23,7 @@ from storage.ledger.moving import move as move_books
 from storage.ledger.notices import marked, notice_name
 from storage.ledger.readable import line_of
 from storage.ledger.request import release_key
-from tasks.software import stamp_of
+from tasks.stamp import stamp_of
 
 SMALLEST, LARGEST = Decimal("1e-9"), Decimal("1e6")
 Reason = Annotated[str, typer.Option(help="Why; recorded for ever.", show_default=False)]
@@ -64,7 +64,7 @@ def _amount(text: str) -> Decimal:
     return amount
 
 
-def close(study: StudyFile, period: PeriodName, reason: Reason, json: AsJson = False, debug: Debug = False) -> None:
+def close(study: StudyFile, period: PeriodName, reason: Reason, *, json: AsJson = False, debug: Debug = False) -> None:
     """Take no further charge for a period of the study's population, for good; what was released stays."""
     with guarded(json, debug) as console:
         console.show(close_period(study, period, reason), show)
@@ -112,7 +112,7 @@ def withdraw_release(
         )
     key = release_key(declared.study, release, period, holder, revision)
 
-    def withdraw(books: AnchoredLedger, stamp: Stamp) -> Entry:
+    def act(books: AnchoredLedger, stamp: Stamp) -> Entry:
         if books.ledger.find(key) is None:
             raise StudyInvalid(
                 f"cannot withdraw {release} of {period}, revision {revision}: nothing was released under "
@@ -120,7 +120,7 @@ def withdraw_release(
             )
         return books.ledger.withdraw(key, reason=reason, stamp=stamp)
 
-    document = _act(study, withdraw, _about(declared, period), reason)
+    document = _act(study, act, _about(declared, period), reason)
     return {**document, "notices": _marked(study, key)}
 
 
@@ -138,6 +138,7 @@ def _marked(near: Path, release: str) -> list[str]:
 def note(
     text: Annotated[str, typer.Argument(help="What happened.", show_default=False)],
     near: Near = Path(),
+    *,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -150,13 +151,13 @@ def write_note(near: Path, text: str) -> dict[str, Any]:
     """Write down something that happened; about a study, where its file is named."""
     about = _about(load_study(near)) if near.is_file() else {}
 
-    def note(books: AnchoredLedger, stamp: Stamp) -> Entry:
+    def act(books: AnchoredLedger, stamp: Stamp) -> Entry:
         return books.ledger.note(text, stamp, {name: value for name, value in about.items() if value is not None})
 
-    return _act(near, note, about)
+    return _act(near, act, about)
 
 
-def rotate_key(reason: Reason, near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
+def rotate_key(reason: Reason, near: Near = Path(), *, json: AsJson = False, debug: Debug = False) -> None:
     """Sign with a new key from here on; the old one stays trusted for what it signed."""
     with guarded(json, debug) as console:
         console.show(change_key(near, reason), show)
@@ -166,16 +167,16 @@ def change_key(near: Path, reason: str) -> dict[str, Any]:
     """Sign with a new key; the old one stays trusted for what it signed."""
     pending = pending_key(Home.find(near).keys)
 
-    def rotate(books: AnchoredLedger, stamp: Stamp) -> Entry:
+    def act(books: AnchoredLedger, stamp: Stamp) -> Entry:
         # opening the books has finished a change that was killed: then there is nothing left to do
         killed = pending and books.ledger.key_entry(pending)
         return killed or books.rotate_key(reason=reason, stamp=stamp)
 
-    document = _act(near, rotate)
+    document = _act(near, act)
     return {**document, "fingerprint": Home.find(near).signer().fingerprint}
 
 
-def move(reason: Reason, near: Near = Path(), json: AsJson = False, debug: Debug = False) -> None:
+def move(reason: Reason, near: Near = Path(), *, json: AsJson = False, debug: Debug = False) -> None:
     """Use the ledger and archive that the environment names from here on, once they were copied there."""
     with guarded(json, debug) as console:
         console.show(move_home(near, reason), show)

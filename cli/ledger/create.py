@@ -12,10 +12,10 @@ from cli.options import AsJson, Debug, StudyFile
 from dpbayes.study.load import load_study
 from storage.home.home import Home
 from storage.ledger.anchored import AnchoredLedger
-from tasks.software import stamp_of
+from tasks.stamp import stamp_of
 
 
-def create(study: StudyFile, json: AsJson = False, debug: Debug = False) -> None:
+def create(study: StudyFile, *, json: AsJson = False, debug: Debug = False) -> None:
     """Open the account of the study's population; where there is no home yet, make one with keys and a ledger."""
     with guarded(json, debug) as console:
         console.show(create_ledger(study), show)

@@ -22,13 +22,13 @@ from storage.ledger.reading import keys_of, look
 MARKS = {"genesis": "dim", "key": "yellow", "raise": "yellow", "withdraw": "red", "charge": ""}
 
 
-def show(near: Near = Path(), key: Trusted = None, json: AsJson = False, debug: Debug = False) -> None:
+def show(near: Near = Path(), *, key: Trusted = None, json: AsJson = False, debug: Debug = False) -> None:
     """Accounts, caps, what was spent and what remains."""
     with guarded(json, debug) as console:
         console.show(read_ledger(near, key or []), show_ledger)
 
 
-def history(near: Near = Path(), key: Trusted = None, json: AsJson = False, debug: Debug = False) -> None:
+def history(near: Near = Path(), *, key: Trusted = None, json: AsJson = False, debug: Debug = False) -> None:
     """Every entry: who did what, when, at what cost and why."""
     with guarded(json, debug) as console:
         console.show(read_history(near, key or []), show_history)
@@ -37,6 +37,7 @@ def history(near: Near = Path(), key: Trusted = None, json: AsJson = False, debu
 def export(
     file: Annotated[Path, typer.Argument(help="A new file: .json for auditors, .csv for spreadsheets.")],
     near: Near = Path(),
+    *,
     key: Trusted = None,
     json: AsJson = False,
     debug: Debug = False,

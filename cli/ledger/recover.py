@@ -14,11 +14,12 @@ from storage.home.places import rewrite_places
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.moving import home_to_recover
 from storage.ledger.recovery import recover as write_again
-from tasks.software import stamp_of
+from tasks.stamp import stamp_of
 
 
 def recover(
     near: Near = Path(),
+    *,
     set_aside: Annotated[
         bool, typer.Option("--set-aside", help="Move a damaged or altered database away first, and keep it.")
     ] = False,

@@ -11,7 +11,7 @@ from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger import drawing
 from storage.ledger.anchored import AnchoredLedger
 from tasks.publish_release import store_crate
-from tasks.software import stamp_of
+from tasks.stamp import stamp_of
 from tests.support.desk import PERIOD, Desk
 from tests.support.sums import sums_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.surroundings import known
+from tasks.surroundings import known
 from tests.support.command import dpbayes
 from tests.support.desk import PERIOD, Desk
 from tests.support.disks import Disk

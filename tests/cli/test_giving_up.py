@@ -11,7 +11,7 @@ import pytest
 from distributed.security import Security
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.giving_up import _answers
+from tasks.giving_up import _answers
 
 
 class Refusing(BaseHTTPRequestHandler):

@@ -184,7 +184,7 @@ def test_any_other_command_finishes_a_recorded_change_of_key(
 
 
 def charged_stamp() -> object:
-    from tasks.software import stamp_of
+    from tasks.stamp import stamp_of
 
     return stamp_of("tester")
 

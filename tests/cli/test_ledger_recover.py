@@ -148,7 +148,7 @@ def test_another_history_that_chains_well_is_told_from_the_anchored_one(desk: De
 
 
 def _stamp() -> object:
-    from tasks.software import stamp_of
+    from tasks.stamp import stamp_of
 
     return stamp_of("tester")
 

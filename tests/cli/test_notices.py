@@ -20,9 +20,9 @@ from storage.home.home import Home
 from storage.home.signatures import Signer
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.notices import NOTICE_TYPE, write_notices
+from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once
-from tasks.release_statistics import ReleaseOrder
-from tasks.software import software_versions, stamp_of
+from tasks.stamp import software_versions, stamp_of
 from tests.dpbayes.crates.crate_examples import analysis, drawn
 from tests.support.charged import charge, publish
 from tests.support.desk import PERIOD, Desk

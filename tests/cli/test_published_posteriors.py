@@ -22,7 +22,7 @@ from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry
 from storage.ledger.offline_ledger import HEAD_TYPE
 from storage.ledger.publishing import adoption_key
-from tasks.software import software_versions
+from tasks.stamp import software_versions
 from tests.support.charged import slip_in, slip_in_key
 from tests.support.desk import PERIOD, Desk
 from tests.support.earlier import made_earlier
@@ -324,7 +324,7 @@ def with_other_draws(patched: pytest.MonkeyPatch) -> None:
 def with_version(patched: pytest.MonkeyPatch, version: str) -> None:
     """The whole program says that it has another version."""
     stated = {**software_versions(), "scipy": version}
-    for name in ("software", "archive_posterior", "sample_chains"):
+    for name in ("stamp", "archive_posterior", "sample_chains"):
         patched.setattr(f"tasks.{name}.software_versions", lambda: stated)
 
 

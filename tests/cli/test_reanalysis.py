@@ -17,7 +17,7 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.driver import begin
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.rounds import first_round, run_chain
-from tasks.software import software_versions
+from tasks.stamp import software_versions
 from tests.support.desk import PERIOD, Desk
 from tests.support.schemas import flaws_of_record
 

@@ -32,8 +32,9 @@ from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.anchors import Anchors
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
+from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once
-from tasks.release_statistics import ReleaseOrder, release_once
+from tasks.release_statistics import release_once
 from tests.laws.ledger_driver import alone, die_at, in_child, new_place
 from tests.storage.ledger_cases import STAMP, account, cap, commit, laplace, request
 from tests.support.accounts import open_account_of

@@ -13,9 +13,9 @@ from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.store import INSERT, entry_of
+from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once
-from tasks.release_statistics import ReleaseOrder
-from tasks.software import stamp_of
+from tasks.stamp import stamp_of
 from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
 

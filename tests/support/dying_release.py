@@ -3,7 +3,8 @@
 import sys
 
 from dpbayes_core.privacy.noise import OpenDPNoise
-from tasks.release_statistics import ReleaseOrder, release_once
+from tasks.orders import ReleaseOrder
+from tasks.release_statistics import release_once
 from tests.support.desk import PERIOD
 from tests.support.killed import before
 

@@ -92,8 +92,9 @@ def release_alone(study: str, period: str) -> None:
     """The release and its crate as the flow makes them, without Prefect."""
     from dpbayes.study.load import load_study
     from dpbayes_core.privacy.noise import OpenDPNoise
+    from tasks.orders import ReleaseOrder
     from tasks.publish_release import publish_once
-    from tasks.release_statistics import ReleaseOrder, release_once
+    from tasks.release_statistics import release_once
 
     for name in load_study(study).releases:
         order = ReleaseOrder(study=study, release=name, period=period)

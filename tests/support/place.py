@@ -16,8 +16,9 @@ from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec
 from storage.ledger.verify import verify
+from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once
-from tasks.release_statistics import ReleaseOrder, release_once
+from tasks.release_statistics import release_once
 from tests.storage.ledger_cases import STAMP
 from tests.support.accounts import open_account_of
 from tests.support.desk import PERIOD, STUDY, Desk, people

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import tasks.software
+import tasks.stamp
 from storage.home.home import Home
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.ledger import Ledger
@@ -34,7 +34,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, day: date) -> None:
         def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
             return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
-    monkeypatch.setattr(tasks.software, "datetime", Clock)
+    monkeypatch.setattr(tasks.stamp, "datetime", Clock)
 
 
 def test_a_clock_set_back_changes_no_order_and_no_total(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

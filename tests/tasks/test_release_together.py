@@ -23,8 +23,9 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, Request
 from storage.ledger.store import Page
 from storage.ledger.verify import verify
+from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once
-from tasks.release_statistics import ReleaseOrder, release_once
+from tasks.release_statistics import release_once
 from tests.storage.ledger_cases import STAMP
 from tests.support.accounts import open_account_of
 from tests.support.desk import PERIOD, Desk

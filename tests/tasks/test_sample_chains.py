@@ -15,7 +15,8 @@ from dpbayes_core.samplers.driver import sample
 from dpbayes_core.sampling.posterior import Posterior
 from storage.ledger.anchored import AnchoredLedger
 from tasks import progress
-from tasks.release_statistics import ReleaseOrder, release_once
+from tasks.orders import AnalysisOrder, ReleaseOrder
+from tasks.release_statistics import release_once
 from tasks.sample_chains import sample_chains
 from tests.support.desk import PERIOD, Desk
 
@@ -50,8 +51,8 @@ def heard(desk: Desk) -> Iterator[list[float]]:
     progress.silence()
 
 
-def order(desk: Desk) -> dict[str, str]:
-    return {"study": str(desk.study), "analysis": "pay-posterior", "period": PERIOD}
+def order(desk: Desk) -> AnalysisOrder:
+    return AnalysisOrder(study=str(desk.study), analysis="pay-posterior", period=PERIOD)
 
 
 def assert_same(one: Posterior, other: Posterior) -> None:

@@ -13,7 +13,7 @@ import prefect
 from prefect.settings import PREFECT_API_URL
 
 from dpbayes.markup.visible import visible
-from flows.surroundings import PREFECT_SILENT
+from tasks.surroundings import PREFECT_SILENT
 
 PATIENCE = 60.0
 """Seconds that such a run waits for Prefect, before it asks whether its server is there."""

@@ -1,0 +1,60 @@
+"""What a flow asks of a task: names and paths only, so that Prefect's database can hold nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseOrder:
+    """One release of a study for one period."""
+
+    study: str  # path of the study file
+    release: str
+    period: str
+    revision: int = 1
+    reason: str | None = None
+    holder: str | None = None  # the only one, where others are released elsewhere
+    actor: str = "scheduler"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectOrder:
+    """A look at the table of a study for one period."""
+
+    study: str  # path of the study file
+    period: str
+    holder: str | None = None  # the only one, where others' tables are elsewhere
+    actor: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisOrder:
+    """One analysis of a study for one period."""
+
+    study: str  # path of the study file
+    analysis: str
+    period: str
+    actor: str = "scheduler"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CratesOrder:
+    """An analysis of published crates alone, without a study; what is None is chosen by dpbayes."""
+
+    actor: ClassVar[str] = "scheduler"  # whom no ledger records
+
+    crates: Sequence[str]  # folders, zips or URLs
+    keys: Sequence[str]  # fingerprints that are trusted
+    to: str  # folder or zip of the crate that is made
+    prior: str | None = None  # path of a YAML file
+    sampler: str | None = None
+    chains: int | None = None
+    draws: int | None = None
+    seed: int | None = None
+    alike: bool | None = None
+    sign: str | None = None  # folder with a key of the analyst's own
+
+
+PosteriorOrder = AnalysisOrder | CratesOrder
+"""What chains are drawn for."""
