@@ -27,7 +27,7 @@ from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry
 from storage.ledger.export import read_anchors, read_export
 from storage.ledger.history import MALFORMED
-from storage.ledger.offline_ledger import Evidence, refuse_unspelled, spelled
+from storage.ledger.offline_ledger import OfflineLedger, refuse_unspelled, spelled
 from storage.ledger.reading import KeyNeeded, keys_of
 
 NAMES = ("study", "account", "period")
@@ -89,8 +89,8 @@ def audit_home(near: Path, keys: Sequence[str], *, replay: bool = False) -> dict
 
 def audit_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> dict[str, Any]:
     """Audit an exported file, or a folder's anchors, by the fingerprint that is trusted, or by the keys of a home."""
-    evidence, fingerprints = _read_ledger(near, ledger, keys)
-    return {**_accounts(evidence), **AuditReport(tuple(evidence.check(fingerprints))).to_record()}
+    offline, fingerprints = _read_ledger(near, ledger, keys)
+    return {**_accounts(offline), **AuditReport(tuple(offline.check(fingerprints))).to_record()}
 
 
 def audit_crate_alone(near: Path, crate: str, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
@@ -112,29 +112,29 @@ def audit_crate_on_ledger(
     near: Path, crate: str, ledger: Path, keys: Sequence[str], *, replay: bool = False
 ) -> dict[str, Any]:
     """Audit a crate by an exported ledger or anchors: whether it is on record, and its keys were in force."""
-    evidence, fingerprints = _read_ledger(near, ledger, keys)
-    held, files = evidence.check(fingerprints), load_with_manifest(crate)
+    offline, fingerprints = _read_ledger(near, ledger, keys)
+    held, files = offline.check(fingerprints), load_with_manifest(crate)
     reasons = Reasons.of(keys, () if keys else fingerprints, ledger=True)
-    found = audit_crate(files, evidence.trusted(fingerprints), replayed if replay else None, reasons)
-    report = on_ledger(found, files, crate, evidence)
-    report = replace(report, checks=(*held, *found.checks, *crate_on_ledger(files, evidence.entries)))
+    found = audit_crate(files, offline.trusted(fingerprints), replayed if replay else None, reasons)
+    report = on_ledger(found, files, crate, offline)
+    report = replace(report, checks=(*held, *found.checks, *crate_on_ledger(files, offline.entries)))
     # of what did not pass nothing is believed, its names included
-    return {**(_about_crate(files) if report.ok else {}), **_accounts(evidence), **report.to_record()}
+    return {**(_about_crate(files) if report.ok else {}), **_accounts(offline), **report.to_record()}
 
 
-def _accounts(evidence: Evidence) -> dict[str, Any]:
+def _accounts(offline: OfflineLedger) -> dict[str, Any]:
     """Whose ledger it is, as it says itself."""
     accounts: list[str] = []
-    for _ in _noting(evidence.entries, accounts):
+    for _ in _noting(offline.entries, accounts):
         pass
     return {"accounts": accounts}
 
 
-def _read_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> tuple[Evidence, list[str]]:
+def _read_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> tuple[OfflineLedger, list[str]]:
     refuse_unspelled(keys)
-    evidence = read_anchors(Archive(str(ledger))) if ledger.is_dir() else read_export(ledger)
+    offline = read_anchors(Archive(str(ledger))) if ledger.is_dir() else read_export(ledger)
     try:
-        return evidence, list(keys) or list(_own_keys(near))
+        return offline, list(keys) or list(_own_keys(near))
     except (LedgerMissing, KeyNeeded):
         raise StudyInvalid("cannot audit a ledger alone: no key is trusted. Add --key FINGERPRINT.") from None
 

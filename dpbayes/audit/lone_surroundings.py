@@ -20,7 +20,7 @@ from storage.ledger.check import Check
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.notices import Notice
-from storage.ledger.offline_ledger import Evidence, spelled
+from storage.ledger.offline_ledger import OfflineLedger, spelled
 
 BESIDE = "notices beside the crate are genuine"
 
@@ -61,14 +61,14 @@ def with_surroundings(
     )
 
 
-def on_ledger(report: AuditReport, files: Files, place: str, evidence: Evidence) -> AuditReport:
+def on_ledger(report: AuditReport, files: Files, place: str, offline: OfflineLedger) -> AuditReport:
     """The audit of one crate by a ledger, with a notice for every act that withdrew or superseded a release in it."""
     if not any(check.check == WITHIN and check.ok for check in report.checks):
         return replace(report, notices=())  # the crate was not opened
-    signers = ", ".join(sorted(evidence.in_force)) or None
+    signers = ", ".join(sorted(offline.in_force)) or None
     try:
         keys = {source.entry.key for source in sources_of(files)}
-        due = due_notices([entry.to_record() for entry in evidence.entries], (), lambda _: b"")
+        due = due_notices([entry.to_record() for entry in offline.entries], (), lambda _: b"")
         found = tuple(_by_ledger(each.said, place, signers) for each in due if each.said["release"] in keys)
     except (*MALFORMED, RecursionError):  # the checks name it
         found = ()

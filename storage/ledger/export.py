@@ -16,7 +16,7 @@ from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
 from storage.ledger.ledger import Ledger
-from storage.ledger.offline_ledger import HEAD_TYPE, Evidence, signers_of_entry
+from storage.ledger.offline_ledger import HEAD_TYPE, OfflineLedger, signers_of_entry
 from storage.ledger.readable import spreadsheet
 
 FORMAT = "dpbayes ledger"
@@ -73,7 +73,7 @@ def _whole_or_gone(target: Path) -> Generator[None]:
         raise
 
 
-def read_export(path: Path) -> Evidence:
+def read_export(path: Path) -> OfflineLedger:
     """What an exported file holds."""
     try:
         data = read_bounded(path, MOST_BYTES)
@@ -91,14 +91,14 @@ def read_export(path: Path) -> Evidence:
     except (ValueError, RecursionError):
         document = None
     try:
-        return _evidence(document)
+        return _offline_ledger(document)
     except (*MALFORMED, RecursionError):
         raise IntegrityFailure(
             f"cannot read {path}: it is no ledger that was exported whole. Fetch it again."
         ) from None
 
 
-def read_anchors(archive: Archive) -> Evidence:
+def read_anchors(archive: Archive) -> OfflineLedger:
     """What the anchors and keys of an archive hold, without any database."""
     anchors = Anchors(archive, None)
     keys = anchors.published_keys()
@@ -106,7 +106,7 @@ def read_anchors(archive: Archive) -> Evidence:
     if not entries:
         raise StudyInvalid("cannot read the anchors: there are none in this archive. Name another.")
     signers = {entry.seq: anchors.signers(entry.seq, keys) for entry in entries if entry.kind == "key"}
-    return Evidence(entries, keys, anchors.signers(entries[-1].seq, keys), signers)
+    return OfflineLedger(entries, keys, anchors.signers(entries[-1].seq, keys), signers)
 
 
 def _anchored(books: Open) -> Entry:
@@ -139,7 +139,7 @@ def _csv(books: Open, head: Entry, signer: Signer | None) -> Iterator[str]:
     return spreadsheet(entry for entry in books.ledger.entries_after(0) if entry.seq <= head.seq)
 
 
-def _evidence(document: Any) -> Evidence:
+def _offline_ledger(document: Any) -> OfflineLedger:
     if (document["format"], document["version"]) != (FORMAT, VERSION) or not document["entries"]:
         raise ValueError(document["version"])
     keys = dict(read_public_key(pem.encode()) for pem in document["keys"])
@@ -154,7 +154,7 @@ def _evidence(document: Any) -> Evidence:
         for entry in entries
         if entry.kind == "key"
     }
-    return Evidence(entries, keys, signers, changes)
+    return OfflineLedger(entries, keys, signers, changes)
 
 
 def _entry(record: Mapping[str, Any]) -> Entry:

@@ -20,7 +20,7 @@ HEAD_TYPE = "application/vnd.dpbayes.ledger-head+json"
 
 
 @dataclass(frozen=True)
-class Evidence:
+class OfflineLedger:
     """Entries in order, who signed the last of them, and who signed the changes of key."""
 
     entries: tuple[Entry, ...]
