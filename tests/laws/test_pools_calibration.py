@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 
 KEPT, THIN = 60, 6
 FIVE = ("x", "u", "v", "w", "z")
+SLOW = 60  # trials of cells that take ten seconds each: 200 were tried once, and not rejected
 FAMILY = 0.01  # the chance that any quantity of any cell below is rejected although all are right
 SAMPLER = Collapsed()
 
@@ -108,9 +109,9 @@ CELLS = {
     "twelve parts, two numbers, laplace": Cell(
         rows=(300, 500, 700, 1000) * 3, noise="laplace", epsilon=4.0, covariates=("x", "u"), prior=IndependentPrior()
     ),
-    "three parts, five numbers": Cell(covariates=FIVE, epsilon=2.0, prior=IndependentPrior()),
+    "three parts, five numbers": Cell(covariates=FIVE, epsilon=2.0, prior=IndependentPrior(), trials=SLOW),
     "two parts, five numbers, laplace": Cell(
-        rows=(400, 1500), noise="laplace", epsilon=5.0, covariates=FIVE, prior=IndependentPrior()
+        rows=(400, 1500), noise="laplace", epsilon=5.0, covariates=FIVE, prior=IndependentPrior(), trials=SLOW
     ),
 }
 
