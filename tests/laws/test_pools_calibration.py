@@ -106,9 +106,6 @@ CELLS = {
     "parts of two and three rows": Cell(covariates=("x", "u"), rows=(200, 3, 2), epsilon=20.0),
     "independent of sigma": Cell(covariates=("x", "u"), prior=IndependentPrior()),
     "twelve parts": Cell(rows=(300, 500, 700, 1000) * 3, epsilon=0.5, prior=IndependentPrior()),
-    "twelve parts, two numbers, laplace": Cell(
-        rows=(300, 500, 700, 1000) * 3, noise="laplace", epsilon=4.0, covariates=("x", "u"), prior=IndependentPrior()
-    ),
     "three parts, five numbers": Cell(covariates=FIVE, epsilon=2.0, prior=IndependentPrior(), trials=SLOW),
     "two parts, five numbers, laplace": Cell(
         rows=(400, 1500), noise="laplace", epsilon=5.0, covariates=FIVE, prior=IndependentPrior(), trials=SLOW
