@@ -149,7 +149,7 @@ def test_a_run_of_a_worker_goes_on_where_its_server_is_back_soon(orchestrator: O
 
 
 def test_the_schedule_that_init_writes_is_that_of_its_study() -> None:
-    template = ROOT / "studies" / "wages"
+    template = ROOT / "examples" / "wages"
     (deployment,) = YAML(typ="safe").load(template / "prefect.yaml")["deployments"]
     assert deployment["schedules"] == [YAML(typ="safe").load(template / "study.yaml")["schedule"]]
     assert EACH_MINUTE[0] in (template / "prefect.yaml").read_text()

@@ -200,7 +200,7 @@ def test_what_a_study_has_rules_for_raises_no_alarm(desk: Desk) -> None:
     assert json.loads(page.with_name("validation.json").read_text())["success"]
     text = page.read_text()
     assert 'class="no"' not in text
-    for words in ("pay, null", "pay, not a number", "region, unknown level", "rows beyond those that count"):
+    for words in ("pay, missing", "pay, not a number", "region, unknown level", "rows beyond those that count"):
         assert words in text.split("Counted, and no alarm")[1]
     columns["age"] = [None, *columns["age"][1:]]
     desk.write_table(columns)

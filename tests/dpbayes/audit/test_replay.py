@@ -15,7 +15,7 @@ from dpbayes.crates.files import load
 from dpbayes.crates.parquet import draws_parquet, read_draws
 from tests.dpbayes.crates.crate_examples import Floats
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "posterior-1"  # of the naive sampler, quick to draw again
+GOLDEN = Path(__file__).parents[2] / "golden" / "posterior-1"  # of the naive sampler, quick to draw again
 
 
 @pytest.fixture
