@@ -33,10 +33,11 @@ def read_as_asked(files: Files) -> Problem:
     if stated is None:  # of one release, or of a version before there was a choice
         return None if request.parts is None else OTHERWISE
     evidence = evidence_of([source.entry for source in sources_of(files)])
-    due = parts_record(evidence, request, declared=stated["declared"], earlier=_earlier(stated.get("spread")))
+    whole = makes_the_same(json.loads(files[SOFTWARE]))
+    earlier = not whole and _earlier(stated.get("spread"))  # this program sees more: it may not say less
+    due = parts_record(evidence, request, declared=stated["declared"], earlier=earlier)
     if due is None or due["law"] != stated["law"] or stated["declared"] not in (True, False):
         return OTHERWISE
-    whole = makes_the_same(json.loads(files[SOFTWARE]))
     same = all(_same(stated.get(name), due.get(name), whole=whole) for name in ("check", "spread"))
     return None if same else TRIED
 

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes.audit import parts as audit_parts
 from dpbayes.audit.definition import stated_again
 from dpbayes.audit.parts import OTHERWISE, TRIED, read_as_asked
 from dpbayes.crates import posterior as crate_posterior
+from dpbayes.crates.analysis_request import AnalysisRequest
+from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.files import load
 from dpbayes.kinds.regression import prior
+from dpbayes.kinds.regression.pooled_parts import parts_record
 from dpbayes_core.regression import pool
 from tests.cli.test_pooled import ANALYSIS, arrivals, fetched, key_of, release
 from tests.support.desk import Desk, people
@@ -85,6 +89,21 @@ def test_releases_of_other_residual_sds_are_said_to_contradict_the_pool_before_a
     assert read_as_asked(files) is None
     record["parts"]["spread"]["alarm"] = False
     assert read_as_asked({**files, "posterior.json": json.dumps(record).encode()}) == TRIED
+
+
+def test_only_an_earlier_version_may_have_asked_less_of_residual_sds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = load(Path(analyse(months(tmp_path / "desk"))["crate"]))
+    record = json.loads(files["posterior.json"])
+    evidence = evidence_of([source.entry for source in sources_of(files)])
+    less = parts_record(evidence, AnalysisRequest(**record["request"]), declared=False, earlier=True)
+    assert less is not None
+    assert "kurtosis" not in less["spread"]
+    altered = {**files, "posterior.json": json.dumps({**record, "parts": less}).encode()}
+    assert read_as_asked(altered) == TRIED
+    monkeypatch.setattr(audit_parts, "makes_the_same", lambda software: False)
+    assert read_as_asked(altered) is None
 
 
 def test_a_pool_is_drawn_anew_and_the_earlier_posterior_is_named_as_superseded(
