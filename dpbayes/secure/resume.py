@@ -121,7 +121,12 @@ class Unfinished:
         """Delete the key and everything kept: to be called once the release is committed, by whoever did it."""
         with contextlib.suppress(FileNotFoundError):
             self._key_file.unlink()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        gone = self._folder.with_name(f"{self._name}-gone")
+        shutil.rmtree(gone, ignore_errors=True)  # of a process that was killed just here
+        with contextlib.suppress(OSError):  # moved away first: nobody who still reads can add to what is deleted
+            self._folder.rename(gone)
+        for folder in (gone, self._folder):
+            shutil.rmtree(folder, ignore_errors=True)
         self._key = b""
         _clear(self._aside)
 
