@@ -17,7 +17,6 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: CPU time is compared, not threads
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.collapsed_runs import (
     CHAINS,
@@ -35,6 +34,7 @@ from bench.collapsed_runs import (
     timed,
     walk,
 )
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.regression.pool import pooled
 from dpbayes_core.regression.release import Release
@@ -42,8 +42,6 @@ from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.samplers import SAMPLERS
 from dpbayes_core.samplers.driver import AUTO, begin, choose, combine
 from dpbayes_core.sampling.rounds import ChainDraws, Round, first_round, next_round, run_chain
-
-Floats = NDArray[np.float64]
 
 AIM, WITH_RIVALS = 300, 10  # times the better rival, up to so many covariates
 FLAT, STEEPEST = 1.3, 3.3

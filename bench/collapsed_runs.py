@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench import random_walk_wishart
 from bench.gibbs_published import Published
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.regression.pool import Evidence
@@ -20,8 +20,6 @@ from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.samplers import SAMPLERS
 from dpbayes_core.sampling.diagnostics import diagnose
-
-Floats = NDArray[np.float64]
 
 BOX, GRID, DELTA, PRIOR, SEED = Bounds(-1.0, 1.0), 20, 1e-6, Prior(), 20261118
 CHAINS, DRAWS = 4, 1000

@@ -7,13 +7,11 @@ covariates' moments of the first iteration, as the paper's other variants do.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import invwishart
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-
-Floats = NDArray[np.float64]
 
 MEAN_WEIGHT, SCATTER, EXTRA_DEGREES = 0.01, 0.01, 2.0
 

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-
-Floats = NDArray[np.float64]
 
 ADAPTED = 10  # the degrees of the walks are adapted in the first tenth of the draws, as published
 DROPPED = 2  # the first half is not kept, as published

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpbayes.secure.choice import least_of_each
+from dpbayes_core.arrays import Words
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.siphash import Words, hash_rows, hash_texts
+from dpbayes_core.siphash import hash_rows, hash_texts
 from dpbayes_core.subsample.regressions import SubsetRegressions
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded
 

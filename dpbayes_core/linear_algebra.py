@@ -6,11 +6,9 @@ The `slot` forms work on matrices kept as slots of one (slots, size, size) array
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit  # pyright: ignore[reportUnknownVariableType]
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+from dpbayes_core.arrays import Words
 
 _compiled: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
 _inlined: Final[Any] = njit(cache=True, nogil=True, inline="always")

@@ -15,11 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tools.coverage_tables import table
-
-Floats = NDArray[np.float64]
 
 WIDER = 3.0
 EPSILONS = (2, 20)

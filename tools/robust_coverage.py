@@ -12,8 +12,8 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
@@ -24,8 +24,6 @@ from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
 from dpbayes_core.samplers.driver import sample
-
-Floats = NDArray[np.float64]
 
 SCHEMA = RegressionSchema(
     Continuous("y", Bounds(0, 5)),

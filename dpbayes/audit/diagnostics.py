@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.format import Files
@@ -13,11 +12,11 @@ from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import SOFTWARE
+from dpbayes_core.arrays import Floats
 from storage.files.archive_paths import POSTERIOR
 from storage.ledger.check import Problem, Remark
 from storage.ledger.history import MALFORMED
 
-Floats = NDArray[np.float64]
 Record = Mapping[str, Any]
 
 DIAGNOSED = "the diagnostics are those of the draws"

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes.audit.replay_law import effective, farthest
 from dpbayes.crates.analysis_request import AnalysisRequest
@@ -14,12 +13,12 @@ from dpbayes.crates.limits import refuse_request
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import DRAWS
 from dpbayes.kinds.registry import KINDS
+from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import DpbayesError
 from storage.files.archive_paths import POSTERIOR
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
 
-Floats = NDArray[np.float64]
 REPLAYED = "the draws are those of a replay"
 NOTHING_DRAWN = "nothing to replay: no analysis lies here"
 SAME = "the same, bit for bit"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpbayes_core.arrays import Floats
+
 Draws = Mapping[str, Floats]
 
 LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)  # the ends of what is published, and what lies between

@@ -5,12 +5,11 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.limits import MOST_FOOTER
 
-Floats = NDArray[np.float64]
 INDEX_COLUMNS = ("chain", "draw")
 TEXT = "BYTE_ARRAY"
 ROW_GROUP = 1 << 20

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key
 from dpbayes.crates.contained_releases import Source, described, evidence_of, held
@@ -15,6 +14,7 @@ from dpbayes.crates.parquet import draws_parquet
 from dpbayes.crates.release import ENTRY, NOISY, REPORT, SOFTWARE, STUDY
 from dpbayes.crates.release import RECORD as RELEASE
 from dpbayes.kinds.regression.pooled_parts import parts_record
+from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive_paths import POSTERIOR, links_of
@@ -23,7 +23,6 @@ from storage.home.signatures import Signer
 if TYPE_CHECKING:
     from dpbayes_core.sampling.posterior import CoefficientSummary, Posterior
 
-Floats = NDArray[np.float64]
 
 Origin = Literal["study", "crates"]
 """Who analysed: the study's own agency with its ledger at hand, or anybody who has the crates."""

@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, Files
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import DRAWS
+from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import digest
 from storage.files.archive_paths import POSTERIOR, RECORDED
 from storage.home.signatures import read_public_key
 from storage.ledger.publishing import Publication
-
-Floats = NDArray[np.float64]
 
 
 def statement_of(files: Files) -> str:

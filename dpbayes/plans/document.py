@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes.kinds.registry import KINDS
 from dpbayes.plans.missing import missing_words, unstated_words
@@ -12,6 +11,7 @@ from dpbayes.plans.plan import ComingPeriod, Plan, PlannedRelease
 from dpbayes.plans.precision import foreseen
 from dpbayes.study.public_count import query_words
 from dpbayes.study.study import Study
+from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.accounting import analytic_gaussian_scale, from_units, gaussian_cost
 from storage.ledger.account_snapshot import AccountSnapshot
@@ -19,7 +19,6 @@ from storage.ledger.cap_document import CapState, cap_document, measure_words
 from storage.ledger.refusal import Quote
 from storage.ledger.request import CapSpec, decimal_text
 
-Floats = NDArray[np.float64]
 Document = Mapping[str, Any]
 
 NEAR = 10.0

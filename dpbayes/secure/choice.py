@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit  # pyright: ignore[reportUnknownVariableType]
 from numpy.typing import NDArray
 
-from dpbayes_core.siphash import Words
+from dpbayes_core.arrays import Words
 
 _njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
 

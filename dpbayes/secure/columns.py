@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpbayes.secure.profile import ColumnCounts
 from dpbayes.study.table_source import ColumnRule
+from dpbayes_core.arrays import Floats, ShortIntegers
 from dpbayes_core.exact_sums.kernels import (
     MISSING,
     NULL_CODE,
@@ -24,8 +25,6 @@ from dpbayes_core.exact_sums.kernels import (
 from dpbayes_core.regression.holders import NOBODY
 
 BLOCK_ROWS = 32_768  # a block of a dozen columns stays in the processor's cache from clipping to summing
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
 Column = Any  # pyarrow.ChunkedArray; pyarrow carries no type information
 Chunk = Any  # pyarrow.Array
 
@@ -41,7 +40,7 @@ class Reading:
         self._counts = {name: Counter[str]() for name in self._rules}
         self.rows = 0
 
-    def blocks(self, table: Any) -> Iterator[dict[str, Floats | Codes]]:
+    def blocks(self, table: Any) -> Iterator[dict[str, Floats | ShortIntegers]]:
         """Numbers inside their bounds and codes into the levels of the next rows, one block after the other."""
         codes = {
             name: _codes(table.column(name), rule, rule.levels, self._counts[name])
@@ -110,7 +109,7 @@ def _uncoded(chunk: Chunk, values: Floats, codes: Floats) -> tuple[Chunk, Floats
     return plain, np.frombuffer(content, np.float64)[plain.offset : plain.offset + len(plain)], valid
 
 
-def _missing_in(column: Column, rule: ColumnRule) -> Codes:
+def _missing_in(column: Column, rule: ColumnRule) -> ShortIntegers:
     """1 where a column of a whole batch has no value, else 0; what it says is counted with the column itself."""
     if rule.levels is not None:
         return (_codes(column, rule, rule.levels, Counter()) == MISSING).astype(np.int32)
@@ -124,7 +123,7 @@ def _limits(rule: ColumnRule) -> tuple[float, float, float]:
     return rule.bounds.low, rule.bounds.high, rule.bounds.middle
 
 
-def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Counter[str]) -> Codes:
+def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Counter[str]) -> ShortIntegers:
     """Level codes of a whole batch, so that each dictionary is looked through once."""
     wanted = pa.array((*levels, *rule.words), pa.large_string())
     parts = [_chunk_codes(chunk, wanted) for chunk in column.chunks]
@@ -146,7 +145,7 @@ def _codes_instead(rule: ColumnRule, levels: tuple[str, ...]) -> tuple[int, int]
     return unknown or 0, unknown or 0
 
 
-def _chunk_codes(chunk: Chunk, wanted: Chunk) -> Codes:
+def _chunk_codes(chunk: Chunk, wanted: Chunk) -> ShortIntegers:
     if types.is_dictionary(chunk.type):
         return take_from_dictionary(chunk, _chunk_codes(chunk.dictionary, wanted), np.array(NULL_CODE, np.int32))
     text = pc.cast(chunk, pa.large_string())  # "true" / "false", integers in decimal

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from dpbayes.secure.choice import least_of_each
 from dpbayes.secure.columns import Chunk, Column, missing, take_from_dictionary
+from dpbayes_core.arrays import Words
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.siphash import Words, hash_rows, hash_texts
+from dpbayes_core.siphash import hash_rows, hash_texts
 
 PARTITIONS = 64  # each person belongs to one, so that the last choice needs a fraction of the rows at a time
 

@@ -6,12 +6,10 @@ the other. The shift at which the proposal's expected |t|^2 is r^2 makes accepta
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 GRID_BITS = 28  # of the radius
 FIRST_BATCH, LARGEST_BATCH = 64, 4096

@@ -8,15 +8,12 @@ The rate at which the numbers sum to about 1 makes one proposal in sqrt(2 pi lev
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.draws.gamma import LogGamma, LogOdds, beta_excess, gamma_excess
 from dpbayes_core.draws.log_concave import Hull
 from dpbayes_core.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 GRID_BITS = 28  # of the room above the floor: far coarser than what 53 random bits resolve
 PANELS, NODES = 48, 16  # of the quadrature of a gamma number's mass: exact to 1e-13

@@ -6,13 +6,10 @@ Places are distances from the density's peak, so that nothing of it is lost wher
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.draws.log_concave import Hull
 from dpbayes_core.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.draws.model import records_moved
 from dpbayes_core.draws.network import check_prior
 from dpbayes_core.errors import StudyInvalid
@@ -18,8 +18,6 @@ from dpbayes_core.networks.tables import ExactTables, FamilyTables
 from dpbayes_core.privacy.mechanisms.exponential import uniform_below
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up, fraction
-
-Floats = NDArray[np.float64]
 
 MOST_POINTS = 2**16
 WEIGHT_BITS, LEAST_LOG_WEIGHT = 256, -120.0  # e^-120 x 2^256 still holds all of a double's digits

@@ -11,10 +11,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 FLAT = 1e-12  # a piece that falls less than this over its length is as good as level
 HALVINGS = 60  # a touch is then as good as doubles can place it; any other would only be slower

@@ -3,15 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.exact_sums.protocol import Statistic
 from dpbayes_core.networks.sensitivity import check_neighbours
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
-
-Floats = NDArray[np.float64]
 
 
 class Subject(Protocol):

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.draws.dirichlet import truncated_dirichlet
 from dpbayes_core.draws.model import records_moved
 from dpbayes_core.errors import StudyInvalid
@@ -16,8 +16,6 @@ from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up
-
-Floats = NDArray[np.float64]
 
 SMALLEST_LOSS, LARGEST_LOSS = 1e-9, 25.0  # of one node
 LEAST_FLOOR, LEAST_ROOM = 1e-11, 1e-10  # what the samplers were measured for, as are the limits of the prior

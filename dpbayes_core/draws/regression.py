@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.draws.ball import ball_gaussian
 from dpbayes_core.draws.model import records_moved
 from dpbayes_core.errors import StudyInvalid
@@ -16,8 +16,6 @@ from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.moments import ExactStatistics, SecondMoments
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.rounding import float_up, fraction, root_up
-
-Floats = NDArray[np.float64]
 
 LEAST, LARGEST = 1e-6, 1e6  # of radius and sigma; the sampler was measured within
 LEAST_PRECISION, LARGEST_PRECISION = 1e-9, 1e9

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.draws.grid import GridSubject
 from dpbayes_core.draws.model import Subject
@@ -16,8 +16,6 @@ from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.networks.sensitivity import ADD_REMOVE
 from dpbayes_core.privacy.mechanisms import Mechanism, PosteriorDrawMechanism, mechanism_from_record
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
-
-Floats = NDArray[np.float64]
 
 SUBJECTS: Mapping[str, type[Subject]] = {
     "network": NetworkSubject,

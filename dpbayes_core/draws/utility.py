@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.draws.release import PosteriorDrawRelease
 from dpbayes_core.networks.design import NetworkDesign
 from dpbayes_core.networks.marginals import clipped, family_tables, sources
@@ -21,8 +21,6 @@ from dpbayes_core.networks.tables import ExactTables, FamilyTables
 from dpbayes_core.privacy.mechanisms import GeometricMechanism
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.privacy.release import Design
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

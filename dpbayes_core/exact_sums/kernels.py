@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit  # pyright: ignore[reportUnknownVariableType]
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int32]
+from dpbayes_core.arrays import Floats, ShortIntegers
+
 UNKNOWN_CODE: Final = -1
 NULL_CODE: Final = -2
 MISSING: Final = -1  # the code of a level that stays missing
@@ -77,7 +77,7 @@ def look_up(places: Any, of_places: Any, out: Any) -> None:
 
 
 @_njit
-def settle_codes(codes: Integers, of_null: int, of_unknown: int) -> tuple[int, int]:
+def settle_codes(codes: ShortIntegers, of_null: int, of_unknown: int) -> tuple[int, int]:
     """Put these codes where a level is null or unknown, and say how often each was."""
     nulls, unknown = 0, 0
     for i in range(len(codes)):

@@ -7,10 +7,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Words
 from dpbayes_core.confidential import Confidential
-
-Columns = Mapping[str, NDArray[Any]]  # finite numbers of bounded columns, integer codes of columns with levels
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
 from dpbayes_core.privacy.mechanisms import laplace_for
@@ -20,7 +20,6 @@ from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.sampling.posterior import Posterior
 
-Floats = NDArray[np.float64]
 Columns = Mapping[str, Floats]
 
 TABLE, SIMULATED = "cirrhosis", "simulated"

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.coverage_cells import cells, name_of
 from dpbayes_core.experiments.coverage_tables import Table, table_of
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
@@ -20,8 +20,6 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-
-Floats = NDArray[np.float64]
 
 DELTA = 1e-6
 COMPARED = 20  # tables of a cell that are analysed under the other law too

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.experiments.interface import Cell
 from dpbayes_core.regression.planning.expected_moments import Expected
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
-
-Floats = NDArray[np.float64]
-Columns = Mapping[str, NDArray[Any]]
 
 UNCLIPPED_SD = 0.2  # of a response within [-1, 1] that never reaches its bounds
 SHAPE, TOP = 0.5, 4.0  # of the lognormal law, and where it ends, in sds of its logarithm

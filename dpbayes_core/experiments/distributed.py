@@ -6,8 +6,8 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.distributed_published import (
     PublishedData,
     ada_ssp,
@@ -29,8 +29,6 @@ from dpbayes_core.experiments.distributed_tables import (
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
 from dpbayes_core.regression.pool import Evidence
 from dpbayes_core.regression.prior import Prior
-
-Floats = NDArray[np.float64]
 
 HOLDERS = (1, 5, 10)
 TABLES = {"power-plant": "PE", "bike-sharing": "cnt"}  # and what is explained

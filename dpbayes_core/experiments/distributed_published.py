@@ -11,9 +11,8 @@ from math import exp, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
-
-Floats = NDArray[np.float64]
 
 SHAPE, RATE = 20.0, 0.5  # of sigma2
 PRIOR_VARIANCE = (SHAPE - 1) / RATE  # of each coefficient

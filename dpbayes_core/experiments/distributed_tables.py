@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
@@ -18,9 +19,6 @@ from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.ridge.estimate import ridge_estimate
 from dpbayes_core.ridge.release import ridge_design
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 EPSILON, DELTA = 1.0, 1e-7  # of ours; as published delta is 1 / rows
 TEST_SHARE = 0.2

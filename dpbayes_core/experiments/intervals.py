@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.sampling.posterior import Posterior
-
-Floats = NDArray[np.float64]
 
 TAIL = 0.025
 

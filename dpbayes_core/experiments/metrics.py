@@ -1,9 +1,8 @@
 """How good an answer is: distances between laws, coverage of intervals, errors with their own Monte Carlo error."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpbayes_core.arrays import Floats
 
 
 def ks_uniform(ranks: Floats) -> float:

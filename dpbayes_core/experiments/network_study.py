@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import AnyIntegers, Floats
 from dpbayes_core.draws.design import network_draws, network_map, regression_draws
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.draws.utility import estimate
@@ -29,8 +30,6 @@ from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.moments import ExactStatistics
 from dpbayes_core.regression.schema import Factor
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.integer]
 Cell = Mapping[str, Any]
 Row = Mapping[str, Any]
 
@@ -93,7 +92,7 @@ def _truth(schema: NetworkSchema, generator: np.random.Generator) -> Floats:
     return truth
 
 
-def _methods(schema: NetworkSchema, epsilon: float) -> dict[str, Callable[[Codes, NoiseSource], Floats]]:
+def _methods(schema: NetworkSchema, epsilon: float) -> dict[str, Callable[[AnyIntegers, NoiseSource], Floats]]:
     """From records to probabilities: means, or as many as there are draws."""
     counts = counts_design(schema, epsilon=epsilon, families="all", noise="laplace", budget="equal")
     best = counts_design(schema, epsilon=epsilon)
@@ -123,7 +122,7 @@ def _ones(schema: NetworkSchema) -> tuple[float, ...]:
     return (1.0,) * len(schema.nodes)
 
 
-def _exact(schema: NetworkSchema, train: Codes) -> tuple[Floats, ...]:
+def _exact(schema: NetworkSchema, train: AnyIntegers) -> tuple[Floats, ...]:
     statistic = FamilyTables(schema)
     exact = statistic.sum(statistic.encode(dict(zip(schema.names, train.T, strict=True))), None)
     return tuple(statistic.table(exact, family).astype(np.float64) for family in schema.families)
@@ -133,7 +132,7 @@ def _means(schema: NetworkSchema, tables: tuple[Floats, ...]) -> Floats:
     return posterior_means(schema, tables, _ones(schema))
 
 
-def _released(design: Design, train: Codes, noise: NoiseSource) -> Any:
+def _released(design: Design, train: AnyIntegers, noise: NoiseSource) -> Any:
     statistic = design.statistic()
     columns = dict(zip(statistic.columns, train.T, strict=True))
     return design.release(noise, statistic.sum(statistic.encode(columns), None))

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.experiments.interface import Cell
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-
-Floats = NDArray[np.float64]
-Columns = Mapping[str, NDArray[Any]]
 
 SIGMA = 0.2
 RELATED = 0.5  # of every number to the one before it, in half widths

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
 from dpbayes_core.experiments.metrics import coverage, root_mean_square
 from dpbayes_core.experiments.subsample_quantiles import quantile_rows
@@ -16,8 +16,6 @@ from dpbayes_core.subsample.answers import probabilities
 from dpbayes_core.subsample.fits import DEFAULT_PRIOR, OpenPrior, Powers, subset_laws
 from dpbayes_core.subsample.refusals import unresolvable
 from dpbayes_core.subsample.simulation import THRESHOLDS, pooled, simulated
-
-Floats = NDArray[np.float64]
 
 LEAST = 0.001  # p*
 LEVELS = (0.9, 0.95)

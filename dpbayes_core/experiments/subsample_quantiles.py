@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.interface import Cell, Row
 from dpbayes_core.experiments.metrics import coverage, root_mean_square
 from dpbayes_core.privacy.mechanisms.exponential import MedianLottery
@@ -19,8 +19,6 @@ from dpbayes_core.subsample.quantile import POINTS, QuantileRelease, QuantileTer
 from dpbayes_core.subsample.quantile_laws import centre_scale_law
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded
 from dpbayes_core.subsample.simulation import SLOPE, pooled, simulated
-
-Floats = NDArray[np.float64]
 
 OUTER = (-100.0, 100.0)
 TWO_SIDED_95 = 1.959963984540054

@@ -1,16 +1,14 @@
 """Hourly wages regressed on who earns them: of a public census table, or simulated in its shape."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-
-Columns = Mapping[str, NDArray[Any]]
 
 TABLE = "cpssw8"  # earnings of full-time workers in 2004, 61,395 of them
 GENDERS = ("female", "male")

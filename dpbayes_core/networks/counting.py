@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Integers
 from dpbayes_core.compiled import compiled
-
-Integers = NDArray[np.int64]
 
 BLOCK = 4096  # records whose places stay in the processor's cache
 FEW = 8  # cells: comparing all places with each is then faster than adding one by one

@@ -4,15 +4,13 @@ They take the noise for data. The noise-aware posterior does not.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.networks.release import NetworkRelease, released_nodes
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 from dpbayes_core.networks.sensitivity import hadamard
 from dpbayes_core.networks.tables import margin
 from dpbayes_core.privacy.mechanisms import GeometricMechanism, Mechanism
-
-Floats = NDArray[np.float64]
 
 
 def family_tables(release: NetworkRelease, *, bump: float = 0.0) -> tuple[Floats, ...]:

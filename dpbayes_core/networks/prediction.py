@@ -8,12 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import AnyIntegers, Floats
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.integer]
 
 MOST_DRAWS = 200  # tried one by one
 
@@ -37,7 +34,7 @@ def posterior_means(schema: NetworkSchema, tables: Sequence[Floats], concentrati
     return np.concatenate(means)
 
 
-def class_probabilities(schema: NetworkSchema, probabilities: Floats, node: str, records: Codes) -> Floats:
+def class_probabilities(schema: NetworkSchema, probabilities: Floats, node: str, records: AnyIntegers) -> Floats:
     """P(node = level | every other node), (..., rows, levels); a record's own code of the node is not looked at."""
     target = schema.names.index(node)
     levels = schema.levels[target]
@@ -53,7 +50,7 @@ def class_probabilities(schema: NetworkSchema, probabilities: Floats, node: str,
     return np.where(mass > 0, weights / np.where(mass > 0, mass, 1.0), 1 / levels)  # an impossible record says nothing
 
 
-def _by_level(schema: NetworkSchema, table: Floats, family: Nodes, target: int, records: Codes) -> Floats:
+def _by_level(schema: NetworkSchema, table: Floats, family: Nodes, target: int, records: AnyIntegers) -> Floats:
     """The family's probability in each record, for each level the target might have."""
     flat = table.reshape(*table.shape[: table.ndim - len(family)], -1)
     place = np.zeros((len(records), schema.levels[target]), dtype=np.int64)
@@ -63,7 +60,7 @@ def _by_level(schema: NetworkSchema, table: Floats, family: Nodes, target: int, 
     return flat[..., place]
 
 
-def simulated(schema: NetworkSchema, probabilities: Floats, rows: int, generator: np.random.Generator) -> Codes:
+def simulated(schema: NetworkSchema, probabilities: Floats, rows: int, generator: np.random.Generator) -> AnyIntegers:
     """Records drawn from the network of these probabilities."""
     tables, records = tables_of(schema, probabilities), np.zeros((rows, len(schema.nodes)), dtype=np.int64)
     done, waiting = set[int](), list(range(len(schema.nodes)))
@@ -79,7 +76,7 @@ def simulated(schema: NetworkSchema, probabilities: Floats, rows: int, generator
     return records
 
 
-def accuracy(schema: NetworkSchema, draws: Mapping[str, Floats], node: str, records: Codes) -> dict[str, float]:
+def accuracy(schema: NetworkSchema, draws: Mapping[str, Floats], node: str, records: AnyIntegers) -> dict[str, float]:
     """How often the likeliest level is the right one: by the draws' mean probabilities, and 95% over single draws."""
     flat = np.stack([draws[name].ravel() for name in schema.coefficients], axis=1)
     few = flat[:: max(1, len(flat) // MOST_DRAWS)]

@@ -8,14 +8,13 @@ from itertools import combinations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 from dpbayes_core.networks.sensitivity import ADD_REMOVE, protected
 from dpbayes_core.privacy.mechanisms import Mechanism, mechanism_from_record
 
-Floats = NDArray[np.float64]
 What = Literal["all-families", "maximal-families", "signed-sums"]
 
 

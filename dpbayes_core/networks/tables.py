@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Integers, Words
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 from dpbayes_core.networks.sensitivity import hadamard
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
+
 if TYPE_CHECKING:
     from opendp.mod import Measurement
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 GRID_EXPONENT = -40  # values are rounded to multiples of 2^-40 before, and noise is a multiple of 2^-40
 UNIFORM_BITS = 53
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.standardisation import Standardisation
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 Columns = Mapping[str, Floats | Codes]
 

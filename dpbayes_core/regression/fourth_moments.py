@@ -8,7 +8,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.arrays import Columns, Words
+from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.regression.moments import ExactStatistics, encoded_integers
 from dpbayes_core.regression.schema import RegressionSchema, Variable
 

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Floats, Words
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.regression.fourth_moments import HALF_BITS, FourthMoments, Places
 from dpbayes_core.regression.moments import ExactStatistics, SecondMoments, on_grid
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_BITS, WEIGHT_UNIT, fourth_sensitivity, fourth_weights
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Words
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Statistic, Words
+from dpbayes_core.exact_sums.protocol import EncodedTable, Statistic
 from dpbayes_core.regression.residual_moments import SecondMomentsWithRows
 
 NOBODY = -1  # the code of a row that is no declared holder's

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
-
-Floats = NDArray[np.float64]
 
 LAW = "independent"
 RESIDUAL = 0.5  # shape of the conjugate law of sigma2 in this one's stead: one degree of freedom

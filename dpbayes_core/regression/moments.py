@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Floats, ShortIntegers, Words
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.regression.fixed_point import BITS, UNIT, EncodedRows, rows_that_count
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int32]
 
 EXACT_BITS = 53  # doubles hold every integer up to 2**53
 PRODUCT_BITS = 2 * BITS - 2
@@ -144,7 +142,7 @@ class SecondMoments:
         """The sums over no rows."""
         return ExactStatistics.empty(self.schema)
 
-    def _block(self, integers: Integers) -> ExactStatistics:
+    def _block(self, integers: ShortIntegers) -> ExactStatistics:
         from dpbayes_core.exact_sums.kernels import add_by_code, count_pairs
 
         layout = self._layout
@@ -201,7 +199,7 @@ class ColumnLayout:
         return cls(tuple(numbers), tuple(factors), np.array([0, *(v for _, v in numbers)]), first, second)
 
 
-def encoded_integers(schema: RegressionSchema, names: Sequence[str], columns: Columns, bits: int) -> Integers:
+def encoded_integers(schema: RegressionSchema, names: Sequence[str], columns: Columns, bits: int) -> ShortIntegers:
     """One integer per row and column, (rows, columns): 2**bits steps from -1 to 1, or the code of a level."""
     from dpbayes_core.exact_sums.kernels import quantise_into
 

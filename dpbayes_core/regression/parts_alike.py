@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.planning.expected_moments import SPREAD_OF
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
-
-Floats = NDArray[np.float64]
 
 UNLIKELY = 0.01  # a probability below it speaks against a random split
 LEAST_ROWS = 4.0  # noise sds of a noisy count: below it a mean is not told

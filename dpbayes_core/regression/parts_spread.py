@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.parts_alike import UNLIKELY, counted_parts, heavier
 from dpbayes_core.regression.planning.expected_moments import SPREAD_OF
 from dpbayes_core.regression.release import Release
-
-Floats = NDArray[np.float64]
 
 LARGEST = 2.0  # R, in half widths of the response's bounds: from one end of them to the other
 KURTOSIS = 9.0  # that residuals may have: Student's t with five degrees of freedom has it

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
 
-Floats = NDArray[np.float64]
 Rows = Mapping[str, Sequence[float] | Sequence[str] | Floats]
 
 ROUNDS = 60  # of bisection, at most

@@ -6,13 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, RegressionSchema
-
-Floats = NDArray[np.float64]
 
 LEAST, MOST = 1e-6, 1e6  # of every standard deviation and shape, on the standardised scale; squared, of every variance
 _USER_KEYS = {"intercept": ("sd",), "coefficients": ("sd",), "noise": ("shape", "scale", "sd")}

@@ -14,12 +14,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior, half_width, user_coefficients
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, RegressionSchema
-
-Floats = NDArray[np.float64]
 
 UNLIKELY = 0.01  # a probability below it is called a conflict
 DECISIVE = 1.0  # posterior sds: a parameter that the prior moved so far is one that the prior decided

@@ -6,12 +6,10 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.regression.schema import RegressionSchema
-
-Floats = NDArray[np.float64]
 
 REACH = 5.0  # residual sds at which a residual is cut off
 LEAST, MOST = 2.0**-10, 2.0  # of that limit, in half widths of the response's bounds

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import Mechanism, mechanism_from_record
 from dpbayes_core.privacy.mechanisms.beside import beside_of
@@ -22,8 +22,6 @@ from dpbayes_core.regression.sensitivity.box import (
     released_entries,
     understated_sensitivity,
 )
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

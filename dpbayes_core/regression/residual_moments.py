@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Floats, ShortIntegers, Words
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.regression.fixed_point import UNIT
@@ -22,16 +23,13 @@ from dpbayes_core.regression.public_fit import PublicFit
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.residual import residual_entries, residual_sensitivity
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int32]
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SumsAndRows(Confidential):
     """Confidential second moments, and the encoded rows that they are sums of: a second step reads these again."""
 
     second: ExactStatistics
-    rows: tuple[Integers, ...]
+    rows: tuple[ShortIntegers, ...]
 
     def __add__(self, other: "SumsAndRows") -> "SumsAndRows":
         return SumsAndRows(self.second + other.second, self.rows + other.rows)
@@ -122,7 +120,7 @@ class ResidualMoments:
         mechanism: Mechanism,
         noise: NoiseSource,
         fit: PublicFit,
-        rows: Sequence[Integers],
+        rows: Sequence[ShortIntegers],
     ) -> "ResidualMoments":
         """The exact sums on the mechanism's grid, with its noise."""
         exact = residual_sums(schema, fit, rows)
@@ -143,7 +141,7 @@ def completed(schema: RegressionSchema, values: Floats) -> Floats:
     return full
 
 
-def residual_sums(schema: RegressionSchema, fit: PublicFit, rows: Sequence[Integers]) -> ExactStatistics:
+def residual_sums(schema: RegressionSchema, fit: PublicFit, rows: Sequence[ShortIntegers]) -> ExactStatistics:
     """Exact sums over encoded rows, the same for every order and cut; the number of rows stays where it was."""
     layout, total = ColumnLayout.of(schema), np.zeros((schema.m, schema.m), dtype=object)
     for held in rows:
@@ -155,7 +153,7 @@ def residual_sums(schema: RegressionSchema, fit: PublicFit, rows: Sequence[Integ
     return ExactStatistics(sum(map(len, rows)), sums)
 
 
-def _weighed(layout: ColumnLayout, size: int, fit: PublicFit, integers: Integers) -> Floats:
+def _weighed(layout: ColumnLayout, size: int, fit: PublicFit, integers: ShortIntegers) -> Floats:
     """(1, x) of each row times the root of its weight, (variables, rows): whole numbers up to UNIT in size."""
     plain = np.zeros((size, len(integers)))
     plain[0] = UNIT

@@ -6,13 +6,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.ball import Ball
 from dpbayes_core.regression.standardisation import Standardisation
 
-Floats = NDArray[np.float64]
 Kind = Literal["continuous", "two-level", "indicator"]
 Cases = Literal["all", "complete"]
 """Which rows count: all of them, or those without a missing value in any column."""

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.ridge.release import RidgeRelease
-
-Floats = NDArray[np.float64]
 
 MISSED = 0.05
 

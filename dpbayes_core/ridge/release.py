@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, Mechanism, gaussian_for, mechanism_from_record
 from dpbayes_core.privacy.noise import NoiseSource
@@ -18,8 +18,6 @@ from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics, Secon
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.ridge.eigenvalue import least_eigenvalue_steps
 from dpbayes_core.ridge.sensitivity import ridge_entries, ridge_sensitivity
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.ridge.estimate import RidgeEstimate, ridge_estimate
 from dpbayes_core.ridge.release import RidgeRelease
 from dpbayes_core.sampling.protocol import Block, ChainState
 from dpbayes_core.sampling.streams import from_words, stream, to_words
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

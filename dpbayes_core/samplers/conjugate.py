@@ -3,12 +3,10 @@
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.schema import SIGMA, RegressionSchema
-
-Floats = NDArray[np.float64]
 
 
 def regression_draws(evidence: Evidence, parameters: Floats) -> Mapping[str, Floats]:

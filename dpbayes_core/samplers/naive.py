@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.labels import latent_draws, regression_draws
 from dpbayes_core.sampling.protocol import Block, ChainState
 from dpbayes_core.sampling.streams import from_words, stream, to_words
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

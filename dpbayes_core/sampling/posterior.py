@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.sampling import posterior_functions as functions
 from dpbayes_core.sampling.diagnostics import MOST_DIVERGENT, Diagnosis, diagnose, shown_beside
 from dpbayes_core.sampling.work_limits import beyond
@@ -15,8 +15,6 @@ from dpbayes_core.sampling.work_limits import beyond
 if TYPE_CHECKING:
     from dpbayes_core.regression.prediction import Predictive, Rows
     from dpbayes_core.regression.schema import RegressionSchema
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

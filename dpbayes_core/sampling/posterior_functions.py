@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpbayes_core.arrays import Floats
+
 Draws = Mapping[str, Floats]
 Statement = Callable[[Draws], NDArray[np.bool_]]
 

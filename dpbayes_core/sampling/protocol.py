@@ -5,13 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, NewType, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Words
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.sampling.packing import pack, unpack
-
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 ChainGenerator = NewType("ChainGenerator", np.random.Generator)  # never a source of privacy noise
 

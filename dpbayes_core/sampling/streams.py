@@ -1,11 +1,9 @@
 """One Philox stream for each chain, and its state as plain words."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Words
 from dpbayes_core.sampling.protocol import ChainGenerator
-
-Words = NDArray[np.uint64]
 
 
 def stream(seed: int, chain: int, attempt: int) -> ChainGenerator:

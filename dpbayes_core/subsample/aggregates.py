@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.subsample.probability import ProbabilityRelease
-
-Floats = NDArray[np.float64]
 
 FURTHEST = 8.5  # of zeta: beyond lies less than 1e-16 of the prior
 PLACES = 2001

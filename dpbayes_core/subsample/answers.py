@@ -1,11 +1,9 @@
 """What each subset answers to a query; a subset that cannot be fitted answers as the prior would."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.subsample.fits import OpenPrior, StudentLaws
-
-Floats = NDArray[np.float64]
 
 
 def probabilities(laws: StudentLaws, place: int, threshold: float, prior: OpenPrior) -> Floats:

@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.subsample.moments import SubsetScatters
 
-Floats = NDArray[np.float64]
 Kind = Literal["zellner", "normal-inverse-gamma", "flat"]
 
 LEAST_EIGENVALUE = 1e-10  # of the covariates' correlations; below it a subset counts as singular

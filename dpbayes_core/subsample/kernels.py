@@ -10,7 +10,8 @@ import numpy as np
 from numba import njit  # pyright: ignore[reportUnknownVariableType]
 from numpy.typing import NDArray
 
-from dpbayes_core.siphash import Words, hash_rows
+from dpbayes_core.arrays import Words
+from dpbayes_core.siphash import hash_rows
 
 LEAST = -160  # exponent of the least bit kept of a product
 LIMBS = 11  # values up to 2^64, products up to 2^128: 288 bits, then room for any number of rows and the sign

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.subsample.regressions import SubsetMoments
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.mechanisms.geometric import GeometricMechanism
@@ -27,7 +28,6 @@ from dpbayes_core.subsample.moments import SubsetScatters, scatters
 from dpbayes_core.subsample.regressions import SubsetMoments, SubsetRegressions
 from dpbayes_core.subsample.schema import OpenSchema, printed
 
-Floats = NDArray[np.float64]
 Method = Literal["noise-aware", "rescaled-normal", "fisher"]
 
 METHODS = ("noise-aware", "rescaled-normal", "fisher")

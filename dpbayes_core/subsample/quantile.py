@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.mechanisms.centre_scale import (
@@ -31,8 +31,6 @@ from dpbayes_core.subsample.moments import SubsetScatters, scatters
 from dpbayes_core.subsample.regressions import SubsetMoments, SubsetRegressions
 from dpbayes_core.subsample.schema import OpenSchema, printed
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Method = Literal["auto", "median", "centre-scale"]
 QuantileMechanism = ExponentialMechanism | CentreScaleMechanism
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms.centre_scale import PER_OCTAVE, UNIT, CentreScaleMechanism
 from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
 from dpbayes_core.subsample.quantile import QuantileRelease
-
-Floats = NDArray[np.float64]
 
 MEDIAN_SCATTER = math.sqrt(math.pi / 2 - 1)  # of a median around the mean of all, in standard deviations of the mean
 SPREADS = 4001  # places of the grid for a spread that was not released

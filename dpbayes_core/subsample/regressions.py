@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Columns, Floats, Integers, Words
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.exact_sums.protocol import Columns, EncodedTable, Words
+from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.regression.schema import Factor
 from dpbayes_core.subsample.schema import OpenSchema
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LARGEST = 2.0**64  # numbers beyond, infinities among them, count as this; what is no number counts as 0
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.sampling.protocol import Block, ChainState
 from dpbayes_core.sampling.streams import from_words, stream, to_words
@@ -20,7 +20,6 @@ from dpbayes_core.subsample.quantile import QuantileRelease
 from dpbayes_core.subsample.quantile_laws import CentreScaleLaw, MediansLaw, centre_scale_law, medians_law
 from dpbayes_core.subsample.refusals import unresolvable
 
-Floats = NDArray[np.float64]
 AggregateRelease = ProbabilityRelease | QuantileRelease
 
 

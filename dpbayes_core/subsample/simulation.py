@@ -1,11 +1,9 @@
 """Synthetic tables as their subsets' sufficient statistics, drawn from their exact laws: microseconds for any size."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.subsample.moments import SubsetScatters
-
-Floats = NDArray[np.float64]
 
 INTERCEPT, SLOPE = 1.0, 2.0
 # the outer two are the study's; those between reproduce its known errors

@@ -5,9 +5,9 @@ from math import lgamma
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, parts_of, pooled
 from dpbayes_core.regression.prior import Prior
@@ -33,7 +33,6 @@ from tests.support.regressions import (
     split_statistics,
 )
 
-Floats = NDArray[np.float64]
 NAMES = ("gaussian", "laplace", "gaussian")
 
 PRIOR = Prior(intercept_sd=1.5, coefficient_sd=1.5, noise_shape=3.0, noise_scale=0.3, correlation=1.5)

@@ -5,9 +5,9 @@ from math import lgamma
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.pool import Evidence, pooled
 from dpbayes_core.regression.prior import Prior
@@ -16,8 +16,6 @@ from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import SamplerUnsuitable, sample
 from dpbayes_core.sampling.posterior import Posterior
 from tests.support.regressions import REGION, SEX, UNIT, mechanism, moments_of, regression_draws, released, schema_of
-
-Floats = NDArray[np.float64]
 
 TWO = schema_of("x", "z")
 PRIOR = Prior(noise_scale=0.04)

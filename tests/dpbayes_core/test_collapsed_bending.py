@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers import SAMPLERS
@@ -13,8 +13,6 @@ from dpbayes_core.samplers.collapsed.part_terms import statistic
 from dpbayes_core.samplers.collapsed.start import referred
 from dpbayes_core.samplers.collapsed.target import build_target
 from tests.support.regressions import mechanism, moments_of, released, schema_of
-
-Floats = NDArray[np.float64]
 
 NAMES = tuple("abcde")
 PRIOR = Prior()

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, pooled
 from dpbayes_core.regression.prior import Prior
@@ -18,8 +18,6 @@ from dpbayes_core.samplers.collapsed.start import referred
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched, stretched_back
 from tests.support.regressions import JOB, SEX, example, schema_of
-
-Floats = NDArray[np.float64]
 
 NAMES = tuple("abcde")
 

@@ -5,9 +5,9 @@ from math import log, pi
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import gamma
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, pooled
 from dpbayes_core.regression.prior import Prior
@@ -30,8 +30,6 @@ from tests.support.regressions import (
     regression_draws,
     schema_of,
 )
-
-Floats = NDArray[np.float64]
 
 PRIOR = Prior(intercept_sd=2.0, noise_shape=1.5, noise_scale=0.3, mean_sd=0.7, variance=0.3, correlation=1.7)
 INDEPENDENT = IndependentPrior(

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
@@ -15,8 +15,6 @@ from dpbayes_core.samplers.collapsed.start import referred, undrawn
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.collapsed.whitening import Whitening, whiten
 from tests.support.regressions import JOB, REGION, SEX, example, mechanism, schema_of
-
-Floats = NDArray[np.float64]
 
 SCHEMAS = {"x": schema_of("x"), "levels": schema_of(SEX, REGION, JOB), "all": schema_of("x", SEX, "z", REGION)}
 

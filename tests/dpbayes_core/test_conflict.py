@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import gaussian_for
@@ -19,8 +19,6 @@ from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.samplers import sample
 from tests.support.regressions import REGION, SEX, encoded, example, mechanism, moments_of, released, schema_of
-
-Floats = NDArray[np.float64]
 
 ENCODED = schema_of("x", SEX, REGION)
 FIRM = Prior(coefficient_sd=0.2, intercept_sd=0.3, noise_shape=2.0, noise_scale=0.1, named=(("x", 1.0, 0.1),))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.coverage import COMPARED, FLAT, METHODS, _least_squares, cells, run
 from dpbayes_core.experiments.coverage_cells import BOUNDS, DATA_SETS, FIRM, FIRM_DATA_SETS, PLACES, STRENGTHS, cell_of
 from dpbayes_core.experiments.coverage_tables import LAWS, Table, table_of
@@ -18,7 +18,6 @@ from dpbayes_core.samplers.driver import sample
 from tests.support.regressions import example, schema_of
 
 ROWS = 200_000
-Floats = NDArray[np.float64]
 
 TABLES = {
     **{name: cell_of(name, 0.3, 1000, 1.0) for name in LAWS},

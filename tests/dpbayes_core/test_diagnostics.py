@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.sampling.diagnostics import Diagnosis, diagnose
-
-Floats = NDArray[np.float64]
 
 
 def independent(quantities: int = 3, draws: int = 1000) -> Floats:

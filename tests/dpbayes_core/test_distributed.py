@@ -6,17 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 from arviz_stats.base.array import array_stats
-from numpy.typing import NDArray
 
 from bench.random_walk_wishart import run_all
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, Pool
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers import SAMPLERS, ChainDraws, Round, SamplerUnsuitable, choose, run_chain, sample
 from dpbayes_core.samplers.papers.distributed.members import DISTRIBUTED_SAMPLERS
 from tests.support.regressions import SEX, example, mechanism, moments_of, released, schema_of
 from tests.support.textbook_distributed import gibbs_of_whole_moments, plugged_in, possible
-
-Floats = NDArray[np.float64]
 
 PRIOR = Prior(noise_scale=0.2, coefficient_sd=1.5)
 

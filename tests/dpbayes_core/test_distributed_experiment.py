@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dpbayes.evaluation.public_tables import PUBLIC_TABLES
+from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.experiments.distributed import (
     EXPERIMENT,
@@ -32,7 +32,6 @@ from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
 from dpbayes_core.privacy.analytic_gaussian import analytic_gaussian_scale
 from tests.storage.ledger_cases import commit, gaussian, new_ledger, request
 
-Floats = NDArray[np.float64]
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -1,7 +1,6 @@
 """What the distributed paper's samplers do wrong at its own epsilon of 0.1, delta 1/n, asserted as documented."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.regression.moments import grid_for
@@ -14,8 +13,6 @@ from dpbayes_core.sampling.diagnostics import LEAST_ESS, MOST_RHAT
 from dpbayes_core.sampling.posterior import Posterior
 from dpbayes_core.sampling.rounds import first_round, run_chain
 from tests.support.regressions import encoded, moments_of, released, schema_of
-
-Floats = NDArray[np.float64]
 
 
 def at_published_noise(d: int, rows: int, seed: int, *, epsilon: float = 0.1) -> Release:

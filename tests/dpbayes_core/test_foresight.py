@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.regression.independent_prior import IndependentPrior
@@ -18,8 +18,6 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 from tests.support.regressions import JOB, REGION, SEX, UNIT, schema_of
-
-Floats = NDArray[np.float64]
 
 PAY = Continuous("y", Bounds(0, 100))
 SCHEMAS: Mapping[str, RegressionSchema] = {

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import invgauss, kstest, multivariate_normal, wishart
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Pool
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import RegressionSchema
@@ -30,7 +30,6 @@ from dpbayes_core.samplers.papers.gibbs.samplers import GIBBS_SAMPLERS
 from dpbayes_core.samplers.papers.gibbs.scale_mixture import draw_variance
 from tests.support.regressions import JOB, SEX, encoded, example, example_with_fourth, schema_of
 
-Floats = NDArray[np.float64]
 BY_NAME = {sampler.name: sampler for sampler in GIBBS_SAMPLERS}
 
 

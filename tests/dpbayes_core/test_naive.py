@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers import SAMPLERS, sample
 from dpbayes_core.samplers.naive import repaired
 from tests.support.regressions import SEX, encoded, example, mechanism, moments_of, released, schema_of
-
-Floats = NDArray[np.float64]
 
 
 def centred(moments: Floats) -> Floats:

@@ -5,15 +5,13 @@ from math import lgamma
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.prior import Prior, half_width, user_coefficients
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import sample
 from tests.support.regressions import JOB, SEX, encoded, mechanism, moments_of, released
-
-Floats = NDArray[np.float64]
 
 SCHEMA = RegressionSchema(
     Continuous("pay", Bounds(0.0, 20.0)),

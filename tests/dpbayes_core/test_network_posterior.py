@@ -8,9 +8,9 @@ from math import lgamma
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.posterior.clusters import MOST_CELLS, Clusters, family_clusters, junction_forest
 from dpbayes_core.networks.posterior.collapsed_tables import CollapsedTables, FamilyTables
@@ -36,8 +36,6 @@ from tests.support.noisy_networks import (
     released,
     truths,
 )
-
-Floats = NDArray[np.float64]
 
 
 def sums_to(total: int, parts: int) -> Iterator[tuple[int, ...]]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.sensitivity import ADD_REMOVE, REPLACE_ONE
 from dpbayes_core.regression import parts_alike
@@ -16,8 +16,6 @@ from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from tests.support.regressions import REGION, SEX, schema_of
-
-Floats = NDArray[np.float64]
 
 TWO = schema_of("a", "b")
 THETA = np.array([0.05, 0.4, -0.3])

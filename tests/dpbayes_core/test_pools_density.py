@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Pool
 from dpbayes_core.regression.prior import Prior
@@ -28,8 +28,6 @@ from tests.support.pools_oracle import (
     split_law,
 )
 from tests.support.regressions import JOB, SEX, example, mechanism, schema_of
-
-Floats = NDArray[np.float64]
 
 PRIOR = Prior(correlation=1.7, mean_sd=0.4, variance=0.3)
 SCHEMAS = {

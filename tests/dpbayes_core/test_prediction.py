@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.prediction import covariate_rows, forecast, mixture_quantile, predict
@@ -14,8 +14,6 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import sample
 from tests.support.regressions import JOB, SEX, encoded, mechanism, moments_of, released
-
-Floats = NDArray[np.float64]
 
 SCHEMA = RegressionSchema(Continuous("pay", Bounds(0.0, 200.0)), (Continuous("age", Bounds(20.0, 60.0)), SEX, JOB))
 ROWS: dict[str, Any] = {"age": [20, 40.5, "60"], "sex": ["f", "m", "m"], "job": ["a", "b", "c"], "other": [1, 2, 3]}

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.regression.prior import LEAST, MOST, Floats, Prior, user_coefficients
+from dpbayes_core.regression.prior import LEAST, MOST, Prior, user_coefficients
 from dpbayes_core.regression.prior_conflict import prior_conflict
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.samplers import sample

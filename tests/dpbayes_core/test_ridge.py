@@ -6,8 +6,8 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.accounting import limit_units
 from dpbayes_core.privacy.mechanisms import LaplaceMechanism
 from dpbayes_core.privacy.noise import SeededNoise
@@ -19,8 +19,6 @@ from dpbayes_core.ridge.release import RidgeRelease, ridge_design
 from dpbayes_core.ridge.sensitivity import RidgeSquares
 from dpbayes_core.samplers import sample
 from tests.support.regressions import schema_of
-
-Floats = NDArray[np.float64]
 
 
 def table(rows: int, seed: int, d: int = 2) -> dict[str, Floats]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.design import RegressionDesign
@@ -24,7 +24,6 @@ from dpbayes_core.samplers.robust.sandwich import Sandwich, sandwich_of
 from dpbayes_core.sampling.protocol import Block, SamplerUnsuitable
 from tests.support.regressions import JOB, SEX, example, example_with_residuals, schema_of
 
-Floats = NDArray[np.float64]
 SCHEMA = schema_of("x", SEX, JOB, "w")
 KEY = np.array([1.0, 2.0, 3.0, 4.0])
 PRIORS = [Prior(), IndependentPrior()]

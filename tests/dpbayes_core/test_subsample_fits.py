@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.subsample.answers import probabilities, quantiles, spreads
 from dpbayes_core.subsample.fits import OpenPrior, Powers, subset_laws
 from tests.support.subsets import dealt
 
-Floats = NDArray[np.float64]
 WHOLE = Powers(prior=1.0, likelihood=1.0)
 FLAT, ZELLNER = OpenPrior(kind="flat"), OpenPrior()
 NIG = OpenPrior(

@@ -7,9 +7,9 @@ from itertools import combinations, islice
 import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
-from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, pooled
@@ -33,8 +33,6 @@ from tests.support.regressions import (
     schema_of,
     split_statistics,
 )
-
-Floats = NDArray[np.float64]
 
 KEPT, THIN = 60, 5
 SEARCHED = 100  # truths for each that has a rare level

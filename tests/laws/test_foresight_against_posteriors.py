@@ -3,15 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import examples.wages
 from dpbayes.plans.precision import foreseen
 from dpbayes.study.load import load_study
+from dpbayes_core.arrays import Columns
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
@@ -28,9 +27,6 @@ from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 from dpbayes_core.samplers.driver import sample
 from examples.wages.generate import everybody
-
-Floats = NDArray[np.float64]
-Columns = Mapping[str, NDArray[Any]]
 
 RELEASES = 7  # noise draws, of which the median posterior sd is compared
 WITHIN, WITHIN_OF_SIGMA = 1.3, 1.4

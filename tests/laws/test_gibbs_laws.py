@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import invgamma, kstest, norm
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.metrics import ks_uniform
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
@@ -34,8 +34,6 @@ from tests.support.regressions import (
 )
 from tests.support.sampling import apart, weighted_apart
 from tests.support.textbook_gibbs import Moment, Textbook, fixed_rows, normal_rows
-
-Floats = NDArray[np.float64]
 
 FAR = 4.5  # standard errors
 PRINTED, PRINTED_FOURTH = 24.0, 64.0

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
-from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.networks.posterior.arrangement import output_of
 from dpbayes_core.networks.posterior.chain import draw_exact
 from dpbayes_core.networks.posterior.clusters import family_clusters, junction_forest
@@ -26,8 +26,6 @@ from tests.support.noisy_networks import (
     released,
     truths,
 )
-
-Floats = NDArray[np.float64]
 
 KEPT = 99
 BAND = 0.01  # of all cells and probabilities together

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import (
     MECHANISMS,
@@ -23,7 +24,7 @@ from dpbayes_core.privacy.mechanisms import (
     gaussian_for,
     laplace_for,
 )
-from dpbayes_core.privacy.noise import Floats, OpenDPNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
 from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.fixed_point import UNIT, encode
 from dpbayes_core.regression.moments import block_products, grid_for, on_grid

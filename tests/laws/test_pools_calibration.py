@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Pool
@@ -23,8 +23,6 @@ from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched
 from tests.support.independent_parts import drawn_apart, parts_apart
 from tests.support.pools import common_of, drawn_pool
 from tests.support.regressions import JOB, entries_of, released, schema_of
-
-Floats = NDArray[np.float64]
 
 KEPT, THIN = 60, 6
 FIVE = ("x", "u", "v", "w", "z")

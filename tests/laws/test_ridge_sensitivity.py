@@ -4,16 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.ridge.eigenvalue import is_positive_definite, least_eigenvalue_steps
 from dpbayes_core.ridge.sensitivity import RidgeSquares, ridge_entries, ridge_sensitivity
 from tests.support.regressions import SEX, schema_of
 from tests.support.regressions import UNIT as BOX
-
-Floats = NDArray[np.float64]
 
 
 def parts_of_rows(x: Floats, y: Floats) -> tuple[Floats, Floats, float]:

@@ -18,7 +18,6 @@ from dpbayes_core.subsample.quantile import QuantileDesign, QuantileTerms
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded
 from tests.support.subsets import dealt
 
-Floats = NDArray[np.float64]
 SCHEMA = OpenSchema("y", (Unbounded("x"),))
 PRIORS = (OpenPrior(kind="flat"), OpenPrior(g=1e9), OpenPrior(kind="normal-inverse-gamma"))
 # people by name: the last three never stand in the first table, and pull a subset's slope wherever they like

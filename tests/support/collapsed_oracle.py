@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import loggamma
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
@@ -37,7 +38,6 @@ from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.relative_parts import SOFT
 from dpbayes_core.samplers.collapsed.softening import SHARE
 
-Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 

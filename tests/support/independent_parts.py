@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 from tests.support.regressions import covariate_moments, regressed, regression_draws
-
-Floats = NDArray[np.float64]
 
 NODES, REACH = 64, 6.0  # of a part's grid of m, and to how many sds from its middle it goes
 CHAINS, WARMUP, THIN = 20, 60, 20  # generations of all chains

@@ -4,14 +4,11 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.networks.posterior.evidence import Evidence
 from dpbayes_core.networks.release import NoisySign, NoisyTable
 from dpbayes_core.networks.schema import Nodes
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import invwishart
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.samplers.collapsed.arrays import DIFFERING, Target
 from dpbayes_core.samplers.collapsed.pools.common import place_shared
 from dpbayes_core.samplers.collapsed.pools.shared import DEGREES, new_shared
 from tests.support.regressions import covariate_moments, flat_factors, moments_of, regression_draws, schema_of
-
-Floats = NDArray[np.float64]
 
 SCALE = 0.5  # of the half-normal priors of tau and t
 

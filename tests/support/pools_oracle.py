@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-Floats = NDArray[np.float64]
+from dpbayes_core.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from dpbayes_core.regression.fourth_moments import FourthMoments
@@ -15,8 +15,6 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.residual_moments import ResidualMoments, residual_entries
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
-
-Floats = NDArray[np.float64]
 
 UNIT = Bounds(-1.0, 1.0)
 SEX = Factor("sex", ("f", "m"))

@@ -1,11 +1,9 @@
 """Whether two samplers' draws agree, within the Monte Carlo error of both."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.sampling.diagnostics import diagnose
-
-Floats = NDArray[np.float64]
 
 
 def bulk(draws: Floats) -> Floats:

@@ -3,11 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.subsample.kernels import LIMBS, add_rows
 from dpbayes_core.subsample.moments import SubsetScatters, scatters
 from dpbayes_core.subsample.regressions import SubsetMoments
-
-Floats = NDArray[np.float64]
 
 
 def dealt(rows: Floats, numbers: NDArray[np.int64], subsets: int) -> SubsetScatters:

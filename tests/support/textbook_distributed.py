@@ -1,13 +1,11 @@
 """The distributed paper's other samplers as one would write them down: plain numpy, explicit inverses."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-
-Floats = NDArray[np.float64]
 
 
 def noise_of(release: Release) -> Floats:

@@ -6,13 +6,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import invwishart
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 
-Floats = NDArray[np.float64]
 Moment = Callable[..., float]
 
 

@@ -5,15 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpbayes.kinds.texts import Group, Spread
 from dpbayes.markup.numbers import decimals_for, fixed
 from dpbayes.pages.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
 from dpbayes.pages.views import ChainsLine, CoefficientLine, DiagnosticLine, ForestGroup, ForestLine, Shown
+from dpbayes_core.arrays import Floats
 
-Floats = NDArray[np.float64]
 Line = Mapping[str, Any]
 
 MOST_PICTURED = 24  # parameters whose chains are drawn

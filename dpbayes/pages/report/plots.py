@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from dpbayes.markup.numbers import tick_labels, ticks
 from dpbayes.markup.svg import figure, line, points, short_number, tag, text
-
-Floats = NDArray[np.float64]
+from dpbayes_core.arrays import Floats
 
 MARK = 17  # height of one series in a forest row, in px
 AXIS = 24  # height of the tick labels

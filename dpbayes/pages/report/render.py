@@ -3,9 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.missing import with_missing
 from dpbayes.kinds.registry import texts_of
@@ -26,10 +23,10 @@ from dpbayes.pages.report.price import (
     price_words,
 )
 from dpbayes.pages.views import Page
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 
-Floats = NDArray[np.float64]
 Record = Mapping[str, Any]
 
 

@@ -3,13 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.networks.posterior.clusters import Clusters
 from dpbayes_core.networks.posterior.evidence import Evidence, places_in
 from dpbayes_core.networks.posterior.model import Layout, Output
 from dpbayes_core.networks.schema import NetworkSchema
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MOST_MONITORS = 400  # above: the counts of each node's levels instead of the families' cells
 

@@ -4,15 +4,13 @@ from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.networks.posterior.flips import family_counts, flip
 from dpbayes_core.networks.posterior.kernel import MOST_NODES, Walk, move
 from dpbayes_core.networks.posterior.model import Model, Output
 from dpbayes_core.networks.posterior.renewal import renew
-
-Floats = NDArray[np.float64]
 
 
 class Record(NamedTuple):

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.networks.posterior.arrangement import monitor_names
 from dpbayes_core.networks.posterior.clusters import MOST_CELLS, junction_forest
 from dpbayes_core.networks.posterior.evidence import Evidence
@@ -16,8 +14,6 @@ from dpbayes_core.networks.release import NetworkRelease
 
 if TYPE_CHECKING:
     from dpbayes_core.sampling.protocol import Block, ChainState
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

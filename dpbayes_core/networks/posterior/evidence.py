@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.networks.release import NetworkRelease, NoisySign, NoisyTable
 from dpbayes_core.networks.schema import Nodes
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,11 @@
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Integers
 from dpbayes_core.networks.posterior.clusters import Clusters
 from dpbayes_core.networks.posterior.evidence import Evidence, estimated_table
 from dpbayes_core.networks.posterior.model import Flips
-
-Integers = NDArray[np.int64]
 
 MOST = 1000.0  # records in one move
 OFTEN, RECORDS = 0.2, 24.0  # share of moves at most; records, times clusters, for each move of a line

@@ -8,13 +8,11 @@ number: the noise decides, and the node's own row. It moves totals that many cel
 from math import exp, log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.networks.posterior.kernel import Walk, below, cell_of, fill, term_value, weighted
 from dpbayes_core.networks.posterior.model import NOISE, Flips, Layout, Model, Output, Terms
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -9,13 +9,10 @@ from math import lgamma, log
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.networks.posterior.model import NOISE, Layout, Model, Terms
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MOST_NODES = 4  # in T
 

@@ -12,14 +12,11 @@ because n! / prod x! records can be put in the cells of the root, n_s! / prod x!
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.networks.posterior.clusters import Clusters
 from dpbayes_core.networks.posterior.evidence import Evidence, places_in, signs_in
 from dpbayes_core.networks.schema import Nodes
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 GAMMA, NOISE = 0, 1  # kinds of term: second * log Gamma(first + v); -second * |v - first|
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.networks.marginals import clipped, family_tables
 from dpbayes_core.networks.posterior.arrangement import output_of
 from dpbayes_core.networks.posterior.clusters import family_clusters
@@ -17,8 +17,6 @@ from dpbayes_core.networks.release import NetworkRelease
 
 if TYPE_CHECKING:
     from dpbayes_core.sampling.protocol import Block, ChainState
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 
-Floats = NDArray[np.float64]
 Factor = tuple[Nodes, Floats]  # an axis for draws, then one for each node
 
 

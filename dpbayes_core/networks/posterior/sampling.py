@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes_core.networks.posterior.arrangement import layout_of, output_of
 from dpbayes_core.networks.posterior.clusters import Clusters, family_clusters
@@ -16,7 +15,6 @@ from dpbayes_core.networks.posterior.starts import start_cells
 if TYPE_CHECKING:
     from dpbayes_core.sampling.protocol import Block, ChainState
 
-Floats = NDArray[np.float64]
 
 WARMUP = 300
 SWEEPS = 2  # moves in an iteration for each latent cell

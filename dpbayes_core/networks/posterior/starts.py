@@ -3,13 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.networks.posterior.clusters import Clusters
 from dpbayes_core.networks.posterior.evidence import Evidence, estimated_table, places_in
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 FITS = 30  # passes of proportional fitting
 SPREAD = 2.0  # times the noise

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.accounting import Cost
 from dpbayes_core.privacy.mechanisms.centre_scale import CentreScaleMechanism
 from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
@@ -32,8 +30,6 @@ __all__ = [
     "laplace_for",
     "mechanism_from_record",
 ]
-
-Floats = NDArray[np.float64]
 
 
 class Mechanism(Protocol):

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.privacy.accounting import (
     UNITS,
     Cost,
@@ -32,8 +32,6 @@ from dpbayes_core.rounding import HEADROOM, float_up
 if TYPE_CHECKING:
     from dpbayes_core.privacy.sensitivity import Sensitivity
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 POINTS = 2**52  # of the grid of locations
 PER_OCTAVE = 16

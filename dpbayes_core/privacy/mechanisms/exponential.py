@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, exponential_cost, limit_units
 from dpbayes_core.privacy.noise import UNIFORM_BITS, NoiseSource
 from dpbayes_core.rounding import EXACT, HEADROOM, SAFETY, decimal, float_up, meant
@@ -23,8 +23,6 @@ from dpbayes_core.rounding import EXACT, HEADROOM, SAFETY, decimal, float_up, me
 if TYPE_CHECKING:
     from dpbayes_core.privacy.sensitivity import Sensitivity
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 WEIGHT_BITS = 256  # beyond 2^256 to 1 nothing is told apart
 DIGITS = 2**UNIFORM_BITS - 1  # a uniform number is one of so many

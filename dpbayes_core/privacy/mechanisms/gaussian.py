@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.accounting import (
     UNITS,
     Cost,
@@ -28,8 +28,6 @@ from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 if TYPE_CHECKING:
     from dpbayes_core.privacy.mechanisms import Mechanism
     from dpbayes_core.privacy.sensitivity import Sensitivity
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, geometric_cost, limit_units
 from dpbayes_core.privacy.noise import NoiseSource, check_counts
 from dpbayes_core.rounding import HEADROOM, float_up, meant
 
 if TYPE_CHECKING:
     from dpbayes_core.privacy.sensitivity import Sensitivity
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

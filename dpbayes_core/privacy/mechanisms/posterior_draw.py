@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, limit_units, to_units
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import float_up
@@ -17,7 +17,6 @@ from dpbayes_core.rounding import float_up
 if TYPE_CHECKING:
     from dpbayes_core.privacy.sensitivity import Sensitivity
 
-Floats = NDArray[np.float64]
 
 DOUBLES = 2.0**-23  # a tenth of a millionth of the loss is kept for what samplers of doubles round
 

@@ -11,12 +11,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.regression.planning.relations import UNSTATED, Relations, explained_by, matrix_of, slopes_of
 from dpbayes_core.regression.schema import Continuous, RegressionSchema, Standardisation
-
-Floats = NDArray[np.float64]
 
 EXPLAINED = 0.25
 """The share of the response's variance that the covariates are taken to explain: slopes hardly depend on it."""

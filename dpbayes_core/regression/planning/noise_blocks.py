@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.regression.fourth_moments import FourthMoments
@@ -12,8 +11,6 @@ from dpbayes_core.regression.planning.expected_moments import SPREAD_OF, Expecta
 from dpbayes_core.regression.public_fit import REACH
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_weights
 from dpbayes_core.regression.sensitivity.residual import residual_entries
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

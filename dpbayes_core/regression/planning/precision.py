@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.planning.expected_moments import Expectation
 from dpbayes_core.regression.planning.precision_per_column import Column, Given, MadeUp, Moments, columns_of, moments
 from dpbayes_core.regression.planning.precision_prior import PriorLaw
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import SIGMA
-
-Floats = NDArray[np.float64]
 
 NODES = 32  # of sigma2
 MADE_UP = 24  # releases that are made up, by a fixed seed

@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.planning.expected_moments import Expectation
 from dpbayes_core.regression.planning.precision_prior import PriorLaw
-
-Floats = NDArray[np.float64]
 
 NODES = 24
 STEPS = np.linspace(-4, 4, 11)  # of c, in standard deviations

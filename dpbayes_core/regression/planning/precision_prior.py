@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import INTERCEPT, RegressionSchema
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

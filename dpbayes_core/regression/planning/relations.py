@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpbayes_core.arrays import Floats
 
 CORRELATION = 0.25
 """How two columns of numbers are taken to be related of which nothing is stated."""

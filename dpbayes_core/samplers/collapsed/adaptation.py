@@ -4,14 +4,10 @@ from math import exp, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.compiled import compiled
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-# counters in Adaptation.numbers
 STEP, AVERAGE_STEP, ERROR, CENTRE, ROUND, COUNT = range(6)
 NUMBERS = 6
 

@@ -3,11 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dpbayes_core.arrays import Floats
 
-# part.numbers: rows, the law of the noise, first coordinate, columns of C that are not empty, the first free column
 # (0: means are free; 1: no intercept), what is done to C where noise is Laplace's, whether the number of rows is
 # latent, whether C is told relative to the reference's; what its coordinates say of sigma, whether its rows are in
 # the coordinates of a prior that does not depend on sigma (wide.py), and for those a likely variance of the response

@@ -9,9 +9,7 @@ of the straight row, of the response's row at the reference. Then kinks are bent
 
 from math import exp, log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import (
     ANCHOR,
@@ -31,8 +29,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
 )
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous
 from dpbayes_core.samplers.collapsed.kinks import FADE, WIDTH, move, move_reverse
-
-Floats = NDArray[np.float64]
 
 KNOWN = 0.5 * sqrt(FADE)  # e, in units of the square's noise
 

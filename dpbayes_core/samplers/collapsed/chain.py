@@ -4,8 +4,8 @@ from math import exp, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.samplers.collapsed.adaptation import STEP, Adaptation, adapt
 from dpbayes_core.samplers.collapsed.arrays import (
@@ -26,9 +26,6 @@ from dpbayes_core.samplers.collapsed.part_terms import statistic
 from dpbayes_core.samplers.collapsed.pools.density import place_parts
 from dpbayes_core.samplers.collapsed.whitened_space import Space, evaluate, to_coordinates
 from dpbayes_core.samplers.conjugate import describe, draw_coefficients, draw_parameters
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Chain(NamedTuple):

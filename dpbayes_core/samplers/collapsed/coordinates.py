@@ -9,9 +9,7 @@ of C below are free numbers.
 
 from math import exp, log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import (
     BAR,
@@ -43,8 +41,6 @@ from dpbayes_core.samplers.collapsed.levels import (
     within_factor,
     within_factor_reverse,
 )
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.samplers.collapsed.arrays import (
     ELSEWHERE,
@@ -21,9 +21,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
 )
 from dpbayes_core.samplers.collapsed.density import pool, root_of, whole_terms
 from dpbayes_core.samplers.collapsed.part_terms import own_slopes, part_slopes, place_part, pull_part, statistic
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 STEP = 1e-5  # of differences, in coordinates
 

@@ -9,8 +9,8 @@ the parts share; their own moments have a flat prior where they are factors'.
 from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import (
     BAR,
@@ -37,8 +37,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
 from dpbayes_core.samplers.collapsed.counting import digamma, rows_constant
 from dpbayes_core.samplers.collapsed.part_terms import part_slopes, statistic
 from dpbayes_core.samplers.collapsed.pools.density import pool_density
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -6,12 +6,8 @@ about as wide: the law of correlations has exponential tails in w.
 
 from math import cosh, exp, log, tanh
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
-
-Floats = NDArray[np.float64]
 
 
 @compiled

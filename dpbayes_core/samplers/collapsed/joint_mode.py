@@ -7,8 +7,8 @@ S^-T (I + V'(K - I) V) S^-1, K = I + R H R'.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import invert_lower
 from dpbayes_core.samplers.collapsed.arrays import REFERENCE
@@ -16,8 +16,6 @@ from dpbayes_core.samplers.collapsed.curvature import Curvature, Search, curvatu
 from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.newton import FLOOR, ridged_cholesky
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, gather, stretched, stretched_back
-
-Floats = NDArray[np.float64]
 
 COLLINEAR = 1e-7  # what is left of a direction, as a share, below which it is one of the others
 NEAR = 0.01  # of a step's gain, for each coordinate: chains are hardly ever nearer to the mode

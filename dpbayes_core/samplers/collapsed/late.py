@@ -10,15 +10,11 @@ of a row of numbers: the sum of the logs of D's diagonal, less half that of how 
 
 from math import asinh, exp, log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import BAR, EARLY, FACTOR, HIDDEN, LOW, REACH, SEEN, TURN, TURN_BAR, Part
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous
 from dpbayes_core.samplers.collapsed.softening import correlation_of, correlation_slopes
-
-Floats = NDArray[np.float64]
 
 
 @compiled

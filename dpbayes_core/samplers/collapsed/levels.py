@@ -8,9 +8,7 @@ A factor of k levels has k - 1 variables. A two-level column (+-1) is the indica
 
 from math import exp, log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import (
     BASE,
@@ -25,8 +23,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
     Part,
 )
 from dpbayes_core.samplers.collapsed.softening import soft
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -3,14 +3,12 @@
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
 from dpbayes_core.samplers.collapsed.arrays import Target
 from dpbayes_core.samplers.collapsed.density import log_density
-
-Floats = NDArray[np.float64]
 
 FLOOR = 0.1  # smallest curvature believed, where the reference makes 1 the natural scale
 

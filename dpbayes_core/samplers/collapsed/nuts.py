@@ -7,13 +7,11 @@ from math import exp, log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.samplers.collapsed.whitened_space import Point, Space, evaluate, new_point
 from dpbayes_core.sampling.work_limits import MOST_DEPTH
-
-Floats = NDArray[np.float64]
 
 DIVERGENCE = 1000.0
 GROWN, TURNED, DIVERGED = range(3)

@@ -2,9 +2,7 @@
 
 from math import copysign, exp, log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.samplers.collapsed.arrays import (
     ALONE,
@@ -41,8 +39,6 @@ from dpbayes_core.samplers.collapsed.coordinates import place, pull
 from dpbayes_core.samplers.collapsed.counting import rows_constant
 from dpbayes_core.samplers.collapsed.relative_parts import place_relative, pull_relative
 from dpbayes_core.samplers.collapsed.wide import place_wide, pull_wide
-
-Floats = NDArray[np.float64]
 
 
 @compiled

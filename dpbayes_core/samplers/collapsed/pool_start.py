@@ -3,8 +3,8 @@ they share, which is the last block. Parts are independent given that, so that o
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import solve_lower
 from dpbayes_core.regression.pool import Pool
@@ -30,9 +30,6 @@ from dpbayes_core.samplers.collapsed.pool_target import likely_spreads, own_coor
 from dpbayes_core.samplers.collapsed.pools.density import place_parts, pool_density
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch
 from dpbayes_core.samplers.collapsed.whitening import Whitening
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 STEP = 1e-4  # of differences, in coordinates whose natural scale is 1
 ROUNDS = 60

@@ -1,8 +1,8 @@
 """A pool whose parts differ as the flat arrays of its density, and where the search for the mode starts."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Pool
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.collapsed.arrays import (
@@ -34,8 +34,6 @@ from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.pools.shared import HAT, KNOWN, LOOSE, SAYS
 from dpbayes_core.samplers.collapsed.start import Place, levels_of, noise_of, places_of
 from dpbayes_core.samplers.collapsed.target import build_target
-
-Floats = NDArray[np.float64]
 
 SPREAD = 0.5  # scale of the half-normal priors of every tau and of t, on the standardised scale
 SLIGHT = 0.1  # of a variance, by which parts are taken to differ where the search starts

@@ -1,8 +1,8 @@
 """Levels of a single release that noise may hide, under a prior that does not depend on sigma: where they are told."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
@@ -10,8 +10,6 @@ from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.collapsed.arrays import BASE, ODDS
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.target import NOISE_KINDS, STANDARD_DEVIATION
-
-Floats = NDArray[np.float64]
 
 RARE = 10.0  # times the noise of its share: a level's share that is well known
 

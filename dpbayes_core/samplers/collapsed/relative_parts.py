@@ -9,14 +9,11 @@ straight ones (bending.py).
 from math import exp, log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import BAR, COLUMNS, FACTOR, LOW, PULLED, RELATIVE, STRAIGHT, Part
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous, place_factors, pull_factors
-
-Floats = NDArray[np.float64]
-
 
 SOFT = 0.05  # square of a factor's own scatter below which its relation to numbers is left to other coordinates
 

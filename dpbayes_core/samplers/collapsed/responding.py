@@ -9,9 +9,7 @@ moves what u stands for.
 
 from math import log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import (
     AIM,
@@ -33,8 +31,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
 )
 from dpbayes_core.samplers.collapsed.softening import shared_of, shared_slopes
 
-Floats = NDArray[np.float64]
-# vectors kept from forth to back, in rows 0: W s, b, K^-1 (S W s + P mu)
 PRODUCTS, SLOPES_AT, MEAN_AT = SOFTENED, SPREAD, PRECISION
 CROSS = COVARIANCE  # from back alone: B'b
 

@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.regression.pool import Evidence, Pool, parts_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.labels import latent_draws, regression_draws, regression_moments, unit_matrix
-from dpbayes_core.sampling.protocol import Block, ChainState, Floats
+from dpbayes_core.sampling.protocol import Block, ChainState
 from dpbayes_core.sampling.streams import from_words, stream, to_words
 
 if TYPE_CHECKING:
     from dpbayes_core.samplers.collapsed.chain import Chain
 
-Integers = NDArray[np.int64]
 
 NOISES = ("gaussian", "laplace")
 

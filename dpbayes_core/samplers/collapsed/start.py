@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import RegressionSchema
@@ -40,9 +41,6 @@ from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.rare import first_late, set_odds
 from dpbayes_core.samplers.collapsed.relative_parts import relative_numbers
 from dpbayes_core.samplers.collapsed.target import STANDARD_DEVIATION
-
-Floats = NDArray[np.float64]
-
 
 TYPICAL = 0.75  # of the prior's mean variance
 KNOWN_SHARE = 0.1  # of a square that noise does not hide

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import lgamma, log, pi
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
@@ -50,8 +50,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
 from dpbayes_core.samplers.collapsed.counting import rows_constant
 from dpbayes_core.samplers.collapsed.density import whole_constant
 from dpbayes_core.samplers.collapsed.layout import Layout
-
-Floats = NDArray[np.float64]
 
 NOISE_KINDS = {"gaussian": GAUSSIAN, "laplace": LAPLACE}
 STANDARD_DEVIATION = {GAUSSIAN: 1.0, LAPLACE: 2.0**0.5}  # of noise of scale 1

@@ -8,14 +8,11 @@ upper triangular. A single part has its block alone.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.samplers.collapsed.arrays import Target
 from dpbayes_core.samplers.collapsed.density import log_density
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Stretch(NamedTuple):

@@ -7,8 +7,8 @@ firm prior and a release that contradicts it may have a mode each: of one part b
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.linear_algebra import invert_lower
 from dpbayes_core.samplers.collapsed.arrays import (
     BENT,
@@ -26,9 +26,6 @@ from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.joint_mode import climb_together
 from dpbayes_core.samplers.collapsed.newton import climb
 from dpbayes_core.sampling.work_limits import MOST_OF_COUPLING, coupling
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LARGEST = 1500  # dimensions; beyond, the curvature costs more than it gives
 ROUNDS = 100

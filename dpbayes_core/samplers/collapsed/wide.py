@@ -7,17 +7,13 @@ noisy products put them, in units of how firmly. The response's row is that of t
 
 from math import asinh, exp, log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import BAR, EARLY, FACTOR, HIDDEN, LENGTHS, LOW, SEEN, SQUARE, Part
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous, place_factors, pull_factors
 from dpbayes_core.samplers.collapsed.late import place_late, pull_late
 from dpbayes_core.samplers.collapsed.responding import place_response, pull_response
 from dpbayes_core.samplers.collapsed.softening import correlation_of, correlation_slopes, length_of, length_slope
-
-Floats = NDArray[np.float64]
 
 
 @compiled

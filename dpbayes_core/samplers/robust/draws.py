@@ -8,13 +8,10 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LEAST = 0.02  # of sigma2: no direction of x has residuals of a smaller variance than that
 SWEEPS = 30

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
@@ -20,7 +20,6 @@ from dpbayes_core.sampling.protocol import Block, ChainState, SamplerUnsuitable
 if TYPE_CHECKING:
     from dpbayes_core.samplers.robust.sandwich import Sandwich
 
-Floats = NDArray[np.float64]
 
 KEY = 4  # numbers ahead of the chain's own: 32 bits each of the key to its draws of M and of the coefficients
 

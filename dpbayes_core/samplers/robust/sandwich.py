@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.residual_moments import ResidualMoments
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.samplers.labels import unit_matrix
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 ROOM = 1.0  # sd of the prior of M in a direction of R_x, over what equal spread would make of it
 

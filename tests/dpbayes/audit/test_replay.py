@@ -13,7 +13,7 @@ from dpbayes.audit.replay import replayed
 from dpbayes.audit.replay_law import farthest
 from dpbayes.crates.files import load
 from dpbayes.crates.parquet import draws_parquet, read_draws
-from tests.dpbayes.crates.crate_examples import Floats
+from dpbayes_core.arrays import Floats
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "posterior-1"  # of the naive sampler, quick to draw again
 

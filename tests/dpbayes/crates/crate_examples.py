@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import Source, sources_of
@@ -20,6 +19,7 @@ from dpbayes.crates.release import build_release_crate
 from dpbayes.strict_yaml.yaml12 import parse
 from dpbayes.study import requests
 from dpbayes.study.file import StudyFile
+from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
@@ -39,8 +39,6 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, CapSpec, Request
 from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of
-
-Floats = NDArray[np.float64]
 
 ROWS = 50_000
 SEED = 7

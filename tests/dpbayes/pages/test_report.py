@@ -15,8 +15,9 @@ from dpbayes.markup.convergence_advice import APART, BROKEN, FIRMER, LONGER
 from dpbayes.markup.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
 from dpbayes.pages.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
 from dpbayes.pages.report.render import render
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
-from tests.dpbayes.crates.crate_examples import STAMP, Floats, analysis, drawn, of, posterior_draws, small_entry
+from tests.dpbayes.crates.crate_examples import STAMP, analysis, drawn, of, posterior_draws, small_entry
 
 Draws = dict[str, Floats]
 FINGERPRINT = "SHA256:" + "0a" * 32

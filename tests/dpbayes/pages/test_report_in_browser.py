@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import release_record
 from dpbayes.pages.report.render import render
-from tests.dpbayes.crates.crate_examples import STAMP, Floats, analysis, drawn, of, posterior_draws, small_entry
+from dpbayes_core.arrays import Floats
+from tests.dpbayes.crates.crate_examples import STAMP, analysis, drawn, of, posterior_draws, small_entry
 
 FLAGS = (
     "--no-sandbox",

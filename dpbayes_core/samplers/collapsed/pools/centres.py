@@ -8,15 +8,11 @@ law given the entries before it.
 from math import log, sqrt
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import inlined
 from dpbayes_core.samplers.collapsed.arrays import BAR, FACTOR, ROWS, Part
 from dpbayes_core.samplers.collapsed.pools.leaning import Lean, lean, lean_slopes
 from dpbayes_core.samplers.collapsed.pools.shared import HAT, KNOWN, Shared, row_start
-
-Floats = NDArray[np.float64]
 
 
 class Frame(NamedTuple):

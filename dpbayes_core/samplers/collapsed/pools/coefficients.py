@@ -2,15 +2,11 @@
 
 from math import exp
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import AIM, ANCHOR, FAINT, LOW, PRECISE, RATE, SHAPE, UNIT_ROWS, Target
 from dpbayes_core.samplers.collapsed.pools.leaning import Lean, lean, lean_slopes
 from dpbayes_core.samplers.collapsed.pools.shared import LOGGED, Shared
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -8,9 +8,7 @@ nothing narrows as tau and t vanish.
 
 from math import exp, log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import APART, LEAST, MEAN_PRECISION, POWER, SQUARE, VARIANCE_RATE, Target
 from dpbayes_core.samplers.collapsed.pools.coefficients import place_theta, pull_theta
@@ -25,8 +23,6 @@ from dpbayes_core.samplers.collapsed.pools.shared import (
     groups_of,
     part_at,
 )
-
-Floats = NDArray[np.float64]
 
 
 @compiled

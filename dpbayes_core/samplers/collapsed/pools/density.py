@@ -7,8 +7,8 @@ log p(products with the response | covariates), factors' own moments flat, all n
 from math import exp, log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import (
     ALONE,
@@ -29,8 +29,6 @@ from dpbayes_core.samplers.collapsed.pools.common import place_shared, pull_shar
 from dpbayes_core.samplers.collapsed.pools.responses import place_response, pull_response
 from dpbayes_core.samplers.collapsed.pools.scatters import place_scatter, pull_scatter, scatter_law
 from dpbayes_core.samplers.collapsed.pools.shared import DEGREES, LOGGED, new_shared, part_at, row_start
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -6,17 +6,13 @@ Each leans on its release and on that law.
 
 from math import exp, lgamma, log, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import inlined
 from dpbayes_core.samplers.collapsed.arrays import BAR, COLUMNS, FACTOR, LOW, ROWS, Part
 from dpbayes_core.samplers.collapsed.counting import digamma
 from dpbayes_core.samplers.collapsed.pools.centres import Frame
 from dpbayes_core.samplers.collapsed.pools.leaning import Lean, lean, lean_slopes
 from dpbayes_core.samplers.collapsed.pools.shared import HAT, KNOWN, LOGGED
-
-Floats = NDArray[np.float64]
 
 
 @inlined

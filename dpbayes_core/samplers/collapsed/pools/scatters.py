@@ -7,8 +7,8 @@ integrated out. Each entry of L_j leans on its release and on that law.
 from math import exp, lgamma, log, log1p, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.linear_algebra import invert_lower
 from dpbayes_core.samplers.collapsed.arrays import BAR, COLUMNS, FACTOR, ROWS, Part
@@ -16,8 +16,6 @@ from dpbayes_core.samplers.collapsed.counting import digamma
 from dpbayes_core.samplers.collapsed.pools.centres import Frame
 from dpbayes_core.samplers.collapsed.pools.leaning import Lean, lean, lean_slopes
 from dpbayes_core.samplers.collapsed.pools.shared import DEGREES, HAT, HEAVY, KNOWN, row_start
-
-Floats = NDArray[np.float64]
 
 LARGE = 30.0  # from here on Stirling's series, in which nothing cancels
 

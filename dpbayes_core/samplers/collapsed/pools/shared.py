@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import (
     COLUMNS,
@@ -13,8 +13,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
     Target,
 )
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous
-
-Floats = NDArray[np.float64]
 
 FEW = 1.0  # precision that the coordinates of L add, about a typical one
 # matrices of a part beyond z and its scales: where its rows of C are likely to be, and how precisely noise knows them;

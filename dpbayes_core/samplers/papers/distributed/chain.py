@@ -3,8 +3,8 @@
 from math import exp, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_upper
 from dpbayes_core.samplers.conjugate import draw_parameters
@@ -19,8 +19,6 @@ from dpbayes_core.samplers.papers.distributed.response import (
 from dpbayes_core.samplers.papers.distributed.solve import perturb_and_solve, solve_moments
 from dpbayes_core.samplers.papers.distributed.told import FIXED, WALK, Holder, Law, Place, Record, Span, Step, Told
 from dpbayes_core.samplers.papers.distributed.walk import walk_moments
-
-Floats = NDArray[np.float64]
 
 WALK_ACCEPTED = 0.25  # aimed at
 

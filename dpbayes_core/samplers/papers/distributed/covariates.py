@@ -3,12 +3,10 @@
 from math import log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, invert_lower, solve_lower
-
-Floats = NDArray[np.float64]
 
 MEAN_WEIGHT = 0.01  # mean | Sigma ~ N(0, Sigma / MEAN_WEIGHT), standardised units
 SCATTER = 0.01  # Sigma ~ InvWishart(d + EXTRA_DEGREES, SCATTER I)

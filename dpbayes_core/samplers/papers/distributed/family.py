@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.labels import regression_draws
@@ -19,8 +19,6 @@ from dpbayes_core.samplers.papers.distributed.holders import (
 from dpbayes_core.samplers.papers.distributed.told import FIXED, Place, Record, Span, Told
 from dpbayes_core.sampling.protocol import Block, ChainState
 from dpbayes_core.sampling.streams import from_words, stream, to_words
-
-Floats = NDArray[np.float64]
 
 TUNED = 3  # log variance, log step of it, theta's step as a logit; then one number a holder
 FIRST_TUNING = (-2.3, -1.0, 3.0)

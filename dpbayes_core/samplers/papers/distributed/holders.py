@@ -1,16 +1,14 @@
 """What every sampler here makes of its evidence: arrays of each holder's noisy moments and their noise."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.labels import entry_names
 from dpbayes_core.samplers.naive import repaired
 from dpbayes_core.samplers.papers.distributed.told import Told
-
-Floats = NDArray[np.float64]
 
 DISPERSED = 2.0  # standard deviations of the noise, between the chains' starts
 FLOOR = 0.01  # least variance of any combination of variables where a chain starts, standardised units

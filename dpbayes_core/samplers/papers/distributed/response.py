@@ -7,13 +7,11 @@ is taken as normal too. The noise is integrated out. Matrices are (holders, m + 
 from math import exp, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
 from dpbayes_core.samplers.papers.distributed.told import Step, Told
-
-Floats = NDArray[np.float64]
 
 MOVE_ACCEPTED = 0.4  # share of moves that adaptation aims at
 

@@ -3,15 +3,13 @@
 from math import log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
 from dpbayes_core.samplers.papers.distributed.covariates import limit_log_density, normal_log_density
 from dpbayes_core.samplers.papers.distributed.response import response_terms
 from dpbayes_core.samplers.papers.distributed.told import Holder, Law
-
-Floats = NDArray[np.float64]
 
 
 @compiled

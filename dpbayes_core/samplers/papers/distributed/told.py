@@ -2,10 +2,7 @@
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
+from dpbayes_core.arrays import Floats
 
 FIXED, WALK, SOLVE = 0, 1, 2  # what is done to the holders' moments: nothing, a random walk, perturb and solve
 

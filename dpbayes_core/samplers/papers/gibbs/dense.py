@@ -3,12 +3,10 @@
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.papers.gibbs.flat import Noisy, Work
-
-Floats = NDArray[np.float64]
 
 SINGULAR = 1e-14  # of the diagonal: what is left of a direction that others determine
 OUT_OF_REACH = 1e150

@@ -3,14 +3,12 @@
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, invert_lower
 from dpbayes_core.samplers.papers.gibbs.flat import ROWS, Noisy, NormalRow, Work
 from dpbayes_core.samplers.papers.gibbs.parameters import place_statistic
-
-Floats = NDArray[np.float64]
 
 
 @compiled

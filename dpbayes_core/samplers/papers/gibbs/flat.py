@@ -3,12 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from dpbayes_core.arrays import Floats, Integers
 
-# noisy.numbers; SHAPE: of the inverse gamma law of sigma2 given the statistic
 ROWS, LAPLACE, SHAPE = range(3)
 # law.numbers of the normal law of covariates: k0, nu0 + n, what the prior adds to the scatter, and what to do
 MEAN_WEIGHT, DEGREES, SCATTER, EXACT, DENSE = range(5)

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping
 from itertools import combinations_with_replacement
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.samplers.papers.gibbs.flat import Moments
 from dpbayes_core.samplers.papers.gibbs.repair import diagonalise, rebuild, repair
 
-Floats = NDArray[np.float64]
 Places = tuple[int, ...]
 
 

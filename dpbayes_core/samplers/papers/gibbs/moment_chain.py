@@ -8,15 +8,13 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.papers.gibbs.dense import residual_to_explain, solve_dense
 from dpbayes_core.samplers.papers.gibbs.flat import ROWS, Moments, Noisy, Work
 from dpbayes_core.samplers.papers.gibbs.parameters import draw_regression
 from dpbayes_core.samplers.papers.gibbs.scale_mixture import draw_variances
-
-Floats = NDArray[np.float64]
 
 
 class Space(NamedTuple):

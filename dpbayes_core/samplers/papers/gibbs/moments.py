@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.papers.gibbs.base import HARDLY_MOVES, NO_JOINT_LAW, Gibbs
-from dpbayes_core.samplers.papers.gibbs.flat import Floats, work_for
+from dpbayes_core.samplers.papers.gibbs.flat import work_for
 from dpbayes_core.samplers.papers.gibbs.problem import MomentProblem, noisy_of
 from dpbayes_core.sampling.protocol import ChainGenerator
 

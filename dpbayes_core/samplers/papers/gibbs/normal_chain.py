@@ -4,8 +4,8 @@ from math import exp
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.papers.gibbs.dense import residual_to_explain, solve_dense
 from dpbayes_core.samplers.papers.gibbs.exact import log_exact_over_limit
@@ -13,8 +13,6 @@ from dpbayes_core.samplers.papers.gibbs.flat import DENSE, EXACT, Conjugate, Noi
 from dpbayes_core.samplers.papers.gibbs.normal_step import draw_start, solve_by_gradients, write_covariance
 from dpbayes_core.samplers.papers.gibbs.parameters import draw_covariates, draw_regression, join_response
 from dpbayes_core.samplers.papers.gibbs.scale_mixture import draw_variances
-
-Floats = NDArray[np.float64]
 
 
 class NormalChain(NamedTuple):

@@ -6,12 +6,10 @@ For normal rows Cov(r_i r_j, r_k r_l) = M_ik M_jl + M_il M_jk - 2 m_i m_j m_k m_
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.papers.gibbs.flat import ROWS, Conjugate, Noisy, NormalRow, Work
-
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-14  # squared, of the residual, each entry in units of its own sd
 MOST_STEPS = 3000

@@ -3,15 +3,13 @@
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, invert_lower
 from dpbayes_core.samplers.conjugate import draw_parameters
 from dpbayes_core.samplers.papers.gibbs.flat import DEGREES, MEAN_WEIGHT, ROWS, SCATTER, SHAPE, Noisy, NormalRow, Work
 from dpbayes_core.samplers.papers.gibbs.repair import repair
-
-Floats = NDArray[np.float64]
 
 
 @compiled

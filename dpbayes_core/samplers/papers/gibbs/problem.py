@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, Pool
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.samplers.papers.gibbs.flat import Floats, Moments, Noisy
+from dpbayes_core.samplers.papers.gibbs.flat import Moments, Noisy
 
 NOISES = ("gaussian", "laplace")
 

@@ -1,14 +1,12 @@
 """Where chains start: the noisy values with noise once more, moved to a scatter that data could have."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.papers.gibbs.flat import LAPLACE, ROWS, Noisy, Work
 from dpbayes_core.samplers.papers.gibbs.parameters import place_statistic
 from dpbayes_core.samplers.papers.gibbs.repair import repair
-
-Floats = NDArray[np.float64]
 
 LEAST_VARIANCE = 0.01  # of a standardised variable
 
