@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_core.api_reference import api_reference
+from docs.generate.api import api_reference
 from dpbayes_core.experiments.coverage import DEFAULT, OTHER
 from tests.support.command import ROOT, clean_environment
 from tests.support.faults_page import faults, faults_page
@@ -124,7 +124,7 @@ def measured(cell: str) -> float:
 
 def test_the_python_reference_is_that_of_the_code() -> None:
     stored = (ROOT / "docs" / "api.md").read_text()
-    assert stored == api_reference(), "run: python -m dpbayes_core.api_reference > docs/api.md"
+    assert stored == api_reference(), "run: python -m docs.generate.api > docs/api.md"
 
 
 def test_every_module_that_the_python_surface_names_can_be_imported() -> None:

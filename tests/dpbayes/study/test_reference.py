@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dpbayes.study.reference import study_reference
+from docs.generate.study_reference import study_reference
 from dpbayes.study.unavailable import UNAVAILABLE
 from dpbayes_core.sampling.rounds import MOST_EXTENSION
 
@@ -10,7 +10,8 @@ FILE = Path(__file__).parents[3] / "docs" / "study-reference.md"
 
 
 def test_the_reference_in_docs_is_what_the_models_say() -> None:
-    assert FILE.read_text(encoding="utf-8") == study_reference(), "run: python -m dpbayes.study.reference > docs/..."
+    stored = FILE.read_text(encoding="utf-8")
+    assert stored == study_reference(), "run: python -m docs.generate.study_reference > docs/study-reference.md"
 
 
 def test_every_key_has_a_type_a_default_and_a_meaning() -> None:

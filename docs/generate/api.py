@@ -1,4 +1,4 @@
-"""Writes docs/api.md from the code: `python -m dpbayes_core.api_reference > docs/api.md`."""
+"""Writes docs/api.md from the code: `python -m docs.generate.api > docs/api.md`."""
 
 import inspect
 from typing import Any
