@@ -1,4 +1,4 @@
-"""The main job on the embedded defaults, told in plain words; `make demo` runs it."""
+"""Makes the wages study, runs one period of it and prints the result; `make demo` runs it."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ DPBAYES = (sys.executable, "-m", "cli")
 
 
 def main() -> int:
-    """Scaffold once, run one period, say what came of it."""
+    """Create the study once, run one period, print the result."""
     if not FOLDER.exists():
         print("Making the wages study with synthetic data for 50,000 people ...", flush=True)
         subprocess.run([*DPBAYES, "init", str(FOLDER)], check=True, stdout=subprocess.DEVNULL)
@@ -28,7 +28,7 @@ def main() -> int:
 
 
 def tell(result: dict[str, Any], truth: dict[str, float]) -> None:
-    """Released, cost, remaining, posterior beside the truth, report."""
+    """Print what was released, its cost, what remains, the posterior next to the true values, and the report's path."""
     print()
     for release in result["releases"]:
         _tell_release(release, result["period"])
@@ -39,16 +39,14 @@ def tell(result: dict[str, Any], truth: dict[str, float]) -> None:
 def _tell_release(release: dict[str, Any], period: str) -> None:
     if release["status"] == "released":
         cost = release["cost"]
-        counted = (
-            "how many people count is one of them" if release["rows"] is None else f"of {release['rows']:,} people"
-        )
+        counted = "one of them is the number of people" if release["rows"] is None else f"of {release['rows']:,} people"
         print(f"Released: {release['release']} for {period}, {release['numbers']} noisy statistics; {counted}.")
         print(
             f"Cost: epsilon {cost['epsilon']} at delta {cost['delta']} (rho {cost['rho']:.6f}), charged once. "
-            "The budget stands at:"
+            "The budget now:"
         )
     else:
-        print(f"Already released: {release['release']} for {period}. This run spent nothing; the budget stands at:")
+        print(f"Already released: {release['release']} for {period}. This run spent nothing. The budget now:")
     for cap in release["caps"]:
         window = f"{cap['cap']} {cap['period'] or ''}".strip()
         more = f"room for one more release of up to {_down(cap['remaining'])}"
@@ -60,8 +58,8 @@ def _tell_analysis(analysis: dict[str, Any], truth: dict[str, float]) -> None:
     print()
     if analysis["status"] == "converged":
         print(
-            f"Posterior (sampler {analysis['sampler']}, the chains converged): what the noisy statistics say, "
-            "beside the truth behind the synthetic data:"
+            f"Posterior from the noisy statistics (sampler {analysis['sampler']}, the chains converged), "
+            "next to the true values behind the synthetic data:"
         )
     else:
         print(f"NOT CONVERGED: {analysis['why']} Do not use these numbers.")

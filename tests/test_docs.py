@@ -21,6 +21,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WALKED = [each for each in DOCUMENTS if each.name != "newcomer.md"]  # which tests/test_newcomer.py runs
 FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#: ]+)(?:#[^)]*)?(?: \"[^\"]*\")?\)")
+DRAWN = re.compile(r"^(  \S+ +)-?\d\.\d{4} +-?\d\.\d{4} to +-?\d\.\d{4}", re.MULTILINE)
+DECISION = re.compile(r"^\*\*D(\d+)\. \d{4}-\d\d-\d\d .+\*\*\n((?:.+\n)+)", re.MULTILINE)
 EXIT = re.compile(r"#.*\bexit (\d)")
 
 
@@ -149,3 +151,55 @@ def test_the_table_of_faults_is_that_of_the_tests_that_bring_them_about() -> Non
 def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
     for target in LINK.findall(document.read_text()):
         assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_index_links_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = set(LINK.findall(index.read_text()))
+    assert sorted(page.name for page in index.parent.glob("*.md") if page.name not in {*linked, index.name}) == []
+
+
+@pytest.mark.slow
+def test_the_excerpt_of_the_readme_is_what_the_demo_prints(tmp_path: Path) -> None:
+    """Every line of it, in order; only what follows from the noise may differ."""
+    (excerpt,) = re.findall(r"^```text\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.demo"],
+        cwd=tmp_path,
+        env=clean_environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=True,
+    )
+    printed = iter(DRAWN.sub(r"\1", done.stdout).splitlines())
+    shown = [line for line in DRAWN.sub(r"\1", excerpt).splitlines() if line]
+    assert len(shown) > 10
+    assert [line for line in shown if line not in printed] == []
+
+
+def decisions() -> dict[int, str]:
+    return {int(number): text for number, text in DECISION.findall((ROOT / "DECISIONS.md").read_text() + "\n")}
+
+
+def test_decisions_are_numbered_in_their_order() -> None:
+    text = (ROOT / "DECISIONS.md").read_text()
+    assert [int(number) for number in re.findall(r"^\*\*D?(\d+)", text, re.MULTILINE)] == list(
+        range(1, len(decisions()) + 1)
+    )
+
+
+def test_decisions_that_refer_to_each_other_exist_and_agree_on_what_is_superseded() -> None:
+    entries = decisions()
+    named = {(number, int(other)) for number, text in entries.items() for other in re.findall(r"\bD(\d+)\b", text)}
+    assert {other for _, other in named} <= entries.keys()
+    later = {(number, other) for number, text in entries.items() for other in _numbers("Supersedes", text)}
+    earlier = {(other, number) for number, text in entries.items() for other in _numbers("Superseded by", text)}
+    assert later == earlier
+    assert later
+    assert all(newer > older for newer, older in later)
+
+
+def _numbers(words: str, text: str) -> list[int]:
+    """The decisions named in a sentence that begins so."""
+    return [int(each) for line in re.findall(rf"{words} ([^.]*)\.", text) for each in re.findall(r"\bD(\d+)\b", line)]
