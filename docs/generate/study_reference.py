@@ -8,7 +8,6 @@ from pydantic.fields import FieldInfo
 
 from dpbayes.strict_yaml.fields import Says, Section
 from dpbayes.study.file import StudyFile
-from dpbayes.study.unavailable import UNAVAILABLE
 
 _HEAD = """# The study file
 
@@ -20,26 +19,13 @@ refused: one error that names the line and the field, exit code 2. `dpbayes chec
 A complete, commented file is `examples/wages/study.yaml`.
 """
 
-_TAIL = """
-## Not available in this version
-
-The file can say these things; each is refused with its line and field.
-
-| field | values | what is refused | meanwhile |
-|---|---|---|---|
-"""
-
 
 def study_reference() -> str:
     """The whole reference."""
     places: dict[type[Section], list[str]] = {}
     for model, place in _sections(StudyFile, ""):
         places.setdefault(model, []).append(place)
-    sections = "".join(_section(model, where) for model, where in places.items())
-    refused = "".join(
-        f"| `{line.field}` | {_cell(line.values.said)} | {line.what} | {line.remedy} |\n" for line in UNAVAILABLE
-    )
-    return _HEAD + sections + _TAIL + refused
+    return _HEAD + "".join(_section(model, where) for model, where in places.items())
 
 
 def _section(model: type[Section], places: list[str]) -> str:

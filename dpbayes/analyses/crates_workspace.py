@@ -21,11 +21,9 @@ from dpbayes.crates.posterior import Provenance
 from dpbayes.crates.same_people import refuse_same_people
 from dpbayes.kinds.prior import PriorSpec
 from dpbayes.kinds.registry import KINDS
-from dpbayes.strict_yaml.messages import flaws_of
-from dpbayes.strict_yaml.problem import Flaw
+from dpbayes.strict_yaml.messages import problems_of
 from dpbayes.study.analyses import AnalysisSpec
 from dpbayes.study.prior_file import load_prior
-from dpbayes.study.unavailable import unavailable_in
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.text import shown
 from storage.files.archive import MANIFEST, Archive
@@ -245,13 +243,11 @@ def _asked(order: Mapping[str, Any]) -> AnalysisSpec:
     """Sampler, chains, draws and seed, under the rules of a study's analyses."""
     names = ("sampler", "chains", "draws", "seed", "alike")
     given = {name: order[name] for name in names if order.get(name) is not None}
-    for flaw in unavailable_in({"analyses": {NAME: given}}):
-        raise StudyInvalid(f"cannot analyse as asked: --{Flaw(flaw.place[2:], flaw.what, flaw.remedy)}")
     try:
         return AnalysisSpec.model_validate({"release": "release", **given})
     except ValidationError as error:
-        flaw = next(flaws_of(error), Flaw((), "this is not what an analysis takes", "See dpbayes analyse --help"))
-    raise StudyInvalid(f"cannot analyse as asked: --{flaw}")
+        problem = next(problems_of(error))
+    raise StudyInvalid(f"cannot analyse as asked: --{problem}")
 
 
 def _joined(studies: Sequence[str]) -> str:

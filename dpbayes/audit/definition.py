@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from dpbayes.crates.contained_releases import Source, read_entry, sources_of
 from dpbayes.crates.format import Files
 from dpbayes.crates.release import RECORD, STUDY
-from dpbayes.strict_yaml.messages import flaws_of
-from dpbayes.strict_yaml.problem import Flaw
+from dpbayes.strict_yaml.messages import problems_of
 from dpbayes.strict_yaml.yaml12 import parse
 from dpbayes.study import requests
 from dpbayes.study.file import StudyFile
@@ -78,7 +77,7 @@ def _compared(text: bytes, entry: Entry) -> Problem:
     paid = entry.payload
     try:
         made = _compiled(text, paid["release"], None)
-    except (Flaw, DpbayesError, ValueError, KeyError, AssertionError) as failure:
+    except (DpbayesError, ValueError, KeyError, AssertionError) as failure:
         return f"{STUDY} cannot be compiled by this version: {failure or type(failure).__name__}"
     return next(filter(None, _differences(made, entry, text)), None)
 
@@ -144,7 +143,7 @@ def _compiled(text: bytes, release: str, rows: int | None) -> Compiled:
     try:
         file = StudyFile.model_validate(kept)
     except ValidationError as error:
-        raise next(flaws_of(error), Flaw((), "it is not a study", "See the study reference")) from None
+        raise next(problems_of(error)) from None
     spec, context = file.releases[release], file.context
     if rows is not None:
         context = replace(context, rows=rows)

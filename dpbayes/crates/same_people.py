@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from dpbayes.crates.contained_releases import Source
 from dpbayes.crates.release import STUDY
-from dpbayes.strict_yaml.problem import Flaw
+from dpbayes.strict_yaml.problem import Problem
 from dpbayes.strict_yaml.yaml12 import parse
 from dpbayes.study.load import LARGEST_FILE
 from dpbayes_core.errors import StudyInvalid
@@ -62,7 +62,7 @@ class _Law:
         try:
             text = source.files[STUDY]
             study: Any = parse(text.decode()).value if len(text) <= LARGEST_FILE else None
-        except (Flaw, KeyError, UnicodeDecodeError):
+        except (Problem, KeyError, UnicodeDecodeError):
             return cls()
         people = _section(_section(study).get("period")).get("people")
         holder = _section(_section(_section(study).get("source")).get("holder"))

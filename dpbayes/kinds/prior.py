@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.strict_yaml.fields import Real, Says, Section, Spread, Text, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.regression.prior import LEAST, MOST
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class PriorOfKind(ABC):
     def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
         """The prior that a record describes."""
 
-    def flaws(self, stated: PriorSpec, section: Any, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def problems(self, stated: PriorSpec, section: Any, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """What of its own parts does not agree with the release that a section asks for."""
         yield from ()
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.strict_yaml.fields import Loss, Section
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.text import nearest, shown
 from storage.ledger.request import decimal_text
 
@@ -74,7 +74,7 @@ class ReleaseSection(Section, ABC):
         return True
 
     @abstractmethod
-    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """What is wrong with it in its study; `place` is where it stands."""
 
     @abstractmethod
@@ -110,9 +110,9 @@ def said(error: Exception) -> tuple[str, str]:
     return what, remedy.rstrip(".")
 
 
-def undeclared(context: ReleaseContext, place: Place, names: Iterable[str]) -> Iterator[Flaw]:
+def undeclared(context: ReleaseContext, place: Place, names: Iterable[str]) -> Iterator[Problem]:
     """Columns that the study does not declare."""
     for name in names:
         if name not in context.columns:
             remedy = nearest(name, context.columns, "Declare it under columns, which has")
-            yield Flaw(place, f"column {shown(name)} is not declared", remedy)
+            yield Problem(place, f"column {shown(name)} is not declared", remedy)

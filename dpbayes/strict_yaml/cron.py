@@ -15,7 +15,7 @@ _LONGEST_MONTH = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30,
 _STEP = re.compile(r"(?P<range>[^/]+)(/(?P<step>[0-9]{1,3}))?")
 
 
-def cron_flaw(expression: str) -> str | None:
+def cron_problem(expression: str) -> str | None:
     """Why this is not a cron expression that ever fires, or None."""
     parts = expression.split()
     if len(parts) != len(_FIELDS):

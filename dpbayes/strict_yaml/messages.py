@@ -6,30 +6,30 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.text import nearest, shown
 
 Sentence = tuple[str, str]  # what is wrong, what to do
 Details = Mapping[str, Any]
 
 
-def flaws_of(error: ValidationError) -> Iterator[Flaw]:
+def problems_of(error: ValidationError) -> Iterator[Problem]:
     """Every failure of a validation, in this project's words."""
     for details in error.errors(include_url=False):
         context = details.get("ctx", {})
         place = _place(details["loc"])
         if details["type"] == "refusal":
             key = context["key"]
-            yield Flaw((*place, key) if key else place, context["what"], context["remedy"])
+            yield Problem((*place, key) if key else place, context["what"], context["remedy"])
         elif details["type"] == "union_tag_not_found":
-            yield Flaw((*place, "kind"), "it is missing", "Add kind: and what is released, such as regression")
+            yield Problem((*place, "kind"), "it is missing", "Add kind: and what is released, such as regression")
         elif details["type"] == "union_tag_invalid":
-            yield Flaw((*place, "kind"), *_choice(context["tag"], {"expected": context["expected_tags"]}))
+            yield Problem((*place, "kind"), *_choice(context["tag"], {"expected": context["expected_tags"]}))
         elif details["type"] == "missing":
-            yield Flaw(place, "it is missing", f"Add {place[-1]}: and its value here")
+            yield Problem(place, "it is missing", f"Add {place[-1]}: and its value here")
         else:
             what, remedy = _SENTENCES.get(details["type"], _fallback)(details["input"], context)
-            yield Flaw(place, what, remedy)
+            yield Problem(place, what, remedy)
 
 
 def _place(loc: tuple[int | str, ...]) -> Place:

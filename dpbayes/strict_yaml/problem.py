@@ -6,7 +6,7 @@ from dpbayes_core.text import shown
 Place = tuple[str | int, ...]
 
 
-class Flaw(StudyInvalid):
+class Problem(StudyInvalid):
     """One thing that keeps a study from being read; `line` counts from 1 and is looked up by `place` if not given."""
 
     def __init__(self, place: Place, what: str, remedy: str, line: int | None = None) -> None:

@@ -22,7 +22,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.text import shown
 
 Value = str | int | bool | Decimal | tuple[Any, ...] | dict[str, Any]
@@ -59,7 +59,7 @@ class Document:
 
 
 def parse(text: str, *, if_empty: str = "Write a study into it, or make one with dpbayes init") -> Document:
-    """The one document in `text`; raises Flaw, with the remedy `if_empty` where there is none."""
+    """The one document in `text`; raises Problem, with the remedy `if_empty` where there is none."""
     return _Composer(_events(text)).document(if_empty)
 
 
@@ -68,14 +68,14 @@ def _events(text: str) -> Iterator[Event]:
         yield from YAML(typ="safe", pure=True).parse(text)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise Flaw((), "it holds a character that no text file should", "Delete it", line) from None
+        raise Problem((), "it holds a character that no text file should", "Delete it", line) from None
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = f"this is not YAML ({shown(error.problem or 'it cannot be read', 100)})"
         remedy = "Look for indentation, a colon, a bracket or a quote that is wrong here or just above"
-        raise Flaw((), what, remedy, mark.line + 1 if mark else None) from None
+        raise Problem((), what, remedy, mark.line + 1 if mark else None) from None
     except (YAMLError, ValueError, RecursionError):
-        raise Flaw((), "this is not YAML", "Write it as in the study reference") from None
+        raise Problem((), "this is not YAML", "Write it as in the study reference") from None
 
 
 class _Composer:
@@ -90,22 +90,22 @@ class _Composer:
         next(self._events)  # the stream's start
         start = next(self._events)
         if isinstance(start, StreamEndEvent):
-            raise Flaw((), "the file is empty", if_empty)
+            raise Problem((), "the file is empty", if_empty)
         if isinstance(start, DocumentStartEvent) and (start.version or start.tags):
-            raise Flaw((), "it starts with a % directive", "Delete that line: study files are YAML 1.2", 1)
+            raise Problem((), "it starts with a % directive", "Delete that line: study files are YAML 1.2", 1)
         value = self._node(next(self._events), ())
         next(self._events)  # the document's end
         if isinstance(after := next(self._events), DocumentStartEvent):
-            raise Flaw((), "a second document starts here", "Keep one study per file", _line(after))
+            raise Problem((), "a second document starts here", "Keep one study per file", _line(after))
         return Document(value, self._lines)
 
     def _node(self, event: Event, place: Place) -> Value:
         self._nodes += 1
         self._lines.setdefault(place, _line(event))
         if self._nodes > MOST_NODES or len(place) > DEEPEST:
-            raise Flaw((), "the file is larger or deeper than any study", "Check what it is", _line(event))
+            raise Problem((), "the file is larger or deeper than any study", "Check what it is", _line(event))
         if isinstance(event, AliasEvent) or (isinstance(event, NodeEvent) and event.anchor):
-            raise Flaw(place, "anchors (&) and aliases (*) are not read", "Write the value out", _line(event))
+            raise Problem(place, "anchors (&) and aliases (*) are not read", "Write the value out", _line(event))
         if isinstance(event, ScalarEvent):
             return self._scalar(event, place)
         _refuse_tag(event, place)
@@ -124,7 +124,7 @@ class _Composer:
             if key in entries:
                 first = self._lines[(*place, key)]
                 what = f"{shown(key)} is given twice (first in line {first})"
-                raise Flaw((*place, key), what, "Keep one of them", _line(event))
+                raise Problem((*place, key), what, "Keep one of them", _line(event))
             self._lines[(*place, key)] = _line(event)
             entries[key] = self._node(next(self._events), (*place, key))
         return entries
@@ -132,7 +132,7 @@ class _Composer:
     def _key(self, event: Event, place: Place) -> str:
         # a key is the text as written: a column may be called no, 2026 or 1e3
         if not isinstance(event, ScalarEvent) or event.anchor or not event.value:
-            raise Flaw(place, "a key here is not a plain name", "Write a name before the colon", _line(event))
+            raise Problem(place, "a key here is not a plain name", "Write a name before the colon", _line(event))
         _refuse_tag(event, place)
         return event.value
 
@@ -152,13 +152,15 @@ def _line(event: Event) -> int:
 def _refuse_tag(event: Event, place: Place) -> None:
     # every start of a node lands here, and !!str is refused too: quotes say the same
     if isinstance(event, ScalarEvent | MappingStartEvent | SequenceStartEvent) and event.tag:
-        raise Flaw(place, "tags (!) are not read", "Delete the tag; put quotes around text", _line(event))
+        raise Problem(place, "tags (!) are not read", "Delete the tag; put quotes around text", _line(event))
 
 
 def _resolve(text: str, place: Place, line: int) -> Value:
     if _NULL.fullmatch(text):
         what = "it has no value" if text in ("", "~") else f"{text} is not a value here"
-        raise Flaw(place, what, "Write one, or leave the whole key out; text that looks like null needs quotes", line)
+        raise Problem(
+            place, what, "Write one, or leave the whole key out; text that looks like null needs quotes", line
+        )
     if _TRUE.fullmatch(text):
         return True
     if _FALSE.fullmatch(text):
@@ -182,10 +184,10 @@ def _decimal(text: str, place: Place, line: int) -> Decimal:
         return Decimal(0)  # 0e99999 would be written out in full somewhere
     if abs(number.adjusted()) > LARGEST_EXPONENT or number.is_infinite():
         what = f"{text} is outside what can be computed with"
-        raise Flaw(place, what, f"Keep numbers between 1e-{LARGEST_EXPONENT} and 1e{LARGEST_EXPONENT}", line)
+        raise Problem(place, what, f"Keep numbers between 1e-{LARGEST_EXPONENT} and 1e{LARGEST_EXPONENT}", line)
     return number
 
 
 def _refuse_length(text: str, place: Place, line: int) -> None:
     if len(text) > LONGEST_NUMBER:
-        raise Flaw(place, "this number has too many digits", f"Use at most {LONGEST_NUMBER} characters", line)
+        raise Problem(place, "this number has too many digits", f"Use at most {LONGEST_NUMBER} characters", line)

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from dpbayes.kinds.prior import PriorSpec
 from dpbayes.kinds.registry import SamplerName
-from dpbayes.strict_yaml.cron import cron_flaw
+from dpbayes.strict_yaml.cron import cron_problem
 from dpbayes.strict_yaml.fields import Section, Text, refusal
 from dpbayes_core.text import shown
 
@@ -21,8 +21,8 @@ def _timezone(name: str) -> str:
 
 
 def _cron(expression: str) -> str:
-    if flaw := cron_flaw(expression):
-        raise refusal(flaw, 'Write, for instance, "0 2 1 * *": at 02:00 on the first of every month')
+    if problem := cron_problem(expression):
+        raise refusal(problem, 'Write, for instance, "0 2 1 * *": at 02:00 on the first of every month')
     return expression
 
 

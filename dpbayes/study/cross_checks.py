@@ -6,139 +6,141 @@ from pathlib import Path
 from dpbayes.kinds.networks.section import NetworkSpec
 from dpbayes.kinds.registry import KINDS, ReleaseSpec
 from dpbayes.kinds.regression.prior import INDEPENDENT_SAMPLERS
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes.study.analyses import AnalysisSpec
 from dpbayes.study.file import StudyFile
-from dpbayes.study.guesses import guess_flaws
+from dpbayes.study.guesses import guess_problems
 from dpbayes.study.public_paths import names_table
 from dpbayes.study.requests import holders
 from dpbayes_core.text import nearest, shown
 
 
-def flaws(file: StudyFile, folder: Path) -> Iterator[Flaw]:
+def problems(file: StudyFile, folder: Path) -> Iterator[Problem]:
     """Everything that is wrong between the sections of a file whose sections are right by themselves."""
     yield from _table(file)
     found = list(_indicators(file))
     yield from found
     if found:
         return  # what they would be is not known
-    yield from guess_flaws(file.columns)
+    yield from guess_problems(file.columns)
     yield from _public(file, folder)
     yield from _holders(file)
     yield from _caps(file)
     for name, release in file.releases.items():
         place = ("releases", name)
-        yield from release.flaws(file.context, place)
+        yield from release.problems(file.context, place)
         yield from _privacy_loss(file, place, release)
     yield from _analyses(file)
 
 
-def _table(file: StudyFile) -> Iterator[Flaw]:
+def _table(file: StudyFile) -> Iterator[Problem]:
     unit = file.source.unit
     if unit in file.columns:
         what = f"{shown(str(unit))} names people and is declared as a column to analyse"
-        yield Flaw(("columns", str(unit)), what, "Delete it from columns")
+        yield Problem(("columns", str(unit)), what, "Delete it from columns")
 
 
-def _indicators(file: StudyFile) -> Iterator[Flaw]:
+def _indicators(file: StudyFile) -> Iterator[Problem]:
     """Columns that tell whether values of others are missing, and what they ask of these."""
     for name, column in file.columns.items():
         other = None if column.missing_of is None else file.columns.get(column.missing_of)
         place = ("columns", name, "missing_of")
         if column.missing_of is not None and (other is None or other.missing_of is not None):
-            yield Flaw(place, f"{shown(column.missing_of)} is no column of the table", "Name a declared column")
+            yield Problem(place, f"{shown(column.missing_of)} is no column of the table", "Name a declared column")
         elif other is not None and not other.fills:
             what = f"nothing is stated of what a missing {shown(column.missing_of or '')} counts as"
-            yield Flaw(place, what, "Write nulls: there, or unknown: where it has levels")
+            yield Problem(place, what, "Write nulls: there, or unknown: where it has levels")
         for release, spec in file.releases.items():
             if column.missing_of is not None and name in spec.uses and spec.kind != "regression":
                 what = f"a {spec.kind} release takes no column that tells what is missing"
-                yield Flaw(("releases", release), what, f"Take {shown(name)} out of it")
+                yield Problem(("releases", release), what, f"Take {shown(name)} out of it")
 
 
-def _public(file: StudyFile, folder: Path) -> Iterator[Flaw]:
+def _public(file: StudyFile, folder: Path) -> Iterator[Problem]:
     """Files that are read as public ones and are the confidential table by their spelling."""
     what, remedy = "this is a place of the confidential table", "Name a public file, outside the source's paths"
     for name, analysis in file.analyses.items():
         if analysis.test is not None and names_table(file.source, folder, analysis.test.path):
-            yield Flaw(("analyses", name, "test", "path"), what, remedy)
+            yield Problem(("analyses", name, "test", "path"), what, remedy)
     suite = file.source.expectations
     if suite is not None and names_table(file.source, folder, suite):
-        yield Flaw(("source", "expectations"), what, remedy)
+        yield Problem(("source", "expectations"), what, remedy)
 
 
-def _holders(file: StudyFile) -> Iterator[Flaw]:
+def _holders(file: StudyFile) -> Iterator[Problem]:
     spec = file.source.holder
     if spec is None:
         return
     place = ("source", "holder", "column")
     if spec.column is not None and spec.column == file.source.unit:
-        yield Flaw(place, f"{shown(spec.column)} names people, not holders", "Name the column of the holders")
+        yield Problem(place, f"{shown(spec.column)} names people, not holders", "Name the column of the holders")
     if spec.column in file.columns:
         what = f"{shown(str(spec.column))} tells the holders apart and is declared as a column to analyse"
-        yield Flaw(("columns", str(spec.column)), what, "Delete it from columns")
+        yield Problem(("columns", str(spec.column)), what, "Delete it from columns")
     for name, release in file.releases.items():
         if not release.by_holder:
             what = f"a {release.kind} release is not made holder by holder"
             remedy = "Release it in a study of the same population that names no holder"
-            yield Flaw(("releases", name, "kind"), what, remedy)
+            yield Problem(("releases", name, "kind"), what, remedy)
 
 
-def _caps(file: StudyFile) -> Iterator[Flaw]:
+def _caps(file: StudyFile) -> Iterator[Problem]:
     windows = {cap.window for cap in file.privacy.caps}
     if file.period.people == "same" and windows == {"per-period"}:
         what = "nothing limits what the same people lose over all periods"
-        yield Flaw(("privacy", "budget"), what, "Add lifetime, or declare people: disjoint if no person comes back")
+        yield Problem(("privacy", "budget"), what, "Add lifetime, or declare people: disjoint if no person comes back")
     for cap in file.privacy.caps:
         if cap.measure == "epsilon-delta" and cap.delta is None:
             place = ("privacy", "budget", cap.window)
-            yield Flaw(place, "a cap of epsilon needs a delta", "Write delta: 1e-6, say, under privacy")
+            yield Problem(place, "a cap of epsilon needs a delta", "Write delta: 1e-6, say, under privacy")
 
 
-def _privacy_loss(file: StudyFile, place: Place, release: ReleaseSpec) -> Iterator[Flaw]:
+def _privacy_loss(file: StudyFile, place: Place, release: ReleaseSpec) -> Iterator[Problem]:
     if release.needs_delta and file.privacy.delta is None:
         what = "gaussian noise of an epsilon needs a delta"
-        yield Flaw((*place, "mechanism"), what, "Write delta: 1e-6, say, under privacy, or use laplace")
+        yield Problem((*place, "mechanism"), what, "Write delta: 1e-6, say, under privacy, or use laplace")
     for cap in file.privacy.caps:
         if cap.measure == "pure-epsilon" and not release.has_pure_epsilon:
             what = f"gaussian noise has no pure epsilon, and the {shown(cap.name)} cap counts in it"
-            yield Flaw((*place, "mechanism"), what, "Use laplace, or state the cap in epsilon or rho")
+            yield Problem((*place, "mechanism"), what, "Use laplace, or state the cap in epsilon or rho")
 
 
-def _analyses(file: StudyFile) -> Iterator[Flaw]:
+def _analyses(file: StudyFile) -> Iterator[Problem]:
     for name, analysis in file.analyses.items():
         if analysis.release not in file.releases:
             what = f"there is no release {shown(analysis.release)}"
             remedy = nearest(analysis.release, file.releases, "Name one of")
-            yield Flaw(("analyses", name, "release"), what, remedy)
+            yield Problem(("analyses", name, "release"), what, remedy)
         elif not file.releases[analysis.release].analysed:
             what = f"{shown(analysis.release)} is an answer by itself"
-            yield Flaw(("analyses", name, "release"), what, "Leave the analysis out: its release has a report")
+            yield Problem(("analyses", name, "release"), what, "Leave the analysis out: its release has a report")
         else:
             yield from _analysis(file, analysis, ("analyses", name))
         if analysis.periods == "all" and file.period.people == "same":
             what = "periods of the same people cannot be pooled"
-            yield Flaw(("analyses", name, "periods"), what, "Write this, or declare people: disjoint if it is true")
+            yield Problem(("analyses", name, "periods"), what, "Write this, or declare people: disjoint if it is true")
 
 
-def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Flaw]:
+def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Problem]:
     """Everything public that would stop the analysis after its release was paid for."""
     release, sampler = file.releases[analysis.release], analysis.sampler
     if sampler != "auto" and sampler not in release.samplers:
         what = f"{sampler} does not take a {release.kind} release"
-        yield Flaw((*place, "sampler"), what, nearest(sampler, ("auto", *release.samplers), "Choose one of"))
+        yield Problem((*place, "sampler"), what, nearest(sampler, ("auto", *release.samplers), "Choose one of"))
     if analysis.alike and not (release.by_holder and analysis.pools(len(holders(file)))):
         what = "one release has no parts that could be alike"
-        yield Flaw((*place, "alike"), what, "Delete it, or analyse several: holders of a regression, or periods: all")
+        yield Problem(
+            (*place, "alike"), what, "Delete it, or analyse several: holders of a regression, or periods: all"
+        )
     if analysis.prior.law == "independent" and sampler not in INDEPENDENT_SAMPLERS:
         what = f"{sampler} takes no prior with law: independent"
-        yield Flaw((*place, "sampler"), what, "Leave sampler out, or write law: conjugate in the prior")
+        yield Problem((*place, "sampler"), what, "Leave sampler out, or write law: conjugate in the prior")
     yield from _prior(file, analysis, (*place, "prior"))
     if analysis.test is not None:
         yield from _test(release, analysis.test.target, (*place, "test"))
 
 
-def _prior(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Flaw]:
+def _prior(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Problem]:
     """Parts that belong to another kind of release, and what does not agree with this one."""
     release = file.releases[analysis.release]
     taken = KINDS[release.kind].prior
@@ -146,12 +148,12 @@ def _prior(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Fl
         return
     for part in taken.others(analysis.prior):
         what = f"it is no part of the prior of a {release.kind} release"
-        yield Flaw((*place, part), what, f"Choose from {', '.join(taken.parts)}" if taken.parts else "Delete it")
-    yield from taken.flaws(analysis.prior, release, file.context, place)
+        yield Problem((*place, part), what, f"Choose from {', '.join(taken.parts)}" if taken.parts else "Delete it")
+    yield from taken.problems(analysis.prior, release, file.context, place)
 
 
-def _test(release: ReleaseSpec, target: str, place: Place) -> Iterator[Flaw]:
+def _test(release: ReleaseSpec, target: str, place: Place) -> Iterator[Problem]:
     if not isinstance(release, NetworkSpec):
-        yield Flaw(place, "only networks are tried on public records", "Delete it")
+        yield Problem(place, "only networks are tried on public records", "Delete it")
     elif target not in release.nodes:
-        yield Flaw((*place, "target"), f"{shown(target)} is no node", nearest(target, release.nodes, "Name one of"))
+        yield Problem((*place, "target"), f"{shown(target)} is no node", nearest(target, release.nodes, "Name one of"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dpbayes.strict_yaml.problem import Flaw
+from dpbayes.strict_yaml.problem import Problem
 from dpbayes.study.columns import ColumnSpec, shares_of
 from dpbayes_core.text import nearest, shown
 
@@ -44,9 +44,9 @@ def relations_of(columns: Mapping[str, ColumnSpec], **more: float) -> "Relations
     return Relations(pairs, shares, **more)
 
 
-def guess_flaws(columns: Mapping[str, ColumnSpec]) -> Iterator[Flaw]:
+def guess_problems(columns: Mapping[str, ColumnSpec]) -> Iterator[Problem]:
     """Correlations with what is no such column, pairs stated twice, and those that cannot all be."""
-    found = list(_pair_flaws(columns))
+    found = list(_pair_problems(columns))
     yield from found
     relations = relations_of(columns)
     if found or not relations.correlations:
@@ -57,20 +57,20 @@ def guess_flaws(columns: Mapping[str, ColumnSpec]) -> Iterator[Flaw]:
     if not possible(named, relations):
         stating = next(name for name, column in columns.items() if column.expect and column.expect.correlations)
         what = "no columns have all of the correlations that are stated"
-        yield Flaw(("columns", stating, "expect", "correlations"), what, "Correct one of them, or leave some out")
+        yield Problem(("columns", stating, "expect", "correlations"), what, "Correct one of them, or leave some out")
 
 
-def _pair_flaws(columns: Mapping[str, ColumnSpec]) -> Iterator[Flaw]:
+def _pair_problems(columns: Mapping[str, ColumnSpec]) -> Iterator[Problem]:
     known: set[frozenset[str]] = set()
     taken = [name for name, column in columns.items() if column.bounds or len(column.levels or ()) == 2]
     for name, column in columns.items():
         for other in (column.expect and column.expect.correlations) or ():
             place = ("columns", name, "expect", "correlations", other)
             if other == name:
-                yield Flaw(place, "a column is not correlated with itself", "Name another column")
+                yield Problem(place, "a column is not correlated with itself", "Name another column")
             elif other not in taken:
                 what = f"{shown(other)} is no column with bounds or two levels"
-                yield Flaw(place, what, nearest(other, taken, "Name one of"))
+                yield Problem(place, what, nearest(other, taken, "Name one of"))
             elif frozenset((name, other)) in known:
-                yield Flaw(place, f"this pair is stated at {shown(other)}, too", "Write it once")
+                yield Problem(place, f"this pair is stated at {shown(other)}, too", "Write it once")
             known.add(frozenset((name, other)))

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from dpbayes.kinds.prior import PriorSpec
 from dpbayes.kinds.registry import KINDS
-from dpbayes.strict_yaml.messages import flaws_of
-from dpbayes.strict_yaml.problem import Flaw
+from dpbayes.strict_yaml.messages import problems_of
+from dpbayes.strict_yaml.problem import Problem
 from dpbayes.strict_yaml.yaml12 import Document, parse
-from dpbayes.study.load import decoded, first_flaw, read_whole
+from dpbayes.study.load import decoded, first_problem, read_whole
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import nearest, shown
 
@@ -20,8 +20,8 @@ def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
     try:
         text = decoded(read_whole(path, "prior"))
         return _checked(parse(text, if_empty=_filling(kind)), kind, coefficients)
-    except Flaw as flaw:
-        sentence = str(flaw)
+    except Problem as problem:
+        sentence = str(problem)
     raise StudyInvalid(f"cannot read prior {shown(path.name or str(path))}: {sentence}")
 
 
@@ -34,19 +34,19 @@ def _filling(kind: str) -> str:
 
 def _checked(document: Document, kind: str, coefficients: Sequence[str]) -> PriorSpec:
     if not isinstance(document.value, dict):
-        raise Flaw((), "it is not a list of keys and values", "Write what stands under prior: in a study", 1)
+        raise Problem((), "it is not a list of keys and values", "Write what stands under prior: in a study", 1)
     if set(document.value) == {"prior"}:
-        raise Flaw(("prior",), "it is the section itself, with its name above it", "Leave prior: out", 1)
+        raise Problem(("prior",), "it is the section itself, with its name above it", "Leave prior: out", 1)
     try:
         prior = PriorSpec.model_validate(document.value)
     except ValidationError as error:
-        raise first_flaw(flaws_of(error), document) or Flaw((), "it is no prior", "See the study reference") from None
-    if flaw := first_flaw(_flaws(prior, kind, coefficients), document):
-        raise flaw
+        raise first_problem(problems_of(error), document) or error from None
+    if problem := first_problem(_problems(prior, kind, coefficients), document):
+        raise problem
     return prior
 
 
-def _flaws(prior: PriorSpec, kind: str, coefficients: Sequence[str]) -> Iterator[Flaw]:
+def _problems(prior: PriorSpec, kind: str, coefficients: Sequence[str]) -> Iterator[Problem]:
     """Parts that belong to another kind of release, and names that are no coefficients."""
     taken = KINDS[kind].prior
     if taken is None:
@@ -54,9 +54,9 @@ def _flaws(prior: PriorSpec, kind: str, coefficients: Sequence[str]) -> Iterator
     parts = taken.parts
     for part in taken.others(prior):
         what = f"it is no part of the prior of a {kind} release"
-        yield Flaw((part,), what, f"Choose from {', '.join(parts)}" if parts else "Leave --prior out")
+        yield Problem((part,), what, f"Choose from {', '.join(parts)}" if parts else "Leave --prior out")
     for name in prior.named if "named" in parts else ():
         if name not in coefficients:
-            yield Flaw(
+            yield Problem(
                 ("named", name), f"{shown(name)} is no coefficient", nearest(name, coefficients, "The names are")
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.registry import ReleaseSpec
-from dpbayes.strict_yaml.problem import Flaw
+from dpbayes.strict_yaml.problem import Problem
 from dpbayes.study import requests
 from dpbayes.study.analyses import AnalysisSpec, ScheduleSpec
 from dpbayes.study.columns import ColumnSpec
@@ -184,4 +184,4 @@ class Study:
 
     def _unknown(self, what: str, name: str, known: Mapping[str, object]) -> StudyInvalid:
         remedy = nearest(name, known, "Choose one of")
-        return StudyInvalid(str(Flaw((), f"cannot find {what} {shown(name)}: study {self.study} has none", remedy)))
+        return StudyInvalid(str(Problem((), f"cannot find {what} {shown(name)}: study {self.study} has none", remedy)))

@@ -263,10 +263,6 @@ def test_a_damaged_crate_is_an_integrity_failure(analyst: Analyst, made: Path, t
         (("--from", "crate", "--key", "SHA256:12"), "it is no fingerprint"),
         (("--from", "crate", "--to", "crate/study.yaml"), "it is a file. Name a folder, or a .zip."),
         (("--from", "crate", "--sampler", "best"), "--sampler: "),
-        (
-            ("--from", "crate", "--sampler", "mcmc-ind"),
-            "--sampler: this sampler is not available in this version. Write auto",
-        ),
         (("--from", "crate", "--period", PERIOD), "--from needs no study and no period"),
         (("study.yaml", "--period", PERIOD, "--draws", "10"), "the study file states it"),
         (("study.yaml",), "no period is named"),

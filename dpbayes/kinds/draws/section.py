@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dpbayes.kinds.context import ReleaseContext
-from dpbayes.kinds.networks.section import network_flaws, network_formula, network_of
+from dpbayes.kinds.networks.section import network_formula, network_of, network_problems
 from dpbayes.kinds.regression.section import regression_of
 from dpbayes.kinds.section import PureSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Real, Says, Spread, Text, exactly_one, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 
@@ -91,15 +91,15 @@ class DrawSection(PureSection):
         """No: the draws are the answer."""
         return False
 
-    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """Those of the model, and draws that cannot be paid for."""
-        found = list(self._model_flaws(context, place))
+        found = list(self._model_problems(context, place))
         yield from found
         if not found:
             try:
                 self.design(context)
             except (StudyInvalid, ValueError) as error:
-                yield Flaw((*place, "epsilon"), *said(error))
+                yield Problem((*place, "epsilon"), *said(error))
 
     def model(self) -> dict[str, Any]:
         """The model and its prior, as the ledger hashes them."""
@@ -120,20 +120,20 @@ class DrawSection(PureSection):
         schema = regression_of(context, self.response, self.covariates or ())
         return RegressionSubject(schema=schema, radius=self.radius, sigma=self.sigma, prior_precision=self.precision)
 
-    def _model_flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def _model_problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         if self.nodes is not None:
-            yield from network_flaws(context, place, self.nodes, self.edges)
+            yield from network_problems(context, place, self.nodes, self.edges)
             return
         yield from undeclared(context, (*place, "covariates"), self.uses)
         response = context.columns.get(str(self.response))
         if response is not None and response.bounds is None:
             what = f"{shown(str(self.response))} has no bounds, and a response must be bounded"
-            yield Flaw((*place, "response"), what, "Choose a column that has bounds")
+            yield Problem((*place, "response"), what, "Choose a column that has bounds")
         if self.response in (self.covariates or ()):
-            yield Flaw((*place, "response"), "it is among the covariates too", "Take it out of one of them")
+            yield Problem((*place, "response"), "it is among the covariates too", "Take it out of one of them")
         if context.max_rows_per_unit > 1:
             what = "draws weigh one row of each person"
-            yield Flaw(("source", "max_rows_per_unit"), what, "Write 1, or leave it out")
+            yield Problem(("source", "max_rows_per_unit"), what, "Write 1, or leave it out")
 
 
 class PosteriorDrawSpec(DrawSection):
@@ -197,16 +197,16 @@ class MapSpec(DrawSection):
             exactly_one({"floor": self.floor, "grid": self.grid}, "the space of the probabilities")
         return self
 
-    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """An unsound score first."""
         from dpbayes_core.draws.design import check_score
 
         try:
             check_score(self.score)
         except StudyInvalid as error:
-            yield Flaw((*place, "score"), *said(error))
+            yield Problem((*place, "score"), *said(error))
             return
-        yield from super().flaws(context, place)
+        yield from super().problems(context, place)
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The model and where its mode is sought."""

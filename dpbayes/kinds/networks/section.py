@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.section import PureSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Shares, Text, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.schema import Factor
 from dpbayes_core.text import shown
@@ -32,33 +32,33 @@ def network_of(context: ReleaseContext, nodes: Sequence[str], edges: Edges) -> "
     return NetworkSchema(tuple(_node(context, name) for name in nodes), edges)
 
 
-def network_flaws(context: ReleaseContext, place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Flaw]:
+def network_problems(context: ReleaseContext, place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Problem]:
     """Nodes without levels, edges to what is no node, cycles, tables that are too large."""
     found = [*undeclared(context, (*place, "nodes"), nodes), *_without_levels(context, (*place, "nodes"), nodes)]
     found += _strangers((*place, "edges"), nodes, edges)
     if context.max_rows_per_unit > 1:
         what = "a network counts one row of each person"
-        found.append(Flaw(("source", "max_rows_per_unit"), what, "Write 1, or leave it out"))
+        found.append(Problem(("source", "max_rows_per_unit"), what, "Write 1, or leave it out"))
     yield from found
     if not found:
         try:
             network_of(context, nodes, edges)
         except StudyInvalid as error:
-            yield Flaw((*place, "edges"), *said(error))
+            yield Problem((*place, "edges"), *said(error))
 
 
-def _without_levels(context: ReleaseContext, place: Place, nodes: Sequence[str]) -> Iterator[Flaw]:
+def _without_levels(context: ReleaseContext, place: Place, nodes: Sequence[str]) -> Iterator[Problem]:
     for index, name in enumerate(nodes):
         if name in context.columns and context.columns[name].levels is None:
             what = f"{shown(name)} has no levels, and a node needs them"
-            yield Flaw((*place, index), what, "Declare its levels, or leave it out")
+            yield Problem((*place, index), what, "Declare its levels, or leave it out")
 
 
-def _strangers(place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Flaw]:
+def _strangers(place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Problem]:
     for child, parents in edges.items():
         for name in (child, *parents):
             if name not in nodes:
-                yield Flaw((*place, child), f"{shown(name)} is no node", "Add it to nodes, or drop the edge")
+                yield Problem((*place, child), f"{shown(name)} is no node", "Add it to nodes, or drop the edge")
 
 
 class NetworkSpec(PureSection):
@@ -109,15 +109,15 @@ class NetworkSpec(PureSection):
         """Every node given its parents."""
         return network_formula(self.nodes, self.edges)
 
-    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """Those of the network, and noise that cannot be made."""
-        found = list(network_flaws(context, place, self.nodes, self.edges))
+        found = list(network_problems(context, place, self.nodes, self.edges))
         yield from found
         if not found:
             try:
                 self.design(context)
             except (StudyInvalid, ValueError) as error:
-                yield Flaw((*place, "mechanism"), *said(error))
+                yield Problem((*place, "mechanism"), *said(error))
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The network and its noise."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.prior import NOTHING, OF_REGRESSIONS, AnyPrior, PriorOfKind, PriorSpec
 from dpbayes.kinds.regression.section import RegressionSpec
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.expected_prior import expected_prior
 from dpbayes_core.regression.independent_prior import IndependentPrior, prior_from_record
@@ -77,25 +77,25 @@ class PriorOfRegressions(PriorOfKind):
         """Of the law that the record names."""
         return prior_from_record(record)
 
-    def flaws(
+    def problems(
         self, stated: PriorSpec, section: RegressionSpec, context: ReleaseContext, place: Place
-    ) -> Iterator[Flaw]:
+    ) -> Iterator[Problem]:
         """Names that are no coefficients, and numbers that arithmetic does not take."""
-        if any(section.flaws(context, ())):
+        if any(section.problems(context, ())):
             return
         schema = section.regression(context)
         for name in stated.named:
             if name not in schema.coefficients:
                 what = f"{shown(name)} is no coefficient of {section.formula}"
-                yield Flaw((*place, "named", name), what, nearest(name, schema.coefficients, "The names are"))
+                yield Problem((*place, "named", name), what, nearest(name, schema.coefficients, "The names are"))
         if set(stated.named) <= set(schema.coefficients):
             yield from _extremes(stated, schema, place)
 
 
-def _extremes(prior: PriorSpec, schema: "RegressionSchema", place: Place) -> Iterator[Flaw]:
+def _extremes(prior: PriorSpec, schema: "RegressionSchema", place: Place) -> Iterator[Problem]:
     """What is too large or small for arithmetic once it is told on the standardised scale."""
     try:
         regression_prior(prior, schema)
     except StudyInvalid as error:
         what, _, remedy = str(error).removeprefix("cannot use the prior: ").rpartition(". ")
-        yield Flaw((*place, "named" if prior.named else "noise"), what, remedy.removesuffix("."))
+        yield Problem((*place, "named" if prior.named else "noise"), what, remedy.removesuffix("."))

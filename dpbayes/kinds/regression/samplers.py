@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from dpbayes.kinds.context import ReleaseContext
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.text import shown
 
 NOISY = "gibbs-ss-noisy"
@@ -13,17 +13,17 @@ CONTINUOUS_ONLY = ("normal-x", "normal-x-solve", "bs-distributed")
 ROBUST = "robust"
 
 
-def robust_flaws(context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+def robust_problems(context: ReleaseContext, place: Place) -> Iterator[Problem]:
     """Analyses of several periods by the sampler robust, which takes one; `place` is the release's."""
     for name, analysis in context.analyses_of(place):
         if analysis.sampler == ROBUST and analysis.periods == "all":
             what = f"{ROBUST} takes one period at a time"
-            yield Flaw(("analyses", name, "sampler"), what, "Write periods: this, or sampler: collapsed")
+            yield Problem(("analyses", name, "sampler"), what, "Write periods: this, or sampler: collapsed")
 
 
-def paper_flaws(
+def paper_problems(
     context: ReleaseContext, place: Place, *, levels: Sequence[str], complete: bool, intercept: bool
-) -> Iterator[Flaw]:
+) -> Iterator[Problem]:
     """Analyses by the papers' samplers of what they do not take: `levels` are the covariates that have them."""
     for name, analysis in context.analyses_of(place):
         where = ("analyses", name, "sampler")
@@ -31,11 +31,13 @@ def paper_flaws(
             continue
         if complete:
             what = f"{analysis.sampler} needs a public number of rows, and that of complete rows is not"
-            yield Flaw(where, what, "Choose collapsed, or leave sampler out")
+            yield Problem(where, what, "Choose collapsed, or leave sampler out")
         elif analysis.sampler in GIBBS:
             continue
         elif not intercept:
-            yield Flaw(where, f"{analysis.sampler} takes regressions with an intercept only", "Choose another sampler")
+            yield Problem(
+                where, f"{analysis.sampler} takes regressions with an intercept only", "Choose another sampler"
+            )
         elif levels and analysis.sampler in CONTINUOUS_ONLY:
             what = f"{analysis.sampler} takes columns with bounds only, and {shown(levels[0])} has levels"
-            yield Flaw(where, what, "Choose another sampler, such as fixed-s")
+            yield Problem(where, what, "Choose another sampler, such as fixed-s")

@@ -19,10 +19,10 @@ from dpbayes.kinds.regression.noise import (
     noise_for,
     robust_shares,
 )
-from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, NOISY, ROBUST, paper_flaws, robust_flaws
+from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, NOISY, ROBUST, paper_problems, robust_problems
 from dpbayes.kinds.section import ReleaseSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.text import shown
 from storage.ledger.request import decimal_text
@@ -141,7 +141,7 @@ class RegressionSpec(ReleaseSection):
         }
         return tuple(name for name in self.all_samplers if name not in without)
 
-    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """Columns that cannot be what they are asked to be."""
         found = [*self._response(context, (*place, "response")), *self._covariates(context, (*place, "covariates"))]
         yield from found
@@ -150,7 +150,7 @@ class RegressionSpec(ReleaseSection):
             yield from self._analyses(context, place)
             if self.robust:
                 yield from self._robust(context, (*place, "robust"))
-                yield from robust_flaws(context, place)
+                yield from robust_problems(context, place)
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The regression and its noise."""
@@ -217,61 +217,61 @@ class RegressionSpec(ReleaseSection):
         """The one that is written, or that auto stands for."""
         return self._chosen(context).name if self.mechanism == "auto" else self.mechanism
 
-    def _response(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def _response(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         yield from undeclared(context, place, [self.response])
         if self.response in context.columns and context.columns[self.response].bounds is None:
             what = f"{shown(self.response)} has no bounds, and a response must be bounded"
-            yield Flaw(place, what, "Choose a column that has bounds")
+            yield Problem(place, what, "Choose a column that has bounds")
         if self.response in self.covariates:
-            yield Flaw(place, f"{shown(self.response)} is among the covariates too", "Take it out of one of them")
+            yield Problem(place, f"{shown(self.response)} is among the covariates too", "Take it out of one of them")
 
-    def _covariates(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def _covariates(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         for index, covariate in enumerate(self.covariates):
             yield from undeclared(context, (*place, index), [covariate])
             if covariate in (INTERCEPT, SIGMA):
                 what = f"{covariate} is the name of another number in the results"
-                yield Flaw((*place, index), what, "Rename the column in the table")
+                yield Problem((*place, index), what, "Rename the column in the table")
 
-    def _analyses(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def _analyses(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         levels = [name for name in self.covariates if context.columns[name].levels is not None]
-        yield from paper_flaws(context, place, levels=levels, complete=self.complete, intercept=self.intercept)
+        yield from paper_problems(context, place, levels=levels, complete=self.complete, intercept=self.intercept)
 
-    def _robust(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def _robust(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         if self.moments is not None:
             what = "it does not go with moments: the loss is shared with one of them"
-            yield Flaw(place, what, "Delete one of them")
+            yield Problem(place, what, "Delete one of them")
         if not self.intercept or self.norm is not None:
-            yield Flaw(place, "it goes with an intercept and without a norm", "Delete robust")
+            yield Problem(place, "it goes with an intercept and without a norm", "Delete robust")
         if context.holders:
-            yield Flaw(place, "it takes a table without holders", "Delete robust")
+            yield Problem(place, "it takes a table without holders", "Delete robust")
 
-    def _schema(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def _schema(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         try:
             regression_of(context, self.response, self.covariates)
         except ValueError:
             what = "these columns give two coefficients one name"
-            yield Flaw((*place, "covariates"), what, "Rename a column or a level")
+            yield Problem((*place, "covariates"), what, "Rename a column or a level")
             return
         try:
             self.regression(context)
         except ValueError as error:
-            yield Flaw((*place, "norm" if self.intercept else "intercept"), *said(error))
+            yield Problem((*place, "norm" if self.intercept else "intercept"), *said(error))
             return
         if self.moments is not None:
             yield from self._fourth(context, (*place, "moments"))
 
-    def _fourth(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def _fourth(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         if self.complete:
             what = "only gibbs-ss-noisy reads third and fourth moments, and it needs a public number of rows"
-            yield Flaw(place, what, "Delete moments, or rows: complete")
+            yield Problem(place, what, "Delete moments, or rows: complete")
         elif not self.intercept or self.norm is not None:
             what = "third and fourth moments go with an intercept and without a norm"
-            yield Flaw(place, what, "Delete moments")
+            yield Problem(place, what, "Delete moments")
         elif self.regression(context).d > MOST_FOR_FOURTH:
             what = f"there are more than {MOST_FOR_FOURTH} covariates, each level but the first counted as one"
-            yield Flaw(place, what, "Delete moments, or name fewer covariates")
+            yield Problem(place, what, "Delete moments, or name fewer covariates")
         elif not has_higher_moments(self.regression(context)):
-            yield Flaw(place, "the second moments tell all that there is of these covariates", "Delete moments")
+            yield Problem(place, "the second moments tell all that there is of these covariates", "Delete moments")
 
 
 def regression_of(context: ReleaseContext, response: str, covariates: Sequence[str]) -> RegressionSchema:

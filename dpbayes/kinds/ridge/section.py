@@ -9,7 +9,7 @@ from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.regression.section import regression_of
 from dpbayes.kinds.section import ReleaseSection, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.regression.schema import INTERCEPT
 from dpbayes_core.text import shown
 from storage.ledger.request import decimal_text
@@ -58,27 +58,27 @@ class RidgeSpec(ReleaseSection):
         """Where an epsilon is stated."""
         return self.epsilon is not None
 
-    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """Columns without bounds, neighbours without a proof, and analyses that expect a posterior."""
         if context.neighbours != "replace-one" or context.max_rows_per_unit > 1:
             what = "a ridge release is for people who have one row and are replaced by others"
-            yield Flaw((*place, "kind"), what, "Release a regression")
+            yield Problem((*place, "kind"), what, "Release a regression")
         for field, names in (("response", (self.response,)), ("covariates", self.covariates)):
             yield from undeclared(context, (*place, field), names)
             for name in names:
                 if name in context.columns and context.columns[name].bounds is None:
-                    yield Flaw((*place, field), f"{shown(name)} has no bounds", "Choose columns that have bounds")
+                    yield Problem((*place, field), f"{shown(name)} has no bounds", "Choose columns that have bounds")
         if self.response in self.covariates:
-            yield Flaw(
+            yield Problem(
                 (*place, "response"), f"{shown(self.response)} is among the covariates too", "Take it out of one"
             )
         if INTERCEPT in self.covariates:
             what = f"{INTERCEPT} is the name of another number in the results"
-            yield Flaw((*place, "covariates"), what, "Rename the column in the table")
+            yield Problem((*place, "covariates"), what, "Rename the column in the table")
         for name, analysis in context.analyses_of(place):
             if analysis.sampler == "auto":
                 what = "no calibrated sampler takes a ridge release"
-                yield Flaw(("analyses", name, "sampler"), what, "Write ada-ssp for its estimate")
+                yield Problem(("analyses", name, "sampler"), what, "Write ada-ssp for its estimate")
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The regression and its noise."""

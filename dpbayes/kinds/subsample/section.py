@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.section import PureSection, said, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Real, Says, Section, Spread, Text, refusal
-from dpbayes.strict_yaml.problem import Flaw, Place
+from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 
@@ -90,19 +90,19 @@ class SubsampleSection(PureSection):
         """No."""
         return False
 
-    def flaws(self, context: ReleaseContext, place: Place) -> Iterator[Flaw]:
+    def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """Columns that are missing, and what public facts rule out."""
         found = list(undeclared(context, (*place, "covariates"), self.covariates))
         found += undeclared(context, (*place, "response"), [self.response])
         if self.response in context.columns and context.columns[self.response].levels is not None:
             what = f"{shown(self.response)} has levels, and a response must be a number"
-            found.append(Flaw((*place, "response"), what, "Choose a column of numbers"))
+            found.append(Problem((*place, "response"), what, "Choose a column of numbers"))
         yield from found
         if not found:
             try:
                 self.design(context)
             except (StudyInvalid, ValueError) as error:
-                yield Flaw((*place, *_field(str(error))), *said(error))
+                yield Problem((*place, *_field(str(error))), *said(error))
 
     def regression(self, context: ReleaseContext) -> "OpenSchema":
         """The regression in the columns' own units."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpbayes.strict_yaml.cron import cron_flaw
+from dpbayes.strict_yaml.cron import cron_problem
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from dpbayes.strict_yaml.cron import cron_flaw
     ],
 )
 def test_what_fires_is_accepted(expression: str) -> None:
-    assert cron_flaw(expression) is None
+    assert cron_problem(expression) is None
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_what_fires_is_accepted(expression: str) -> None:
     ],
 )
 def test_what_is_wrong_or_never_fires_is_said(expression: str, words: str) -> None:
-    assert words in str(cron_flaw(expression))
+    assert words in str(cron_problem(expression))
 
 
 def test_the_scheduler_takes_what_is_accepted_here() -> None:
     from prefect.client.schemas.schedules import CronSchedule
 
     for expression in ("0 2 1 * *", "*/15 * * * *", "0 9-17 * * mon-fri", "30 4 29 feb *", "0 0 30 2 1"):
-        assert cron_flaw(expression) is None
+        assert cron_problem(expression) is None
         assert CronSchedule(cron=expression, timezone="Europe/Amsterdam").cron == expression

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from dpbayes.strict_yaml.problem import Flaw
+from dpbayes.strict_yaml.problem import Problem
 from dpbayes.strict_yaml.yaml12 import MOST_NODES, parse
 
 
@@ -118,7 +118,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_matter() -> None:
     ],
 )
 def test_what_is_not_read_is_refused_with_its_line(text: str, line: int, words: str) -> None:
-    with pytest.raises(Flaw, match="line") as caught:
+    with pytest.raises(Problem, match="line") as caught:
         parse(text)
     assert caught.value.line == line
     assert words in str(caught.value)
@@ -126,10 +126,10 @@ def test_what_is_not_read_is_refused_with_its_line(text: str, line: int, words: 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
 def test_an_empty_file_is_called_empty(text: str) -> None:
-    with pytest.raises(Flaw, match="the file is empty"):
+    with pytest.raises(Problem, match="the file is empty"):
         parse(text)
 
 
 def test_a_file_of_too_many_values_is_refused_before_it_is_built() -> None:
-    with pytest.raises(Flaw, match="larger or deeper"):
+    with pytest.raises(Problem, match="larger or deeper"):
         parse("- 1\n" * (MOST_NODES + 1))
