@@ -18,6 +18,19 @@ class StudyInvalid(DpbayesError):
     exit_code = 2
 
 
+class Refusal(StudyInvalid, ValueError):
+    """A stated value that cannot be used: the argument it was given as, what is wrong with it, and what to do."""
+
+    def __init__(self, field: str, what: str, remedy: str) -> None:
+        super().__init__(field, what, remedy)
+        self.field = field
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.remedy}."
+
+
 class AccountMissing(StudyInvalid):
     """The study's population has no account in the ledger; only `dpbayes ledger create` opens one."""
 

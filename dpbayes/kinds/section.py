@@ -1,7 +1,7 @@
 """What a release of any kind says of itself in the study file, and what the other rooms ask of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -9,6 +9,7 @@ from pydantic import Field
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.strict_yaml.fields import Loss, Section
 from dpbayes.strict_yaml.problem import Place, Problem
+from dpbayes_core.errors import Refusal
 from dpbayes_core.text import nearest, shown
 from storage.ledger.request import decimal_text
 
@@ -104,10 +105,12 @@ class PureSection(ReleaseSection):
         return {"epsilon": decimal_text(self.epsilon)}
 
 
-def said(error: Exception) -> tuple[str, str]:
-    """What is wrong and what to do, from a sentence of the mathematics: cannot <do>: <what>. <remedy>."""
-    what, _, remedy = str(error).partition(". ")
-    return what, remedy.rstrip(".")
+def refused(make: Callable[[], object], place: Place, keys: Mapping[str, str]) -> Iterator[Problem]:
+    """The refusal of what is made, if any, at the key of the argument to blame: of its own name, or as `keys` says."""
+    try:
+        make()
+    except Refusal as refusal:
+        yield Problem((*place, keys.get(refusal.field, refusal.field)), refusal.what, refusal.remedy)
 
 
 def undeclared(context: ReleaseContext, place: Place, names: Iterable[str]) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from dpbayes_core.draws.model import Subject
 from dpbayes_core.draws.network import NetworkSubject, floors_for
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.draws.release import MapRelease, PosteriorDrawRelease
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.exact_sums.protocol import Statistic
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.sensitivity import ADD_REMOVE
@@ -64,7 +64,7 @@ def network_draws(
 ) -> DrawDesign:
     """Draws of a network's probabilities, from its posterior truncated to those above floors that epsilon sets."""
     _check_draws(epsilon, draws)
-    _check_tempering(tempering)
+    _check_tempering("tempering", tempering)
     floors = floors_for(schema, float(_share(epsilon, draws) / Fraction(tempering)), neighbours)
     subject = NetworkSubject(schema=schema, floors=floors, concentrations=_by_node(schema, concentration))
     mechanism = PosteriorDrawMechanism(
@@ -88,7 +88,7 @@ def network_map(
         schema=schema, floors=_by_node(schema, floor), concentrations=_by_node(schema, concentration)
     )
     design = tempered(subject, epsilon=epsilon, neighbours=neighbours, kind=MapRelease)
-    _check_tempering(design.mechanism.tempering)
+    _check_tempering("epsilon", design.mechanism.tempering)
     return design
 
 
@@ -136,32 +136,35 @@ def tempered(
 def check_score(score: str) -> None:
     """Refuses the paper's score where the parameters are continuous, with the reason."""
     if score == "density":
-        raise StudyInvalid(
+        raise Refusal(
+            "score",
             "cannot use the posterior's density as a score: a record moves it without limit, so that a nominal "
-            "epsilon of 1 was measured as 1.8 to 17. Use the tempered likelihood, or the mass on a grid."
+            "epsilon of 1 was measured as 1.8 to 17",
+            "Use the tempered likelihood, or the mass on a grid",
         )
     if score != "likelihood":
-        raise StudyInvalid("cannot draw near the mode: the score is not known. Write likelihood, or state a grid.")
+        raise Refusal("score", "cannot draw near the mode: the score is not known", "Write likelihood, or state a grid")
 
 
 def _by_node(schema: NetworkSchema, stated: float | Mapping[str, float]) -> tuple[float, ...]:
     if not isinstance(stated, Mapping):
         return (float(stated),) * len(schema.nodes)
     if set(stated) != set(schema.names):
-        raise StudyInvalid("cannot draw probabilities: what is stated by node does not name every node. Name each.")
+        what = "cannot draw probabilities: what is stated by node does not name every node"
+        raise Refusal("schema", what, "Name each")
     return tuple(float(stated[name]) for name in schema.names)
 
 
 def _check_draws(epsilon: float, draws: int) -> None:
     if draws < 1 or limit_units(epsilon) < draws:
-        raise StudyInvalid("cannot draw from a posterior: epsilon or the number of draws is not positive. State both.")
+        what = "cannot draw from a posterior: epsilon or the number of draws is not positive"
+        raise Refusal("epsilon", what, "State both")
 
 
-def _check_tempering(tempering: float) -> None:
+def _check_tempering(field: str, tempering: float) -> None:
     if not 0 < tempering <= LARGEST_TEMPERING:
-        raise StudyInvalid(
-            "cannot draw probabilities: their tempering is not between 0 and a million. Lower the floor or epsilon."
-        )
+        what = "cannot draw probabilities: their tempering is not between 0 and a million"
+        raise Refusal(field, what, "Lower the floor or epsilon")
 
 
 def _share(epsilon: float, draws: int) -> Fraction:

@@ -12,7 +12,7 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.draws.model import records_moved
 from dpbayes_core.draws.network import check_prior
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
 from dpbayes_core.privacy.mechanisms.exponential import uniform_below
@@ -37,14 +37,17 @@ class GridSubject:
 
     def __post_init__(self) -> None:
         if not self.schema.binary:
-            raise StudyInvalid("cannot draw from a grid: a node does not have two levels. Draw above a floor instead.")
+            what = "cannot draw from a grid: a node does not have two levels"
+            raise Refusal("values", what, "Draw above a floor instead")
         if len(set(self.values)) < max(2, len(self.values)) or not all(0 < value < 1 for value in self.values):
-            raise StudyInvalid("cannot draw from a grid: its values are not two or more between 0 and 1. State others.")
+            what = "cannot draw from a grid: its values are not two or more between 0 and 1"
+            raise Refusal("values", what, "State others")
         if len(self.concentrations) != len(self.schema.nodes):
-            raise StudyInvalid("cannot draw from a grid: each node needs a pseudo-count. Give one.")
+            raise Refusal("concentrations", "cannot draw from a grid: each node needs a pseudo-count", "Give one")
         check_prior(self.concentrations)
         if len(self.values) ** self._rows > MOST_POINTS:
-            raise StudyInvalid(f"cannot draw from a grid: it has more than {MOST_POINTS} points. Take fewer values.")
+            what = f"cannot draw from a grid: it has more than {MOST_POINTS} points"
+            raise Refusal("values", what, "Take fewer values")
 
     @property
     def _rows(self) -> int:

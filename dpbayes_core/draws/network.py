@@ -11,7 +11,7 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.draws.dirichlet import truncated_dirichlet
 from dpbayes_core.draws.model import records_moved
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.tables import ExactTables, FamilyTables
 from dpbayes_core.privacy.noise import NoiseSource
@@ -32,15 +32,16 @@ class NetworkSubject:
 
     def __post_init__(self) -> None:
         if not len(self.floors) == len(self.concentrations) == len(self.schema.nodes):
-            raise StudyInvalid("cannot draw probabilities: each node needs one floor and one pseudo-count. Give them.")
+            what = "cannot draw probabilities: each node needs one floor and one pseudo-count"
+            raise Refusal("floors", what, "Give them")
         for node, floor, levels in zip(self.schema.names, self.floors, self.schema.levels, strict=True):
             if not 0 < floor < 1 / levels:
                 limit = f"1/{levels}, one over its levels"
-                raise StudyInvalid(f"cannot draw probabilities: the floor of {node} is not between 0 and {limit}.")
+                what = f"cannot draw probabilities: the floor of {node} is not between 0 and {limit}"
+                raise Refusal("floors", what, "State another")
             if floor < LEAST_FLOOR or 1 - levels * floor < LEAST_ROOM:
-                raise StudyInvalid(
-                    f"cannot draw probabilities: the floor of {node} is below 1e-11, or leaves no room. State another."
-                )
+                what = f"cannot draw probabilities: the floor of {node} is below 1e-11, or leaves no room"
+                raise Refusal("floors", what, "State another")
         check_prior(self.concentrations)
 
     @property
@@ -91,9 +92,8 @@ class NetworkSubject:
 def check_prior(concentrations: tuple[float, ...]) -> None:
     """Refuses pseudo-counts for which no draw was measured."""
     if not all(LEAST_PRIOR <= value <= LARGEST_PRIOR for value in concentrations):
-        raise StudyInvalid(
-            "cannot draw probabilities: a pseudo-count is not between 0.01 and 1000000. State a prior within."
-        )
+        what = "cannot draw probabilities: a pseudo-count is not between 0.01 and 1000000"
+        raise Refusal("concentrations", what, "State a prior within")
 
 
 def epsilon_for_floor(schema: NetworkSchema, floor: float, *, draws: int, tempering: float, neighbours: str) -> float:
@@ -110,6 +110,7 @@ def floors_for(schema: NetworkSchema, loss: float, neighbours: str) -> tuple[flo
     """
     each = min(loss / (records_moved(neighbours) * len(schema.nodes)), LARGEST_LOSS)
     if not each > SMALLEST_LOSS:
-        raise StudyInvalid("cannot draw probabilities: epsilon is too small to share among the nodes. Raise it.")
+        what = "cannot draw probabilities: epsilon is too small to share among the nodes"
+        raise Refusal("epsilon", what, "Raise it")
     room = 2.0**-48  # what doubles may lose, on the safe side
     return tuple((1 + room) / (levels - 1 + math.exp(each)) for levels in schema.levels)

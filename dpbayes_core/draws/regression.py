@@ -10,7 +10,7 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.draws.ball import ball_gaussian
 from dpbayes_core.draws.model import records_moved
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.moments import ExactStatistics, SecondMoments
@@ -35,14 +35,13 @@ class RegressionSubject:
     prior_precision: float  # of each coefficient, before the cut
 
     def __post_init__(self) -> None:
-        if not all(LEAST <= value <= LARGEST for value in (self.radius, self.sigma)):
-            raise StudyInvalid(
-                "cannot draw coefficients: radius or sigma is not between 0.000001 and 1000000. State ones within."
-            )
+        for name, value in (("radius", self.radius), ("sigma", self.sigma)):
+            if not LEAST <= value <= LARGEST:
+                what = "cannot draw coefficients: radius or sigma is not between 0.000001 and 1000000"
+                raise Refusal(name, what, "State ones within")
         if not LEAST_PRECISION <= self.prior_precision <= LARGEST_PRECISION:
-            raise StudyInvalid(
-                "cannot draw coefficients: the prior precision is not between 1e-9 and 1e9. State one within."
-            )
+            what = "cannot draw coefficients: the prior precision is not between 1e-9 and 1e9"
+            raise Refusal("prior_precision", what, "State one within")
 
     @property
     def names(self) -> tuple[str, ...]:

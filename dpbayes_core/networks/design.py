@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.networks.release import NetworkRelease, What, released_nodes
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.networks.sensitivity import (
@@ -81,15 +81,14 @@ def counts_design(
     sizes = tuple(schema.cells(nodes) for nodes in released)
     if noise == "laplace":
         if budget != "equal":
-            raise StudyInvalid("cannot share out epsilon: Laplace noise has one scale. Write budget equal.")
+            raise Refusal("budget", "cannot share out epsilon: Laplace noise has one scale", "Write budget equal")
         mechanism = _laplace(epsilon, sum(sizes), move * len(sizes), 1)
     else:
         owners = [schema.names[nodes[-1]] for nodes in released]
         shares = tuple(_share(budget, owner, size) for owner, size in zip(owners, sizes, strict=True))
         if not isinstance(budget, str) and (unknown := set(budget) - set(owners)):
-            raise StudyInvalid(
-                f"cannot share out epsilon: {sorted(unknown)[0]} has no released table. Name the others only."
-            )
+            what = f"cannot share out epsilon: {sorted(unknown)[0]} has no released table"
+            raise Refusal("budget", what, "Name the others only")
         mechanism = GeometricMechanism(
             epsilon=epsilon, sizes=sizes, sensitivities=(move,) * len(sizes), largest_move=1, shares=shares
         )
@@ -101,9 +100,8 @@ def fourier_design(
 ) -> NetworkDesign:
     """Noisy signed sums of every subset of a family: tables made from them agree on what they share."""
     if not schema.binary:
-        raise StudyInvalid(
-            "cannot use fourier: a node does not have two levels. Use laplace-counts, or merge levels to two."
-        )
+        what = "cannot use fourier: a node does not have two levels"
+        raise Refusal("mechanism", what, "Use laplace-counts, or merge levels to two")
     released = released_nodes(schema, "signed-sums", check_neighbours(neighbours))
     move, largest = signs_move(released, neighbours), table_move(neighbours)
     if noise == "laplace":
@@ -128,5 +126,5 @@ def _share(budget: Budget, owner: str, cells: int) -> float:
     if budget == "by-cells":
         return cells ** (1 / 3)
     if isinstance(budget, str) or owner not in budget:
-        raise StudyInvalid(f"cannot share out epsilon: {owner} has no share. Give each released table one.")
+        raise Refusal("budget", f"cannot share out epsilon: {owner} has no share", "Give each released table one")
     return float(budget[owner])

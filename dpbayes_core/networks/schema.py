@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.regression.schema import Factor
 
 Nodes = tuple[int, ...]  # places of nodes in the schema
@@ -29,18 +29,19 @@ class NetworkSchema:
         object.__setattr__(self, "nodes", tuple(self.nodes))
         names = [node.name for node in self.nodes]
         if not names:
-            raise StudyInvalid("cannot build network: it has no nodes. Name at least one column with its levels.")
+            raise Refusal("nodes", "cannot build network: it has no nodes", "Name at least one column with its levels")
         if repeated := next((name for name in names if names.count(name) > 1), None):
-            raise StudyInvalid(f"cannot build network: node {repeated} occurs twice. Rename or drop one.")
+            raise Refusal("nodes", f"cannot build network: node {repeated} occurs twice", "Rename or drop one")
         for child, parents in self.parents.items():
             _check_edges(child, parents, names)
         object.__setattr__(self, "parents", {name: tuple(self.parents.get(name, ())) for name in names})
         _check_order(self.parents)
         for node, family in zip(names, self.families, strict=True):
             if self.cells(family) > MOST_CELLS:
-                raise StudyInvalid(
-                    f"cannot build network: the table of {node} has more than {MOST_CELLS} cells. "
-                    "Give it fewer parents, or fewer levels."
+                raise Refusal(
+                    "parents",
+                    f"cannot build network: the table of {node} has more than {MOST_CELLS} cells",
+                    "Give it fewer parents, or fewer levels",
                 )
 
     def __hash__(self) -> int:
@@ -122,9 +123,10 @@ def _name(child: Factor, level: str, parents: Sequence[Factor], condition: Seque
 
 def _check_edges(child: str, parents: Sequence[str], names: Sequence[str]) -> None:
     if unknown := next((name for name in (child, *parents) if name not in names), None):
-        raise StudyInvalid(f"cannot build network: an edge names {unknown}, which is no node. Declare it with levels.")
+        what = f"cannot build network: an edge names {unknown}, which is no node"
+        raise Refusal("parents", what, "Declare it with levels")
     if len(set(parents)) < len(parents):
-        raise StudyInvalid(f"cannot build network: a parent of {child} is named twice. Name each once.")
+        raise Refusal("parents", f"cannot build network: a parent of {child} is named twice", "Name each once")
 
 
 def _check_order(parents: Mapping[str, tuple[str, ...]]) -> None:
@@ -133,8 +135,7 @@ def _check_order(parents: Mapping[str, tuple[str, ...]]) -> None:
     while waiting:
         free = [name for name, above in waiting.items() if not any(parent in waiting for parent in above)]
         if not free:
-            raise StudyInvalid(
-                f"cannot build network: {', '.join(waiting)} stand on a cycle or below one. Turn or drop an edge."
-            )
+            what = f"cannot build network: {', '.join(waiting)} stand on a cycle or below one"
+            raise Refusal("parents", what, "Turn or drop an edge")
         for name in free:
             del waiting[name]

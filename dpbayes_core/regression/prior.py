@@ -9,12 +9,19 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, RegressionSchema
 
 LEAST, MOST = 1e-6, 1e6  # of every standard deviation and shape, on the standardised scale; squared, of every variance
 _USER_KEYS = {"intercept": ("sd",), "coefficients": ("sd",), "noise": ("shape", "scale", "sd")}
 _OLD_COVARIATES = ("mean_weight", "scatter", "extra_degrees")
+
+
+class PriorRefusal(Refusal):
+    """A stated prior that cannot be used; `field` is the prior's own field, or `named`."""
+
+    def __str__(self) -> str:
+        return f"cannot use the prior: {super().__str__()}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +46,12 @@ class Prior:
         object.__setattr__(self, "named", tuple((str(name), float(at), float(sd)) for name, at, sd in self.named))
         for name, value in asdict(self).items():
             if name != "named" and not (math.isfinite(value) and value > 0):
-                raise StudyInvalid(f"cannot use the prior: {name} must be a positive number. Give one.")
+                raise PriorRefusal(name, f"{name} must be a positive number", "Give one")
         for name, mean, sd in self.named:
             if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
-                raise StudyInvalid(
-                    f"cannot use the prior: {name} needs a number as its mean and a positive sd. Give them."
-                )
+                raise PriorRefusal("named", f"{name} needs a number as its mean and a positive sd", "Give them")
         if len({name for name, *_ in self.named}) < len(self.named):
-            raise StudyInvalid("cannot use the prior: it names a coefficient twice. Name each one once.")
+            raise PriorRefusal("named", "it names a coefficient twice", "Name each one once")
 
     @classmethod
     def from_user(cls, choices: Mapping[str, Mapping[str, Any]], schema: RegressionSchema) -> Self:
@@ -58,7 +63,7 @@ class Prior:
         half, noise = half_width(schema), choices.get("noise", {})
         if "sd" in noise:
             if "scale" in noise:
-                raise StudyInvalid("cannot use the prior: noise.sd and noise.scale state one thing. Keep one of them.")
+                raise PriorRefusal("noise_scale", "noise.sd and noise.scale state one thing", "Keep one of them")
             given["noise_scale"] = cls.scale_for(float(noise["sd"]) / half, given.get("noise_shape", cls.noise_shape))
         prior = cls(**given)
         laws = choices.get("named", {})
@@ -74,13 +79,14 @@ class Prior:
             power = 2 if name in self.squares else 1
             if name != "named" and not LEAST**power <= value <= MOST**power:
                 limits = f"from {LEAST**power:g} to {MOST**power:g}"
-                raise StudyInvalid(f"cannot use the prior: {name} must be {limits}. Give such a number.")
+                raise PriorRefusal(name, f"{name} must be {limits}", "Give such a number")
         for name, mean, sd in self.named:
             if not (abs(mean) <= MOST and LEAST <= sd <= MOST):
-                raise StudyInvalid(
-                    f"cannot use the prior: with columns mapped to [-1, 1], {name} needs a mean of at most {MOST:g} "
-                    f"and an sd from {LEAST:g} to {MOST:g} of {self.unit}. Give such numbers."
+                what = (
+                    f"with columns mapped to [-1, 1], {name} needs a mean of at most {MOST:g} "
+                    f"and an sd from {LEAST:g} to {MOST:g} of {self.unit}"
                 )
+                raise PriorRefusal("named", what, "Give such numbers")
 
     def in_units(self, schema: RegressionSchema) -> dict[str, tuple[float, float]]:
         """Mean and sd in the table's units of each coefficient that is named, at the residual sd `reference`."""
@@ -192,10 +198,8 @@ class Prior:
     @staticmethod
     def _known(names: Iterable[str], schema: RegressionSchema) -> None:
         if unknown := sorted(set(names) - set(schema.coefficients)):
-            raise StudyInvalid(
-                f"cannot use the prior: {unknown[0]} is no coefficient of the regression. "
-                f"Choose from {', '.join(schema.coefficients)}."
-            )
+            remedy = f"Choose from {', '.join(schema.coefficients)}"
+            raise PriorRefusal("named", f"{unknown[0]} is no coefficient of the regression", remedy)
 
 
 def _general(choices: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -207,7 +211,7 @@ def _general(choices: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
                 continue
             if key not in _USER_KEYS.get(part, ()):
                 known = ", ".join(f"{name}.{key}" for name, keys in _USER_KEYS.items() for key in keys)
-                raise StudyInvalid(f"cannot use the prior: {part}.{key} is not part of it. Choose from {known}.")
+                raise PriorRefusal(part, f"{part}.{key} is not part of it", f"Choose from {known}")
             given[f"{part.removesuffix('s')}_{key}"] = float(value)
     given.pop("noise_sd", None)
     return given
@@ -218,9 +222,9 @@ def _standardised(
 ) -> tuple[str, float, float]:
     """A law in the table's units as one of `named`."""
     if unknown := sorted(set(law) - {"mean", "sd"}):
-        raise StudyInvalid(f"cannot use the prior: named.{name}.{unknown[0]} is not part of it. Write mean and sd.")
+        raise PriorRefusal("named", f"named.{name}.{unknown[0]} is not part of it", "Write mean and sd")
     if "sd" not in law:
-        raise StudyInvalid(f"cannot use the prior: {name} needs an sd. Write one in the table's units.")
+        raise PriorRefusal("named", f"{name} needs an sd", "Write one in the table's units")
     start, unit = _units(name, schema)
     return name, (float(law.get("mean", 0.0)) - start) / unit, float(law["sd"]) / unit / reference
 

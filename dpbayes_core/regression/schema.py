@@ -9,6 +9,7 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.errors import Refusal
 from dpbayes_core.regression.ball import Ball
 from dpbayes_core.regression.standardisation import Standardisation
 
@@ -101,27 +102,26 @@ class RegressionSchema:
     def _refuse_names(self) -> None:
         columns = [covariate.name for covariate in self.covariates]
         if self.response.name in columns:
-            raise ValueError(
-                f"cannot regress {self.response.name} on itself: it is among the covariates. Take it out of them."
-            )
+            what = f"cannot regress {self.response.name} on itself: it is among the covariates"
+            raise Refusal("response", what, "Take it out of them")
         _refuse_repeats("covariate", columns)
         _refuse_repeats("coefficient name", [*self.coefficients, SIGMA])
 
     def _refuse_without_intercept(self) -> None:
         if any(isinstance(column, Factor) for column in self.covariates):
-            raise ValueError("cannot regress without intercept on named levels. Keep the intercept, or code numbers.")
+            what = "cannot regress without intercept on named levels"
+            raise Refusal("intercept", what, "Keep the intercept, or code numbers")
         for column in (*self.covariates, self.response):
             low, high = self.standardised(column).steps(16) if isinstance(column, Continuous) else (0, 1)
             if low == high:
-                raise ValueError(
-                    f"cannot regress without intercept: {column.name} has bounds too close for their size. Widen them."
-                )
+                what = f"cannot regress without intercept: {column.name} has bounds too close for their size"
+                raise Refusal("intercept", what, "Widen them")
 
     def _refuse_in_ball(self, ball: Ball) -> None:
         if any(isinstance(column, Factor) for column in self.covariates):
-            raise ValueError("cannot bound the norm of named levels. Leave the norm out, or code numbers.")
+            raise Refusal("ball", "cannot bound the norm of named levels", "Leave the norm out, or code numbers")
         if self.d < 2 or ball.covariates**2 > self.d:
-            raise ValueError("cannot bound the norm of the covariates: their bounds already do. Leave it out.")
+            raise Refusal("ball", "cannot bound the norm of the covariates: their bounds already do", "Leave it out")
 
     def standardised(self, column: Continuous) -> Standardisation:
         """How a column becomes a number in [-1, 1]."""
@@ -251,4 +251,4 @@ def _column_from_record(record: Mapping[str, Any]) -> Covariate:
 def _refuse_repeats(what: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"cannot build regression: {what} {name} occurs twice. Rename or drop one.")
+            raise Refusal("covariates", f"cannot build regression: {what} {name} occurs twice", "Rename or drop one")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.mechanisms.geometric import GeometricMechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
@@ -67,7 +67,7 @@ class ProbabilityTerms:
         """The released parameters."""
         return tuple(query.name for query in self.queries)
 
-    def refusal(self, epsilon: float) -> str | None:
+    def refusal(self, epsilon: float) -> Refusal | None:
         """Why this cannot be released, from public facts alone."""
         found = [
             refusals.epsilon_refusal(epsilon),
@@ -77,12 +77,15 @@ class ProbabilityTerms:
             refusals.subsets_refusal(self.schema, subsets=self.subsets, rows=self.rows),
         ]
         if self.method not in METHODS:
-            found.append(f"cannot release by method {self.method}: it does not exist. Choose one of {METHODS}.")
+            what = f"cannot release by method {self.method}: it does not exist"
+            found.append(Refusal("method", what, f"Choose one of {METHODS}"))
         if not self.queries:
-            found.append("cannot release probabilities: none is asked for. State a coefficient and thresholds.")
+            what = "cannot release probabilities: none is asked for"
+            found.append(Refusal("queries", what, "State a coefficient and thresholds"))
         if len(set(self.names)) < len(self.names):
-            found.append("cannot release probabilities: one is asked for twice. Ask for each once.")
-        return next((words for words in found if words), None)
+            what = "cannot release probabilities: one is asked for twice"
+            found.append(Refusal("queries", what, "Ask for each once"))
+        return next(filter(None, found), None)
 
     def steps(self, answers: Floats) -> NDArray[np.int64]:
         """Each subset's answer in whole steps: of the probability, or of its logarithm cut at p*."""
@@ -222,10 +225,10 @@ class ProbabilityDesign:
 
 
 def probability_design(terms: ProbabilityTerms, *, epsilon: float | Decimal) -> ProbabilityDesign:
-    """The design, calibrated; refused with one sentence where public facts rule it out."""
+    """The design, calibrated; refused where public facts rule it out."""
     stated = epsilon if isinstance(epsilon, float) else printed_down(epsilon)
-    if words := terms.refusal(stated):
-        raise StudyInvalid(words)
+    if refusal := terms.refusal(stated):
+        raise refusal
     return ProbabilityDesign(terms=terms, mechanism=_mechanism(terms, stated))
 
 

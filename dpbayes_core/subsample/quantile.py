@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.mechanisms.centre_scale import (
     CELLS,
     MEAN_FROM,
@@ -67,7 +67,7 @@ class QuantileTerms:
             return self.method
         return "centre-scale" if self.subsets * epsilon >= MEAN_FROM else "median"
 
-    def refusal(self, epsilon: float) -> str | None:
+    def refusal(self, epsilon: float) -> Refusal | None:
         """Why this cannot be released, from public facts alone."""
         found = [
             refusals.epsilon_refusal(epsilon),
@@ -77,11 +77,12 @@ class QuantileTerms:
             refusals.subsets_refusal(self.schema, subsets=self.subsets, rows=self.rows),
         ]
         if self.method not in METHODS:
-            found.append(f"cannot release by method {self.method}: it does not exist. Choose one of {METHODS}.")
+            what = f"cannot release by method {self.method}: it does not exist"
+            found.append(Refusal("method", what, f"Choose one of {METHODS}"))
         if not self.probabilities or len(set(self.probabilities)) < len(self.probabilities):
-            found.append("cannot release quantiles: none is asked for, or one twice. State distinct probabilities.")
-        words = next((words for words in found if words), None)
-        return words or refusals.ranks_refusal(subsets=self.subsets, epsilon=epsilon)
+            what = "cannot release quantiles: none is asked for, or one twice"
+            found.append(Refusal("probabilities", what, "State distinct probabilities"))
+        return next(filter(None, found), None) or refusals.ranks_refusal(subsets=self.subsets, epsilon=epsilon)
 
     def place(self, points: Floats | int) -> Any:
         """Grid points in the coefficient's units."""
@@ -251,10 +252,10 @@ class QuantileDesign:
 
 
 def quantile_design(terms: QuantileTerms, *, epsilon: float | Decimal) -> QuantileDesign:
-    """The design, calibrated; refused with one sentence where public facts rule it out."""
+    """The design, calibrated; refused where public facts rule it out."""
     stated = epsilon if isinstance(epsilon, float) else printed_down(epsilon)
-    if words := terms.refusal(stated):
-        raise StudyInvalid(words)
+    if refusal := terms.refusal(stated):
+        raise refusal
     return QuantileDesign(terms=terms, mechanism=_mechanism(terms, stated))
 
 

@@ -1,78 +1,88 @@
-"""What public facts alone rule out, and what they predict, before any row is read: one sentence each, or None."""
+"""What public facts alone rule out, and what they predict, before any row is read: one refusal each, or None."""
 
 import math
 
+from dpbayes_core.errors import Refusal
 from dpbayes_core.subsample.schema import OpenSchema
 
 LEAST_ROWS = 10  # of a subset, for each coefficient
 LEAST_RANKS = 30  # subsets times epsilon, below which an exponential mechanism finds nothing
 
 
-def subsets_refusal(schema: OpenSchema, *, subsets: int, rows: int) -> str | None:
+def subsets_refusal(schema: OpenSchema, *, subsets: int, rows: int) -> Refusal | None:
     """Why the declared rows cannot be split into so many subsets."""
     if subsets < 2:
-        return f"cannot split rows into {subsets} subset: an aggregate needs two. Declare more subsets."
+        what = f"cannot split rows into {subsets} subset: an aggregate needs two"
+        return Refusal("subsets", what, "Declare more subsets")
     least = LEAST_ROWS * len(schema.coefficients)
     if rows < subsets * least:
         fits = rows // least
         advice = f"Declare {fits} or fewer" if fits >= 2 else "Use fewer covariates, or more rows"
-        return f"cannot split {rows} declared rows into {subsets} subsets: each needs {least}. {advice}."
+        what = f"cannot split {rows} declared rows into {subsets} subsets: each needs {least}"
+        return Refusal("subsets", what, advice)
     return None
 
 
-def epsilon_refusal(epsilon: float) -> str | None:
+def epsilon_refusal(epsilon: float) -> Refusal | None:
     """Why nothing can be released at this loss."""
     if math.isfinite(epsilon) and epsilon > 0:
         return None
-    return f"cannot release at epsilon {epsilon:g}: it must be a positive number. State one."
+    return Refusal("epsilon", f"cannot release at epsilon {epsilon:g}: it must be a positive number", "State one")
 
 
-def coefficient_refusal(schema: OpenSchema, coefficient: str) -> str | None:
+def coefficient_refusal(schema: OpenSchema, coefficient: str) -> Refusal | None:
     """Why nothing can be asked about this coefficient."""
     if coefficient in schema.coefficients:
         return None
     known = ", ".join(schema.coefficients)
-    return f"cannot ask about {coefficient}: the regression has no such coefficient. Choose from {known}."
+    what = f"cannot ask about {coefficient}: the regression has no such coefficient"
+    return Refusal("coefficient", what, f"Choose from {known}")
 
 
-def threshold_refusal(threshold: float) -> str | None:
+def threshold_refusal(threshold: float) -> Refusal | None:
     """Why this is no threshold."""
-    return None if math.isfinite(threshold) else "cannot ask about a threshold: it is not a finite number. State one."
+    if math.isfinite(threshold):
+        return None
+    return Refusal("threshold", "cannot ask about a threshold: it is not a finite number", "State one")
 
 
-def least_refusal(least: float) -> str | None:
+def least_refusal(least: float) -> Refusal | None:
     """Why Fisher's method cannot cut probabilities here."""
     if 0 < least < 0.5:
         return None
-    return f"cannot cut probabilities at p* = {least:g}: it must lie between 0 and 0.5. Choose such a one."
+    what = f"cannot cut probabilities at p* = {least:g}: it must lie between 0 and 0.5"
+    return Refusal("least", what, "Choose such a one")
 
 
-def outer_refusal(outer: tuple[float, float] | None) -> str | None:
+def outer_refusal(outer: tuple[float, float] | None) -> Refusal | None:
     """Why these are no outer bounds of a quantile."""
     if outer is None:
-        return "cannot release a quantile: no outer bounds are declared. State two numbers that surely enclose it."
+        what = "cannot release a quantile: no outer bounds are declared"
+        return Refusal("outer", what, "State two numbers that surely enclose it")
     low, high = outer
     if math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high:
         return None
-    return "cannot release a quantile: its outer bounds are not two increasing finite numbers. State such bounds."
+    what = "cannot release a quantile: its outer bounds are not two increasing finite numbers"
+    return Refusal("outer", what, "State such bounds")
 
 
-def ranks_refusal(*, subsets: int, epsilon: float) -> str | None:
+def ranks_refusal(*, subsets: int, epsilon: float) -> Refusal | None:
     """Why an exponential mechanism would answer with noise alone."""
     if subsets * epsilon >= LEAST_RANKS:
         return None
     need = math.ceil(LEAST_RANKS / epsilon)
-    return (
-        f"cannot release a quantile from {subsets} subsets at epsilon {epsilon:g}: their product is below "
-        f"{LEAST_RANKS}. Declare {need} subsets or more, or raise epsilon."
+    what = (
+        f"cannot release a quantile from {subsets} subsets at epsilon {epsilon:g}: their product is below {LEAST_RANKS}"
     )
+    return Refusal("subsets", what, f"Declare {need} subsets or more, or raise epsilon")
 
 
-def quantile_refusal(probability: float) -> str | None:
+def quantile_refusal(probability: float) -> Refusal | None:
     """Why there is no such quantile."""
     if 0 < probability < 1:
         return None
-    return f"cannot release the quantile of {probability:g}: it must lie between 0 and 1. State another probability."
+    what = f"cannot release the quantile of {probability:g}: it must lie between 0 and 1"
+    return Refusal("probabilities", what, "State another probability")
 
 
 def noise_to_signal(*, subsets: int, epsilon: float) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import Refusal
 from dpbayes_core.regression.schema import INTERCEPT, Factor
 
 
@@ -34,10 +34,11 @@ class OpenSchema:
         object.__setattr__(self, "covariates", tuple(self.covariates))
         names = [covariate.name for covariate in self.covariates]
         if self.response in names:
-            raise StudyInvalid(f"cannot regress {self.response} on itself: it is a covariate. Take it out of them.")
+            what = f"cannot regress {self.response} on itself: it is a covariate"
+            raise Refusal("response", what, "Take it out of them")
         for what in (names, list(self.coefficients)):
             if repeated := next((name for name in what if what.count(name) > 1), None):
-                raise StudyInvalid(f"cannot build regression: {repeated} occurs twice. Rename or drop one.")
+                raise Refusal("covariates", f"cannot build regression: {repeated} occurs twice", "Rename or drop one")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,8 +53,8 @@ class OpenSchema:
     def place(self, coefficient: str) -> int:
         """Where a coefficient stands; an unknown name is refused."""
         if coefficient not in self.coefficients:
-            known = ", ".join(self.coefficients)
-            raise StudyInvalid(f"cannot ask about {coefficient}: it is no coefficient. Choose from {known}.")
+            remedy = f"Choose from {', '.join(self.coefficients)}"
+            raise Refusal("coefficient", f"cannot ask about {coefficient}: it is no coefficient", remedy)
         return self.coefficients.index(coefficient)
 
     def to_record(self) -> dict[str, Any]:

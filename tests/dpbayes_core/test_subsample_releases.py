@@ -155,11 +155,11 @@ def test_every_refusal_is_one_sentence_and_one_advice() -> None:
         refusals.least_refusal(0.0), refusals.outer_refusal((2.0, 1.0)), refusals.quantile_refusal(0.0),
         refusals.ranks_refusal(subsets=10, epsilon=0.5),
     ]  # fmt: skip
-    for words in found:
-        assert words is not None
-        assert words.startswith("cannot ")
-        assert ": " in words
-        assert words.endswith(".")
+    for refusal in found:
+        assert refusal is not None
+        assert str(refusal) == f"{refusal.what}. {refusal.remedy}."
+        assert refusal.what.startswith("cannot ")
+        assert ": " in refusal.what
 
 
 def test_what_the_noise_drowns_is_known_beforehand() -> None:

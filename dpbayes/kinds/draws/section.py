@@ -8,10 +8,9 @@ from pydantic import Field, model_validator
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.networks.section import network_formula, network_of, network_problems
 from dpbayes.kinds.regression.section import regression_of
-from dpbayes.kinds.section import PureSection, said, undeclared
+from dpbayes.kinds.section import PureSection, refused, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Real, Says, Spread, Text, exactly_one, refusal
 from dpbayes.strict_yaml.problem import Place, Problem
-from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
@@ -21,6 +20,14 @@ if TYPE_CHECKING:
 
 OF_NETWORKS = ("edges", "concentration", "tempering", "floor", "grid")
 OF_REGRESSIONS = ("precision",)
+KEYS = {
+    "concentrations": "concentration",
+    "floors": "floor",
+    "prior_precision": "precision",
+    "schema": "nodes",
+    "values": "grid",
+}
+"""What a study calls arguments of the mathematics that have another name there."""
 
 
 class DrawSection(PureSection):
@@ -96,10 +103,7 @@ class DrawSection(PureSection):
         found = list(self._model_problems(context, place))
         yield from found
         if not found:
-            try:
-                self.design(context)
-            except (StudyInvalid, ValueError) as error:
-                yield Problem((*place, "epsilon"), *said(error))
+            yield from refused(lambda: self.design(context), place, KEYS)
 
     def model(self) -> dict[str, Any]:
         """The model and its prior, as the ledger hashes them."""
@@ -201,12 +205,8 @@ class MapSpec(DrawSection):
         """An unsound score first."""
         from dpbayes_core.draws.design import check_score
 
-        try:
-            check_score(self.score)
-        except StudyInvalid as error:
-            yield Problem((*place, "score"), *said(error))
-            return
-        yield from super().problems(context, place)
+        found = list(refused(lambda: check_score(self.score), place, KEYS))
+        yield from found or super().problems(context, place)
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The model and where its mode is sought."""

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpbayes.kinds.context import ReleaseContext
-from dpbayes.kinds.section import PureSection, said, undeclared
+from dpbayes.kinds.section import PureSection, refused, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Shares, Text, refusal
 from dpbayes.strict_yaml.problem import Place, Problem
-from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.schema import Factor
 from dpbayes_core.text import shown
 
@@ -41,10 +40,7 @@ def network_problems(context: ReleaseContext, place: Place, nodes: Sequence[str]
         found.append(Problem(("source", "max_rows_per_unit"), what, "Write 1, or leave it out"))
     yield from found
     if not found:
-        try:
-            network_of(context, nodes, edges)
-        except StudyInvalid as error:
-            yield Problem((*place, "edges"), *said(error))
+        yield from refused(lambda: network_of(context, nodes, edges), place, {"parents": "edges"})
 
 
 def _without_levels(context: ReleaseContext, place: Place, nodes: Sequence[str]) -> Iterator[Problem]:
@@ -114,10 +110,7 @@ class NetworkSpec(PureSection):
         found = list(network_problems(context, place, self.nodes, self.edges))
         yield from found
         if not found:
-            try:
-                self.design(context)
-            except (StudyInvalid, ValueError) as error:
-                yield Problem((*place, "mechanism"), *said(error))
+            yield from refused(lambda: self.design(context), place, {"budget": "split"})
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
         """The network and its noise."""

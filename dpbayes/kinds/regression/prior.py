@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.prior import NOTHING, OF_REGRESSIONS, AnyPrior, PriorOfKind, PriorSpec
 from dpbayes.kinds.regression.section import RegressionSpec
+from dpbayes.kinds.section import refused
 from dpbayes.strict_yaml.problem import Place, Problem
-from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.expected_prior import expected_prior
 from dpbayes_core.regression.independent_prior import IndependentPrior, prior_from_record
 from dpbayes_core.regression.prior import Prior
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 AUTO = "auto"
 INDEPENDENT_SAMPLERS = (AUTO, "collapsed", "robust")
 """What draws under the independent law; every other sampler's steps need the conjugate one."""
+
+PARTS = {"intercept_sd": "intercept", "coefficient_sd": "coefficients", "noise_shape": "noise", "noise_scale": "noise"}
+"""The part of a stated prior that decides each field of the law."""
 
 LAWS: Mapping[str, type[Prior]] = {"conjugate": Prior, "independent": IndependentPrior}
 
@@ -94,8 +97,4 @@ class PriorOfRegressions(PriorOfKind):
 
 def _extremes(prior: PriorSpec, schema: "RegressionSchema", place: Place) -> Iterator[Problem]:
     """What is too large or small for arithmetic once it is told on the standardised scale."""
-    try:
-        regression_prior(prior, schema)
-    except StudyInvalid as error:
-        what, _, remedy = str(error).removeprefix("cannot use the prior: ").rpartition(". ")
-        yield Problem((*place, "named" if prior.named else "noise"), what, remedy.removesuffix("."))
+    yield from refused(lambda: regression_prior(prior, schema), place, PARTS)

@@ -20,7 +20,7 @@ from dpbayes.kinds.regression.noise import (
     robust_shares,
 )
 from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, NOISY, ROBUST, paper_problems, robust_problems
-from dpbayes.kinds.section import ReleaseSection, said, undeclared
+from dpbayes.kinds.section import ReleaseSection, refused, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one, refusal
 from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor, RegressionSchema
@@ -246,18 +246,13 @@ class RegressionSpec(ReleaseSection):
             yield Problem(place, "it takes a table without holders", "Delete robust")
 
     def _schema(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        try:
-            regression_of(context, self.response, self.covariates)
-        except ValueError:
+        if any(refused(lambda: regression_of(context, self.response, self.covariates), place, {})):
             what = "these columns give two coefficients one name"
             yield Problem((*place, "covariates"), what, "Rename a column or a level")
             return
-        try:
-            self.regression(context)
-        except ValueError as error:
-            yield Problem((*place, "norm" if self.intercept else "intercept"), *said(error))
-            return
-        if self.moments is not None:
+        found = list(refused(lambda: self.regression(context), place, {"ball": "norm"}))
+        yield from found
+        if self.moments is not None and not found:
             yield from self._fourth(context, (*place, "moments"))
 
     def _fourth(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpbayes.kinds.context import ReleaseContext
-from dpbayes.kinds.section import PureSection, said, undeclared
+from dpbayes.kinds.section import PureSection, refused, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Real, Says, Section, Spread, Text, refusal
 from dpbayes.strict_yaml.problem import Place, Problem
-from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
     from dpbayes_core.subsample.schema import OpenCovariate, OpenSchema
 
 Numbers = Annotated[tuple[Real, ...], Field(min_length=1, max_length=1000), Says("list of numbers")]
+
+
+KEYS = {"queries": "thresholds", "threshold": "thresholds"}
+"""What a study calls arguments of the mathematics that have another name there."""
 
 
 class OpenPriorSpec(Section):
@@ -99,10 +102,7 @@ class SubsampleSection(PureSection):
             found.append(Problem((*place, "response"), what, "Choose a column of numbers"))
         yield from found
         if not found:
-            try:
-                self.design(context)
-            except (StudyInvalid, ValueError) as error:
-                yield Problem((*place, *_field(str(error))), *said(error))
+            yield from refused(lambda: self.design(context), place, KEYS)
 
     def regression(self, context: ReleaseContext) -> "OpenSchema":
         """The regression in the columns' own units."""
@@ -211,8 +211,9 @@ class QuantileSpec(SubsampleSection):
         from dpbayes_core.subsample.quantile import QuantileTerms, quantile_design
         from dpbayes_core.subsample.refusals import outer_refusal
 
-        if self.outer is None:
-            raise StudyInvalid(str(outer_refusal(None)))
+        if refusal := outer_refusal(self.outer):
+            raise refusal
+        assert self.outer is not None
         terms = QuantileTerms(
             schema=self.regression(context),
             coefficient=self.coefficient,
@@ -225,23 +226,6 @@ class QuantileSpec(SubsampleSection):
             neighbours=context.neighbours,
         )
         return quantile_design(terms, epsilon=self.epsilon)
-
-
-_FIELDS = {
-    "cannot split": "subsets",
-    "cannot release a quantile from": "subsets",
-    "cannot release a quantile": "outer",
-    "cannot release the quantile": "probabilities",
-    "cannot ask about a threshold": "thresholds",
-    "cannot ask about": "coefficient",
-    "cannot cut": "least",
-    "cannot release at epsilon": "epsilon",
-}
-
-
-def _field(sentence: str) -> tuple[str, ...]:
-    """Which key a refusal is about."""
-    return next(((field,) for head, field in _FIELDS.items() if sentence.startswith(head)), ())
 
 
 def _covariate(context: ReleaseContext, name: str) -> "OpenCovariate":

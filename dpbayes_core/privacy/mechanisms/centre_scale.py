@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpbayes_core.arrays import Floats, Integers
+from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.accounting import (
     UNITS,
     Cost,
@@ -60,7 +61,8 @@ class CentreScaleMechanism:
         if self.values < 2:
             raise ValueError("cannot draw centre and scale: there must be two subsets at least. Declare more.")
         if min(self.parts) < 1:
-            raise ValueError("cannot draw centre and scale: epsilon is too small to be shared out. State another.")
+            what = "cannot draw centre and scale: epsilon is too small to be shared out"
+            raise Refusal("epsilon", what, "State another")
 
     @property
     def sensitivity(self) -> float:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpbayes_core.arrays import Floats, Integers
+from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, exponential_cost, limit_units
 from dpbayes_core.privacy.noise import UNIFORM_BITS, NoiseSource
 from dpbayes_core.rounding import EXACT, HEADROOM, SAFETY, decimal, float_up, meant
@@ -112,7 +113,7 @@ class ExponentialMechanism:
         if not all(math.isfinite(share) and share > 0 for share in self.shares):
             raise ValueError("cannot draw medians: a share of epsilon is not positive. Give every query one.")
         if min(parts_of(self.epsilon, self.shares)) < 1:
-            raise ValueError("cannot draw medians: a share of epsilon is too small to charge. Enlarge it.")
+            raise Refusal("epsilon", "cannot draw medians: a share of epsilon is too small to charge", "Enlarge it")
 
     @property
     def sensitivity(self) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.arrays import Floats, Integers
+from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, geometric_cost, limit_units
 from dpbayes_core.privacy.noise import NoiseSource, check_counts
 from dpbayes_core.rounding import HEADROOM, float_up, meant
@@ -47,7 +48,8 @@ class GeometricMechanism:
         if not all(math.isfinite(share) and share > 0 for share in self.shares):
             raise ValueError("cannot make geometric noise: a share of epsilon is not positive. Give every table one.")
         if min(self._units) < 1:
-            raise ValueError("cannot make geometric noise: a share of epsilon is too small to charge. Enlarge it.")
+            what = "cannot make geometric noise: a share of epsilon is too small to charge"
+            raise Refusal("epsilon", what, "Enlarge it")
 
     @cached_property
     def _units(self) -> tuple[int, ...]:
