@@ -14,7 +14,7 @@ from cli.options import AsJson, Debug, Near
 from dpbayes.audit.audit import AuditReport, audit_crate, posteriors
 from dpbayes.audit.audit import audit as audit_all
 from dpbayes.audit.lone_surroundings import on_ledger, with_surroundings
-from dpbayes.audit.publications import crate_on_ledger
+from dpbayes.audit.publications import count_check, crate_on_ledger
 from dpbayes.audit.reasons import Reasons
 from dpbayes.audit.replay import replayed
 from dpbayes.crates.contained_releases import named, sources_of
@@ -24,10 +24,10 @@ from storage.files.archive import Archive
 from storage.home.home import Home
 from storage.ledger.anchored import open_ledger, refuse_empty_archive
 from storage.ledger.anchors import Anchors
+from storage.ledger.check import Check
 from storage.ledger.entries import Entry
-from storage.ledger.export import read_anchors, read_export
 from storage.ledger.history import MALFORMED
-from storage.ledger.offline_ledger import OfflineLedger, refuse_unspelled, spelled
+from storage.ledger.offline_ledger import OfflineLedger, read_anchors, read_export, refuse_unspelled, spelled
 from storage.ledger.reading import KeyNeeded, keys_of
 
 NAMES = ("study", "account", "period")
@@ -90,7 +90,10 @@ def audit_home(near: Path, keys: Sequence[str], *, replay: bool = False) -> dict
 def audit_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> dict[str, Any]:
     """Audit an exported file, or a folder's anchors, by the fingerprint that is trusted, or by the keys of a home."""
     offline, fingerprints = _read_ledger(near, ledger, keys)
-    return {**_accounts(offline), **AuditReport(tuple(offline.check(fingerprints))).to_record()}
+    return {
+        **_accounts(offline),
+        **AuditReport(_held(offline, fingerprints)).to_record(),
+    }
 
 
 def audit_crate_alone(near: Path, crate: str, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
@@ -113,13 +116,18 @@ def audit_crate_on_ledger(
 ) -> dict[str, Any]:
     """Audit a crate by an exported ledger or anchors: whether it is on record, and its keys were in force."""
     offline, fingerprints = _read_ledger(near, ledger, keys)
-    held, files = offline.check(fingerprints), load_with_manifest(crate)
+    held, files = _held(offline, fingerprints), load_with_manifest(crate)
     reasons = Reasons.of(keys, () if keys else fingerprints, ledger=True)
     found = audit_crate(files, offline.trusted(fingerprints), replayed if replay else None, reasons)
     report = on_ledger(found, files, crate, offline)
     report = replace(report, checks=(*held, *found.checks, *crate_on_ledger(files, offline.entries)))
     # of what did not pass nothing is believed, its names included
     return {**(_about_crate(files) if report.ok else {}), **_accounts(offline), **report.to_record()}
+
+
+def _held(offline: OfflineLedger, fingerprints: Sequence[str]) -> tuple[Check, ...]:
+    """What is checked of a ledger alone, and how many analyses it names."""
+    return (*offline.check(fingerprints), count_check(offline.entries))
 
 
 def _accounts(offline: OfflineLedger) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def show(document: Document) -> None:
 
 def _account(study: Study) -> dict[str, Any]:
     """Whether the account that would pay is open; refused where it, or its study, is known otherwise."""
-    from storage.ledger.account_snapshot import AccountSnapshot
+    from storage.ledger.reading import AccountSnapshot
 
     try:
         with AccountSnapshot.near(study.path, study.account(), study.study) as snapshot:

@@ -33,8 +33,8 @@ from dpbayes.study.load import load_study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 from storage.home.home import Home
-from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.cap_document import measure_words
+from storage.ledger.reading import AccountSnapshot
 
 LARGEST = ("largest_epsilon", "largest_epsilon_for_year")
 FOUR_DIGITS_UP = Context(prec=4, rounding=ROUND_CEILING)

@@ -3,7 +3,7 @@
 import sys
 
 from dpbayes.markup.visible import visible
-from storage.files.kernel_cache import keep_kernels_private
+from tasks.kernel_cache import keep_kernels_private
 
 if told := keep_kernels_private():
     print(visible(told), file=sys.stderr)

@@ -10,6 +10,7 @@ from prefect.cache_policies import NO_CACHE
 from dpbayes.crates.release import REPORT, build_release_crate
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.registry import texts_of
+from dpbayes.pages.report.price import stated_epsilon
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.errors import IntegrityFailure
@@ -19,7 +20,6 @@ from storage.files.archive import MANIFEST
 from storage.files.archive_paths import release_path
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.cap_document import account_document
-from storage.ledger.charging import stated_epsilon
 from storage.ledger.entries import Entry
 from storage.ledger.request import Request
 from tasks.orders import ReleaseOrder

@@ -11,17 +11,17 @@ from cli.console import guarded
 from cli.format import Document, line, of_whom, shortened
 from cli.launch import actor
 from cli.ledger.document import ledger_document
+from cli.ledger.readable import line_of
 from cli.options import AsJson, Debug, Near, PeriodName, StudyFile
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
 from storage.home.home import Home
-from storage.home.key_rotation import pending_key
+from storage.home.signatures import pending_key
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry, Stamp
-from storage.ledger.moving import move as move_books
 from storage.ledger.notices import marked, notice_name
-from storage.ledger.readable import line_of
+from storage.ledger.recovery import move as move_books
 from storage.ledger.request import release_key
 from tasks.stamp import stamp_of
 

@@ -4,15 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.format import Document, caps, counted, line
+from cli.ledger.readable import line_of
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.cap_document import AccountState, account_document
-from storage.ledger.readable import line_of
 from storage.ledger.reading import Reading
 
 
 def ledger_document(books: AnchoredLedger | Reading) -> dict[str, Any]:
     """Every account with its caps, and where the chain stands."""
-    head, acts = books.ledger.head, [line_of(one) for one in (*books.ledger.closings(), *books.ledger.withdrawals())]
+    head, acts = (
+        books.ledger.head,
+        [line_of(one) for one in (*books.ledger.of_kind("close"), *books.ledger.of_kind("withdraw"))],
+    )
     return {
         "accounts": [account_document(account) | _acts(account, acts) for account in books.ledger.accounts()],
         "charges": books.ledger.count("charge"),

@@ -11,12 +11,12 @@ from rich.text import Text
 from cli.console import guarded
 from cli.format import Document, line, out, shortened
 from cli.ledger.document import ledger_document, show_ledger, show_unanchored
+from cli.ledger.readable import line_of, spreadsheet
 from cli.options import AsJson, Debug, Near, Trusted
 from dpbayes.markup.visible import visible
 from storage.home.home import Home
 from storage.ledger.anchored import AnchoredLedger
-from storage.ledger.export import export as write_export
-from storage.ledger.readable import line_of
+from storage.ledger.offline_ledger import export as write_export
 from storage.ledger.reading import keys_of, look
 
 MARKS = {"genesis": "dim", "key": "yellow", "raise": "yellow", "withdraw": "red", "charge": ""}
@@ -68,13 +68,14 @@ def export_ledger(near: Path, target: Path, keys: Sequence[str] = ()) -> dict[st
     """The whole ledger in one file, its head signed by whoever has the home's key."""
     if not Home.look(near).is_ours:
         with look(near, keys) as reading:
-            written = write_export(reading, target, None)
+            written = write_export(reading, target, None, spreadsheet)
             return {"file": str(target), "entries": written, "fingerprint": reading.signed_by}
     with AnchoredLedger.open(near) as books:
         if keys:
             keys_of(books.home, books.archive, keys)  # refused where the named key is not this ledger's
         signer = books.home.signer()
-        return {"file": str(target), "entries": write_export(books, target, signer), "fingerprint": signer.fingerprint}
+        written = write_export(books, target, signer, spreadsheet)
+        return {"file": str(target), "entries": written, "fingerprint": signer.fingerprint}
 
 
 def show_history(document: Document) -> None:

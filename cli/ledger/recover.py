@@ -12,7 +12,7 @@ from cli.ledger.document import ledger_document, show_head
 from cli.options import AsJson, Debug, Near
 from storage.home.places import rewrite_places
 from storage.ledger.anchored import AnchoredLedger
-from storage.ledger.moving import home_to_recover
+from storage.ledger.recovery import home_to_recover
 from storage.ledger.recovery import recover as write_again
 from tasks.stamp import stamp_of
 

@@ -78,7 +78,7 @@ def _under_other_guesses(analysis: Analysis, books: AnchoredLedger) -> tuple[Ana
     if analysis.request.prior == Prior().to_record():
         return ()
     request, found = analysis.request, list[Analysis]()
-    named = [each.publication for entry in books.ledger.publications() for each in publications_of(entry)]
+    named = [each.publication for entry in books.ledger.of_kind("publish") for each in publications_of(entry)]
     for one in reversed(named):
         same = (one.study, one.period, one.analysis) == (request.study, request.period, request.analysis)
         if same and one.key != analysis.key and books.archive.exists(f"{one.path}/{MANIFEST}"):

@@ -15,7 +15,6 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, manifest
 from storage.files.archive_paths import POSTERIOR, links_of, path_of
 from storage.ledger.anchored import AnchoredLedger
-from storage.ledger.anchors import retirements
 from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
 from storage.ledger.homes import home_of, replaced_keys
@@ -75,7 +74,7 @@ def put_on_record(books: AnchoredLedger, population: str, one: Publication, stam
 
 def is_on_record(books: AnchoredLedger, path: str, files: Files) -> bool:
     """Whether the ledger names the crate at this place; of earlier versions' only once it names any of this home."""
-    retired = _retired(books)
+    retired = books.ledger.retirements()
     if signed_late(files, retired):
         return False
     if not (needs_entry(files) or _has_begun(books)):
@@ -89,23 +88,19 @@ def is_on_record(books: AnchoredLedger, path: str, files: Files) -> bool:
 
 
 def _home(books: AnchoredLedger) -> str:
-    return home_of(books.home.signer().fingerprint, replaced_keys(books.ledger.key_entries()))
+    return home_of(books.home.signer().fingerprint, replaced_keys(books.ledger.of_kind("key")))
 
 
 def _has_begun(books: AnchoredLedger) -> bool:
     """Whether anything of this home is on record."""
-    return _home(books) in homes(books.ledger.publications(), replaced_keys(books.ledger.key_entries()))
-
-
-def _retired(books: AnchoredLedger) -> dict[str, int]:
-    return retirements([entry.to_record() for entry in books.ledger.key_entries()])
+    return _home(books) in homes(books.ledger.of_kind("publish"), replaced_keys(books.ledger.of_kind("key")))
 
 
 def _standing(books: AnchoredLedger) -> Iterator[Publication]:
     """Every posterior of earlier versions in the archive that a key of this home signed in time, of its entries."""
     from dpbayes.audit.audit import posteriors
 
-    retired, replaced = _retired(books), replaced_keys(books.ledger.key_entries())
+    retired, replaced = books.ledger.retirements(), replaced_keys(books.ledger.of_kind("key"))
     for path, files in posteriors(books.archive):
         try:
             listing = files.pop(MANIFEST, b"")

@@ -17,7 +17,7 @@ from dpbayes.crates import posterior as crate_posterior
 from dpbayes.crates import release as crate_release
 from dpbayes.crates.analysis_request import AnalysisRequest, key_due
 from dpbayes.crates.contained_releases import HELD, Source, read_entry, sources_of
-from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, Files, crate_digest
+from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, STATEMENT_TYPE, UNSIGNED, Files, crate_digest
 from dpbayes.crates.gate import PROVEN, SIGNED
 from dpbayes.crates.parquet import read_draws, read_noisy
 from dpbayes.crates.release import ENTRY, NOISY, release_record
@@ -25,7 +25,7 @@ from dpbayes.kinds.registry import texts_of
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive_paths import POSTERIOR, links_of
-from storage.home.signatures import STATEMENT_TYPE, read_public_key, verify_stored
+from storage.home.signatures import read_public_key, verify_stored
 from storage.ledger.check import Check, Problem, holds
 from storage.ledger.history import MALFORMED
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from dpbayes.crates.contained_releases import Source
 from storage.ledger.cap_document import limit_text
-from storage.ledger.caps import Scope, Tally, Total, admits
+from storage.ledger.caps import Scope, admits
 from storage.ledger.check import Problem
 from storage.ledger.entries import Entry
+from storage.ledger.exposure import Tally, Total
 from storage.ledger.periods import Period, overlapped
 from storage.ledger.request import CapSpec
 from storage.ledger.verify import verify_charge

@@ -9,8 +9,8 @@ from typing import Any
 from dpbayes.crates.own_source import SOURCE
 from storage.files.archive import Archive
 from storage.files.archive_paths import POSTERIOR, links_of, release_path
-from storage.ledger.anchors import retirements
 from storage.ledger.history import MALFORMED
+from storage.ledger.homes import retirements
 from storage.ledger.notices import STATUSES, Status, notice_flaw, notice_name, plain_words, stated
 
 Record = Mapping[str, Any]

@@ -1,5 +1,6 @@
 """What the ledger says of published crates: that a posterior is on record, and that no retired key signed later."""
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,13 +12,13 @@ from dpbayes.crates.release import ENTRY
 from dpbayes_core.canonical import canonical_json
 from storage.files.archive_paths import POSTERIOR
 from storage.home.signatures import read_public_key
-from storage.ledger.anchors import retirements
 from storage.ledger.check import Check, Remark
 from storage.ledger.entries import Entry, act_key
 from storage.ledger.history import MALFORMED
-from storage.ledger.homes import home_of, replaced_keys
-from storage.ledger.publishing import OnRecord, Publication, on_record, summary
+from storage.ledger.homes import home_of, replaced_keys, retirements
+from storage.ledger.publishing import OnRecord, Publication, on_record
 
+SHOWN = 5  # releases of several analyses, or analyses of several draws
 BELONGS = "every crate is of the ledger"
 ON_RECORD = "every posterior is on the ledger"
 IN_FORCE = "no retired key signed later"
@@ -54,7 +55,7 @@ class Publications:
         """What is on record, in few words, beginning with one analysis; and what other homes have to show."""
         others = {self._name(each.publication) for name, each in self._named.items() if name not in self._own}
         said = f"; of other homes, whose archives hold them: {len(others)}" if others else ""
-        return f"{summary(self._entries, first)}{said}"
+        return f"{analyses_on_record(self._entries, first)}{said}"
 
     def missing(self, present: Collection[str]) -> list[str]:
         """Publications of this home whose crate is gone, by the statements about the crates that are there."""
@@ -158,3 +159,62 @@ def _signers(files: Files) -> list[str]:
 
 def _written(entry: Entry | None) -> Any:
     return None if entry is None else canonical_json(entry.to_record())
+
+
+def count_check(entries: Iterable[Entry]) -> Check:
+    """What an audit of a ledger says of the analyses that it names: a count, which cannot be wrong."""
+    return Check("analyses are on record", True, analyses_on_record(entries))
+
+
+def analyses_on_record(entries: Iterable[Entry], first: str | None = None) -> str:
+    """How many analyses are on record, and of which release there are several: so nobody picks one in silence.
+
+    What is said of the analysis `first` comes first, and then of the release of which there are most.
+    """
+    named = on_record(entries)
+    found = [each.publication for each in named]
+    made: dict[tuple[str, ...], dict[str, str]] = {}
+    for one in found:
+        made.setdefault(one.releases, {})[one.key] = one.prior
+    if not found:
+        return "no posterior is on record: those made before this version are taken over by the next analysis"
+    several = [
+        f"{len(priors)} analyses with {len(set(priors.values()))} different priors of {_named(releases)}"
+        for releases, priors in sorted(made.items(), key=lambda each: (first not in each[1], -len(each[1])))
+        if len(priors) > 1
+    ]
+    more = [f"and of {len(several) - SHOWN} more"] if len(several) > SHOWN else []
+    many, statements = len({one.key for one in found}), len({one.statement for one in found})
+    counted = f"{many} on record" if statements == many else f"{many} on record, in {statements} statements"
+    return "; ".join([counted, *several[:SHOWN], *more, *_differing(named, first)])
+
+
+def _differing(found: Iterable[OnRecord], first: str | None) -> list[str]:
+    """Which entries name the same analysis and not the same draws, as the ledger's checks allow of other software."""
+    by_key: dict[str, list[OnRecord]] = {}
+    for each in found:
+        by_key.setdefault(each.publication.key, []).append(each)
+    said: list[str] = []
+    for _, several in sorted(by_key.items(), key=lambda each: each[0] != first):
+        one, numbers = several[0].publication, ", ".join(str(each.seq) for each in several)
+        contents = {each.publication.content for each in several}
+        if len(contents - {None}) > 1:
+            said.append(
+                f"entries {numbers} hold different draws of {one.analysis} of {one.period}, of other software or "
+                "another home: replay it"
+            )
+        elif None in contents and len({each.publication.statement for each in several}) > 1:
+            said.append(f"whether entries {numbers} hold the same draws of {one.analysis} of {one.period} is not said")
+    return [*said[:SHOWN], *([f"and {len(said) - SHOWN} more such"] if len(said) > SHOWN else [])]
+
+
+def _named(releases: Sequence[str]) -> str:
+    with suppress(*MALFORMED):
+        return _spelled(releases)
+    return "a release that cannot be read"
+
+
+def _spelled(releases: Sequence[str]) -> str:
+    study, release, period, *_ = json.loads(releases[-1])
+    others = f" and {len(releases) - 1} more" if len(releases) > 1 else ""
+    return f"{release} of {period}{others} (study {study})"

@@ -6,8 +6,8 @@ from typing import Any
 
 from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.texts import Texts
+from dpbayes.pages.report.price import stated_epsilon
 from dpbayes_core.privacy.release import AnyRelease
-from storage.ledger.charging import stated_epsilon
 
 PURE = ("Pure DP", "Max divergence, bounded by epsilon")
 CONCENTRATED = ("Zero-concentrated DP", "Zero-concentrated divergence, bounded by rho")

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
+from dpbayes.crates.format import MOST_SECONDS
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.text import shown
 from storage.files.archive import UNANSWERED, ArchiveUnavailable, reason_of
-from storage.files.limits import MOST_SECONDS
 
 PROTOCOLS = ("abfs", "abfss", "az", "gcs", "gs", "http", "https", "memory", "s3", "s3a")
 """Where a crate may be fetched from, besides this machine: none of them runs, caches or unpacks what it is given."""

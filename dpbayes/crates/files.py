@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dpbayes.crates.fetch import Fetched
-from dpbayes.crates.format import MARKS, METADATA
+from dpbayes.crates.format import LONGEST_NAME, MARKS, METADATA, MOST_FILES, most_of
 from dpbayes.crates.zip_files import NoZip, member, members, refuse_alike
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
 from dpbayes_core.text import shown
 from storage.files.archive import MANIFEST, checked_name
-from storage.files.limits import LONGEST_NAME, MOST_BYTES, MOST_FILES, most_of, read_bounded
+from storage.files.limits import MOST_BYTES, read_bounded
 
 _DEEPEST = 8  # folders inside each other
 

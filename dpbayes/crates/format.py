@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpbayes_core.canonical import canonical_json, digest
-from storage.files.archive import checked_name
-from storage.home.signatures import STATEMENT_TYPE, Signer, statement
+from storage.files.archive import MANIFEST, checked_name
+from storage.files.limits import MOST_BYTES, MiB
+from storage.home.signatures import Signer
 
 Files = Mapping[str, bytes]
 """What lies in a crate, by its path there."""
@@ -21,6 +22,21 @@ METADATA = "ro-crate-metadata.json"
 MARKS = (METADATA, ATTESTATION, UNSIGNED)
 """What tells a crate, however damaged, from other folders and zips: one of these at its top."""
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # what a zip says where it may not know the time
+
+STATEMENT_TYPE = "application/vnd.in-toto+json"
+"""The payload type of an in-toto statement."""
+
+MOST_TEXT = 32 * MiB  # of each file that is not Parquet
+MOST_STATEMENT = 8 * MiB  # of a signed statement or a manifest
+MOST_KEY = 16 * 1024  # bytes of a public key's file
+MOST_FILES = 10_000
+LONGEST_NAME = 255
+MOST_UNPACKED = 64  # times the zip itself, beyond the first 16 MiB
+UNPACKED_FREELY = 16 * MiB
+MOST_SECONDS = 600  # for a crate that is fetched from a URL
+MOST_FOOTER = 8 * MiB  # of a Parquet file: its columns and row groups
+MOST_RELEASES = 1000  # in one crate
+MOST_VARIABLES = 1000  # columns after encoding, or nodes, of one release; and levels of one column
 
 RO_CRATE = "https://w3id.org/ro/crate/1.1"
 LICENSE = "The publishing agency states the terms under which this crate may be used."
@@ -58,6 +74,19 @@ def listed(files: Files, predicate_type: str, predicate: Mapping[str, Any]) -> d
 def _stated(files: Files, predicate_type: str, predicate: Mapping[str, Any]) -> bytes:
     subjects = [{"name": name, "sha256": _sha256(files[name])} for name in sorted(files)]
     return statement(subjects, predicate_type, {**predicate, "crate": crate_digest(files)})
+
+
+def statement(subjects: Sequence[Mapping[str, str]], predicate_type: str, predicate: Mapping[str, Any]) -> bytes:
+    """An in-toto Statement v1 about files given as {name, sha256}, as canonical JSON."""
+    named = [{"digest": {"sha256": each["sha256"]}, "name": each["name"]} for each in subjects]
+    return canonical_json(
+        {
+            "_type": "https://in-toto.io/Statement/v1",
+            "predicate": dict(predicate),
+            "predicateType": predicate_type,
+            "subject": named,
+        }
+    )
 
 
 def metadata(
@@ -121,3 +150,13 @@ def pack(files: Files) -> bytes:
 
 def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def most_of(name: str) -> int:
+    """How many bytes a crate's file of that name may have."""
+    last = name.rpartition("/")[2]
+    if last.endswith(".parquet"):
+        return MOST_BYTES
+    if last.endswith(".pem"):
+        return MOST_KEY
+    return MOST_STATEMENT if last in (ATTESTATION, UNSIGNED, MANIFEST) else MOST_TEXT

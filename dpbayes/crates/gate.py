@@ -4,9 +4,9 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, Files
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, STATEMENT_TYPE, Files
 from dpbayes_core.errors import IntegrityFailure
-from storage.home.signatures import STATEMENT_TYPE, read_public_key, verify_stored
+from storage.home.signatures import read_public_key, verify_stored
 from storage.ledger.check import Check
 from storage.ledger.history import MALFORMED
 

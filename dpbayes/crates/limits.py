@@ -6,12 +6,13 @@ from math import prod
 from typing import Any
 
 from dpbayes.crates.contained_releases import FOLDER
+from dpbayes.crates.format import MOST_RELEASES, MOST_VARIABLES
 from dpbayes.crates.parquet import columns_of
 from dpbayes.crates.posterior import DRAWS
 from dpbayes.crates.release import ENTRY, NOISY
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive_paths import POSTERIOR
-from storage.files.limits import MOST_RELEASES, MOST_VARIABLES, refuse_shape
+from storage.files.limits import refuse_shape
 from storage.ledger.history import MALFORMED
 
 Record = Mapping[str, Any]

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from dpbayes.crates.format import MOST_FOOTER
 from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import IntegrityFailure
-from storage.files.limits import MOST_FOOTER
 
 INDEX_COLUMNS = ("chain", "draw")
 TEXT = "BYTE_ARRAY"

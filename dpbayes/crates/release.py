@@ -14,8 +14,8 @@ from dpbayes_core.privacy.accounting import from_units
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 from storage.home.signatures import Signer
-from storage.ledger.caps import Total
 from storage.ledger.entries import Entry
+from storage.ledger.exposure import Total
 from storage.ledger.request import CapSpec
 
 SCHEMA_VERSION = 1  # of release.json; builders of every older version are kept, for audits rebuild what they read

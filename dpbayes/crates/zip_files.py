@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from stat import S_IFDIR, S_IFMT, S_IFREG
 from typing import BinaryIO
 
+from dpbayes.crates.format import LONGEST_NAME, MOST_FILES, MOST_UNPACKED, UNPACKED_FREELY, most_of
 from dpbayes_core.errors import IntegrityFailure
-from storage.files.limits import LONGEST_NAME, MOST_BYTES, MOST_FILES, MOST_UNPACKED, UNPACKED_FREELY, most_of
+from storage.files.limits import MOST_BYTES
 
 Entry = zipfile.ZipInfo
 

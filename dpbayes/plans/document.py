@@ -14,8 +14,8 @@ from dpbayes.study.study import Study
 from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.accounting import analytic_gaussian_scale, from_units, gaussian_cost
-from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.cap_document import CapState, cap_document, measure_words
+from storage.ledger.reading import AccountSnapshot
 from storage.ledger.refusal import Quote
 from storage.ledger.request import CapSpec, decimal_text
 

@@ -15,10 +15,11 @@ from dpbayes.study.schedule import coming
 from dpbayes.study.study import Study
 from dpbayes_core.privacy.accounting import Cost
 from dpbayes_core.privacy.mechanisms import Mechanism
-from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.cap_document import CapState
-from storage.ledger.caps import Debit, Scope, Tally, debits
+from storage.ledger.caps import Debit, Scope, debits
+from storage.ledger.exposure import Tally
 from storage.ledger.periods import Period
+from storage.ledger.reading import AccountSnapshot
 from storage.ledger.refusal import Quote, delta_of, largest_charge, quotes
 from storage.ledger.request import AccountSpec, CapSpec
 

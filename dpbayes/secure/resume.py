@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.errors import DpbayesError
-from storage.files.durable import create_file, require_private
+from storage.files.durable import create_file
+from storage.files.private import require_private
 from storage.home.vault import Vault
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -1,4 +1,4 @@
-"""The archive: published files on any fsspec URL, written once; a folder counts once its manifest stands."""
+"""The archive: published files at any fsspec URL, written once; a folder is complete once it has its manifest."""
 
 import contextlib
 import hashlib
@@ -74,7 +74,7 @@ class Archive:
                 ) from None
 
     def exists(self, path: str) -> bool:
-        """Whether a file stands under this name."""
+        """Whether there is a file of this name."""
         with self._reaching("read", checked_name(path)):
             return self._store.exists(path)
 
@@ -85,7 +85,7 @@ class Archive:
             return self._store.list(folder)
 
     def strays(self) -> dict[str, str]:
-        """What lies there and is no stored file, such as a link or an empty folder, with what is wrong with it."""
+        """What is in the archive's folder but is no stored file, such as a link, with what is wrong with it."""
         with self._reaching("list", "the archive"):
             return self._store.strays()
 
@@ -119,10 +119,6 @@ class Archive:
                 raise IntegrityFailure(f"cannot read {path}: {name} was altered. Restore the folder from a copy.")
         return files
 
-    def local_path(self, path: str) -> Path | None:
-        """Where a file or folder lies on this machine; None for an archive elsewhere."""
-        return self._store.root / checked_name(path) if isinstance(self._store, LocalStore) else None
-
     def address(self, path: str) -> str:
         """Where people find a file or folder: a local path or a URL."""
         return self._store.address(checked_name(path))
@@ -144,7 +140,7 @@ class Archive:
         return {checked_name(name): str(digest) for name, digest in wanted.items()}
 
     def _refuse_change(self, path: str, wanted: Mapping[str, str]) -> None:
-        """A finished folder takes back what it lost, and nothing else."""
+        """Refuse other contents than those of the finished folder; files that it lost may be written again."""
         finished = self._read_manifest(path)
         for name in sorted(wanted.keys() | finished.keys()):
             if wanted.get(name) != finished.get(name):
@@ -153,7 +149,7 @@ class Archive:
                 )
 
     def _clear_unfinished(self, path: str, files: Mapping[str, bytes]) -> None:
-        """Make way for the files of a folder that was never finished, hence never published."""
+        """Remove cut or different files of a folder that was never finished, hence never published."""
         for place in self._store.list(path):
             name = place.removeprefix(f"{path}/")
             if name not in files:
@@ -201,9 +197,9 @@ def _refusal(verb: str, thing: str, error: Exception) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a store failed, in words that hold no secret."""
+    """Why a store failed, in words without any password or key."""
     said = error.strerror if isinstance(error, OSError) else None
-    name = type(error).__name__  # of a client library's own errors, this alone is known to hold no secret
+    name = type(error).__name__  # the message of a client library may contain a secret, the name of its error does not
     if not said and UNANSWERED.search(name):
         return f"it does not answer ({name})"
     return (said or _PLAIN.get(name) or name).rstrip(".")

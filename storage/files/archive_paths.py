@@ -30,31 +30,31 @@ def release_path(entry: Mapping[str, Any]) -> str:
 
 
 def plain(name: str) -> str:
-    """A holder's name as it can stand in a path; what had to be left out is told apart by a digest."""
+    """A holder's name with plain letters and digits only; a digest distinguishes names that lost other characters."""
     kept = "-".join(re.findall(r"[A-Za-z0-9]+", name))[:40].rstrip("-")
     return kept if kept == name else f"{kept or 'holder'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def posterior_path(study: str, period: str, analysis: str, key: str, *, status: str = "converged") -> str:
     """Where the crate of an analysis lies in the archive; `key` is its `analysis_key`."""
-    said = "" if status == "converged" else NOT_CONVERGED  # nobody takes it for one to publish
+    said = "" if status == "converged" else NOT_CONVERGED  # so that nobody publishes it by mistake
     return place("posteriors", study, period, f"{analysis}{said}-{key[:16]}")
 
 
 def path_of(record: Mapping[str, Any]) -> str:
-    """Where the crate of a posterior record lies in the archive: its name says where it has not converged."""
+    """Where the crate of a posterior record lies in the archive; the name says whether it has not converged."""
     about = (record["study"], record["period"], record["analysis"], record["key"])
     return posterior_path(*about, status=record["status"])
 
 
 def paths_of(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Every path under which its crate may lie: versions that put none on the ledger named all analyses alike."""
+    """Every path where its crate may be: earlier versions named those that had not converged like all others."""
     earlier = () if record["schema_version"] >= RECORDED else (plain_path_of(record),)
     return tuple(dict.fromkeys((path_of(record), *earlier)))
 
 
 def plain_path_of(record: Mapping[str, Any]) -> str:
-    """The path that does not say whether it has converged."""
+    """The path that earlier versions used, which does not say whether the posterior has converged."""
     return path_of({**record, "status": "converged"})
 
 

@@ -1,4 +1,4 @@
-"""Durable files and private folders of this machine: after a kill or a power cut a file is whole or absent."""
+"""Durable files and folders of this machine: after a kill or a power cut a file is whole or absent."""
 
 import contextlib
 import fcntl
@@ -6,23 +6,6 @@ import os
 import secrets
 from collections.abc import Generator
 from pathlib import Path
-
-from dpbayes_core.errors import DpbayesError
-
-
-class KeysExposed(DpbayesError):
-    """Other users of this machine could take the private keys."""
-
-    kind = "keys-exposed"
-
-
-def require_private(path: Path) -> None:
-    """Refuse a folder or file of keys that other users of this machine can open."""
-    if not os.access(path, os.R_OK):
-        raise DpbayesError(f"cannot use the keys in {path}: they belong to another user. Run as that user.")
-    if path.stat().st_mode & 0o077:
-        mode = "700" if path.is_dir() else "600"
-        raise KeysExposed(f"cannot use the keys in {path}: other users can open it. Run `chmod {mode} {path}`.")
 
 
 def make_folder(folder: Path, *, mode: int = 0o755) -> None:
@@ -48,7 +31,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o644) -> None:
-    """Write a new file durably: a kill at any moment leaves nothing or all of it. FileExistsError where one stands."""
+    """Write a new file durably: a kill at any moment leaves nothing or all of it. FileExistsError where one exists."""
     if path.exists():
         sync_folder(path.parent)  # its writer may have been killed before making the name durable
         raise FileExistsError(path)
@@ -57,8 +40,14 @@ def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o644) ->
     sync_folder(path.parent)
 
 
+def keep_file(path: Path, data: bytes, *, scratch: Path) -> None:
+    """Write a file for this user alone, unless it exists: of two writers, the first one wins."""
+    with contextlib.suppress(FileExistsError):
+        create_file(path, data, scratch=scratch, mode=0o600)
+
+
 def replace_file(path: Path, data: bytes, scratch: Path, *, mode: int = 0o600) -> None:
-    """Write a file durably over the one that may stand there: a kill leaves the old or the new one, whole."""
+    """Write a file durably, in place of one that may exist: a kill leaves the old or the new one, whole."""
     with _written(data, scratch, mode) as part:
         os.replace(part, path)
     sync_folder(path.parent)

@@ -1,4 +1,4 @@
-"""How large a crate or an exported ledger may be, whoever made it: nothing is read or worked out beyond this."""
+"""How large a file or a JSON document of strangers may be: nothing is read or worked out beyond this."""
 
 import os
 import re
@@ -12,37 +12,13 @@ from dpbayes_core.errors import IntegrityFailure
 MiB = 1 << 20
 
 MOST_BYTES = 1024 * MiB  # of a crate, all its files together; draws of any sensible analysis stay far below
-MOST_TEXT = 32 * MiB  # of each file that is not Parquet
-MOST_STATEMENT = 8 * MiB  # of a signed statement or a manifest
-MOST_KEY = 16 * 1024  # bytes of a public key's file
-MOST_FILES = 10_000
-LONGEST_NAME = 255
-MOST_UNPACKED = 64  # times the zip itself, beyond the first 16 MiB
-UNPACKED_FREELY = 16 * MiB
-MOST_SECONDS = 600  # for a crate that is fetched from a URL
 MOST_NODES = 4_000_000  # objects, lists and values of one JSON document: a release of 1,000 variables has 2.6 million
 DEEPEST = 64  # lists and objects inside each other
 MOST_LEDGER_NODES = 20_000_000  # of an exported ledger, whose entries are many; it has at most MOST_BYTES
-MOST_FOOTER = 8 * MiB  # of a Parquet file: its columns and row groups
-MOST_RELEASES = 1000  # in one crate
-MOST_VARIABLES = 1000  # columns after encoding, or nodes, of one release; and levels of one column
 
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _BRACKETS = b"[]{}"
 _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
-
-
-def most_of(name: str) -> int:
-    """How many bytes a crate's file of that name may have."""
-    last = name.rpartition("/")[2]
-    if last.endswith(".parquet"):
-        return MOST_BYTES
-    if last.endswith(".pem"):
-        return MOST_KEY
-    return MOST_STATEMENT if last in _STATEMENTS else MOST_TEXT
-
-
-_STATEMENTS = ("attestation.json", "unsigned-statement.json", "MANIFEST.json")
 
 
 def read_bounded(path: Path, most: int, flags: int = 0) -> bytes | None:

@@ -3,36 +3,41 @@
 import contextlib
 import fcntl
 import os
-from collections.abc import Generator
+import stat
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from storage.files.durable import create_file, make_folder, sweep
-from storage.files.strays import strays
 
 SCRATCH = ".tmp"
 """The folder of a local store that holds half-written files; never part of what is stored."""
 
+LINK = "is a link: nothing in an archive is one"
+EMPTY = "is an empty folder"
+SPECIAL = "is neither a file nor a folder"
+CLOSED = "cannot be looked into"
+
 
 class Store(Protocol):
-    """Bytes under relative names. `create` raises FileExistsError, `read` FileNotFoundError."""
+    """Bytes under relative names: what an archive asks of the place where it lies."""
 
     failures: tuple[type[Exception], ...]
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new file, whole or not at all."""
+        """Write a new file, whole or not at all; FileExistsError where one has this name."""
         ...
 
     def read(self, name: str) -> bytes:
-        """The bytes of one file."""
+        """The bytes of one file; FileNotFoundError where there is none."""
         ...
 
     def exists(self, name: str) -> bool:
-        """Whether the file stands."""
+        """Whether there is a file of this name."""
         ...
 
     def remove(self, name: str) -> None:
-        """Take away a file of something unfinished."""
+        """Remove a file of a folder that was never finished."""
         ...
 
     def list(self, folder: str) -> list[str]:
@@ -40,19 +45,19 @@ class Store(Protocol):
         ...
 
     def strays(self) -> dict[str, str]:
-        """What lies there and is no stored file, by its name, with what is wrong with it."""
+        """What is there but is no stored file, by its name, with what is wrong with it."""
         ...
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other writers of several files out, where the store can."""
+        """Let one process at a time write several files, where the store has locks."""
         ...
 
     def address(self, name: str) -> str:
-        """Where people find it."""
+        """The path or URL under which people find a file or folder."""
         ...
 
 
-class LocalStore:
+class LocalStore(Store):
     """A folder of this machine."""
 
     failures: tuple[type[Exception], ...] = (OSError,)
@@ -63,26 +68,21 @@ class LocalStore:
         self._ready = False
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new file, whole or not at all."""
         self._prepare()
         path = self.root / name
         make_folder(path.parent)
         create_file(path, data, scratch=self._scratch)
 
     def read(self, name: str) -> bytes:
-        """The bytes of one file."""
         return (self.root / name).read_bytes()
 
     def exists(self, name: str) -> bool:
-        """Whether the file stands."""
         return (self.root / name).is_file()
 
     def remove(self, name: str) -> None:
-        """Take away a file of something unfinished."""
         (self.root / name).unlink(missing_ok=True)
 
     def list(self, folder: str) -> list[str]:
-        """The names of all files below a folder, sorted; none where there is no such folder."""
         names: list[str] = []
         for place, folders, files in os.walk(self.root / folder, onerror=_unless_absent):
             if Path(place) == self.root and SCRATCH in folders:
@@ -91,19 +91,17 @@ class LocalStore:
         return sorted(names)
 
     def strays(self) -> dict[str, str]:
-        """What lies there and is no stored file, by its name, with what is wrong with it."""
-        return strays(self.root, SCRATCH)
+        return dict(_found(self.root, self.root))
 
     @contextlib.contextmanager
     def exclusive(self) -> Generator[None]:
-        """Keep other writers of several files out, until they or this process end."""
+        """Let one process at a time write several files; the lock ends with its process."""
         self._prepare()
         with (self._scratch / "lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def address(self, name: str) -> str:
-        """Where people find it."""
         return str(self.root / name)
 
     def _prepare(self) -> None:
@@ -113,12 +111,42 @@ class LocalStore:
             self._ready = True
 
 
+def _found(root: Path, folder: Path) -> Iterator[tuple[str, str]]:
+    """Links, empty folders, devices and pipes below a folder, with what is wrong with each; no link is followed."""
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
+    except OSError:
+        yield _name(root, folder), CLOSED
+        return
+    if not names and folder != root:
+        yield _name(root, folder), EMPTY
+    for name in names:
+        place = folder / name
+        try:
+            kind = place.lstat().st_mode
+        except FileNotFoundError:  # gone meanwhile
+            continue
+        if stat.S_ISLNK(kind):
+            yield _name(root, place), LINK
+        elif stat.S_ISDIR(kind):
+            if (folder, name) != (root, SCRATCH):
+                yield from _found(root, place)
+        elif not stat.S_ISREG(kind):
+            yield _name(root, place), SPECIAL
+
+
+def _name(root: Path, place: Path) -> str:
+    return place.relative_to(root).as_posix()
+
+
 def _unless_absent(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
-class RemoteStore:
+class RemoteStore(Store):
     """Any other file system that fsspec opens by URL: whole files where it stores whole objects, and no locks."""
 
     failures: tuple[type[Exception], ...] = (Exception,)  # every client library raises its own
@@ -142,11 +170,9 @@ class RemoteStore:
             raise
 
     def read(self, name: str) -> bytes:
-        """The bytes of one file."""
         return bytes(self._files.cat_file(self._place(name)))
 
     def exists(self, name: str) -> bool:
-        """Whether the file stands."""
         self._files.invalidate_cache()  # other processes write here too
         try:
             return self._files.info(self._place(name))["type"] == "file"
@@ -154,11 +180,9 @@ class RemoteStore:
             return False
 
     def remove(self, name: str) -> None:
-        """Take away a file of something unfinished."""
         self._files.rm_file(self._place(name))
 
     def list(self, folder: str) -> list[str]:
-        """The names of all files below a folder, sorted; none where there is no such folder."""
         self._files.invalidate_cache()
         place = self._place(folder).rstrip("/")
         try:
@@ -168,7 +192,7 @@ class RemoteStore:
         return sorted(name[len(self._root) + 1 :] for name in found)
 
     def strays(self) -> dict[str, str]:
-        """Nothing: what is stored by name knows neither links nor empty folders."""
+        """Nothing: object stores have neither links nor empty folders."""
         return {}
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
@@ -176,7 +200,6 @@ class RemoteStore:
         return contextlib.nullcontext()
 
     def address(self, name: str) -> str:
-        """Where people find it."""
         return str(self._files.unstrip_protocol(self._place(name)))
 
     def _put(self, place: str, data: bytes) -> None:
@@ -185,7 +208,7 @@ class RemoteStore:
         except FileNotFoundError:  # object stores have no folders, other servers want them made
             bucket, folder = place.partition("/")[0], place.rpartition("/")[0]
             if bucket and not self._files.exists(bucket):
-                raise  # it is for its owner to make a bucket: where it stands, who reads it, what may be deleted
+                raise  # its owner makes the bucket and decides where it is, who reads it and what may be deleted
             self._files.makedirs(folder, exist_ok=True)
             self._files.pipe_file(place, data, mode="create")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing, StudyInvalid
-from storage.files.durable import create_file, make_folder, require_private
-from storage.home.guarded import refuse_shared
+from storage.files.durable import keep_file, make_folder
+from storage.files.private import refuse_shared, require_private
 from storage.home.places import (
-    INSIDE,
     RECORD,
+    addresses,
     local_parts,
     place_of,
     read_places,
@@ -52,7 +52,7 @@ class Home:
 
     @classmethod
     def to_be_moved(cls, start: Path, environment: Mapping[str, str] | None = None) -> "Home":
-        """The same, where the environment may name other places than those on record."""
+        """The same home, where the environment may name other places than those on record."""
         home = cls.look(start, environment)
         require_private(home.keys)
         refuse_shared(home.parts)
@@ -84,7 +84,7 @@ class Home:
 
     @classmethod
     def create(cls, beside: Path, environment: Mapping[str, str] | None = None) -> "Home":
-        """Make a home in a study's folder, or at DPBAYES_HOME; what stands there is kept and the rest completed."""
+        """Make a home in a study's folder, or at DPBAYES_HOME; what exists is kept and what is missing is made."""
         settings = _environment(environment)
         named = settings.get("DPBAYES_HOME")
         home = cls._at(Path(named or beside / NAME).expanduser().absolute(), settings)
@@ -143,14 +143,15 @@ class Home:
     @property
     def places(self) -> dict[str, str]:
         """Where ledger and archive are, as it is recorded: without any secret."""
+        own = addresses(self.folder, {})
         return {
-            "archive": place_of(self.archive_url, str(self.folder / "archive")),
-            "ledger": place_of(self.ledger_url, f"sqlite:///{self.folder / 'ledger.db'}"),
+            "archive": place_of(self.archive_url, own["archive"]),
+            "ledger": place_of(self.ledger_url, own["ledger"]),
         }
 
     @property
     def parts(self) -> list[Path]:
-        """The files and folders of this machine that it is made of."""
+        """The files and folders on this machine that the home consists of."""
         own = (self.folder / name for name in (RECORD, *_PRIVATE_FOLDERS))
         return [self.folder, *own, *local_parts(self.ledger_url, self.archive_url)]
 
@@ -176,7 +177,7 @@ class Home:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it says where its ledger and archive are."""
+        """Whether the home has a record of where its ledger and archive are."""
         return read_places(self.folder) is not None
 
     def record_places(self) -> None:
@@ -224,19 +225,16 @@ class Home:
             make_folder(self.folder / name, mode=0o700)
         make_folder(self.folder / "archive", mode=0o755)
         Signer.create(self.keys)
-        _keep(self.keys / _CONTRIBUTION_KEY, secrets.token_bytes(_KEY_BYTES), scratch=self.keys)
-        _keep(self.folder / ".gitignore", b"*\n", scratch=self.keys)  # nobody commits a key
+        keep_file(self.keys / _CONTRIBUTION_KEY, secrets.token_bytes(_KEY_BYTES), scratch=self.keys)
+        keep_file(self.folder / ".gitignore", b"*\n", scratch=self.keys)  # nobody commits a key
 
     @classmethod
     def _at(cls, folder: Path, settings: Mapping[str, str]) -> "Home":
-        known = read_places(folder) or {}
-        on_record = {name: place for name, place in known.items() if place != INSIDE}
+        on_record = addresses(folder, read_places(folder) or {})
         return cls(
             folder=folder,
-            ledger_url=settings.get("DPBAYES_LEDGER_URL")
-            or on_record.get("ledger")
-            or f"sqlite:///{folder / 'ledger.db'}",
-            archive_url=settings.get("DPBAYES_ARCHIVE_URL") or on_record.get("archive") or str(folder / "archive"),
+            ledger_url=settings.get("DPBAYES_LEDGER_URL") or on_record["ledger"],
+            archive_url=settings.get("DPBAYES_ARCHIVE_URL") or on_record["archive"],
             dask=settings.get("DPBAYES_DASK") or None,
         )
 
@@ -258,8 +256,3 @@ def _is_home(folder: Path) -> bool:
         raise DpbayesError(
             f"cannot open the home {folder}: it is closed to this user. Ask its steward for read access."
         ) from None
-
-
-def _keep(path: Path, data: bytes, *, scratch: Path) -> None:
-    if not path.exists():
-        create_file(path, data, scratch=scratch, mode=0o600)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # loads only when an address is read
 
 RECORD = "places.json"
 INSIDE = "in the home"
-"""What is recorded of a part that lies in the home: it moves with it."""
+"""What is recorded of a ledger or archive in the home itself: it moves when the home moves."""
 
 _KEPT = frozenset(("host", "port", "options", "service", "sslmode", "target_session_attrs"))
 """What is recorded of a database's parameters: which server and which part of it, and nothing that may be a secret."""
@@ -30,7 +30,7 @@ class PlaceChanged(StudyInvalid):
 
 
 def place_of(url: str, own: str) -> str:
-    """An address as it is recorded: without who logs in and by what secret; the home's own part by that word."""
+    """An address as it is recorded, without user and password; `INSIDE` for what lies in the home itself."""
     ledger = own.startswith("sqlite:///")
     local = _ledger_file(url) if ledger else _archive_folder(url)
     if local is None:
@@ -39,8 +39,14 @@ def place_of(url: str, own: str) -> str:
     return INSIDE if path == mine else f"sqlite:///{path}" if ledger else str(path)
 
 
+def addresses(folder: Path, places: Mapping[str, str]) -> dict[str, str]:
+    """Where a home's ledger and archive are by its record: in the home, unless another place is on record."""
+    own = {"archive": str(folder / "archive"), "ledger": f"sqlite:///{folder / 'ledger.db'}"}
+    return own | {name: place for name, place in places.items() if place != INSIDE}
+
+
 def local_parts(ledger_url: str, archive_url: str) -> list[Path]:
-    """The ledger's file, and the archive's folder with what lies in it, as far as they are on this machine."""
+    """The ledger's file, and the archive's folder with its contents, where they are on this machine."""
     ledger, archive = _ledger_file(ledger_url), _archive_folder(archive_url)
     found = [] if archive is None else [archive, *(archive.iterdir() if archive.is_dir() else ())]
     return found if ledger is None else [ledger, *found]
@@ -127,7 +133,7 @@ def rewrite_places(folder: Path, places: Mapping[str, str]) -> None:
 
 
 def refuse_other_places(folder: Path, places: Mapping[str, str]) -> None:
-    """Refuse a ledger or archive that is not the one on record, or beside one that lies in a home without a record."""
+    """Refuse a ledger or archive that is not on record; without a record, one outside a home that has its own."""
     known = read_places(folder)
     for name, here in (("ledger", folder / "ledger.db"), ("archive", folder / "archive" / "anchors")):
         before = INSIDE if known is None and here.exists() else (known or places)[name]

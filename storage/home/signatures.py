@@ -1,10 +1,12 @@
-"""Who says so: Ed25519 signatures in DSSE v1 envelopes, and the keys behind them."""
+"""Ed25519 signatures in DSSE v1 envelopes, and the keys of a home that make them, present, past and next."""
 
 import base64
 import binascii
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,12 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage.files.durable import create_file, make_folder, require_private, sweep
+from storage.files.durable import keep_file, make_folder, sweep, sync_folder
+from storage.files.private import require_private
 
 PRIVATE_KEY = "signing.pem"
+NEXT_KEY = "next.pem"
+"""The private key that signs as soon as the ledger records the change of key."""
 PUBLIC_KEYS = "public"
-STATEMENT_TYPE = "application/vnd.in-toto+json"
-"""The payload type of an in-toto statement."""
 
 
 def fingerprint_of(public_key: bytes) -> str:
@@ -68,7 +71,7 @@ class Signer:
 
     @classmethod
     def create(cls, folder: Path) -> "Signer":
-        """Make the key of a new keys folder; a key that stands there is kept."""
+        """Make the key of a new keys folder; a key that is already there is kept."""
         make_folder(folder, mode=0o700)
         require_private(folder)
         sweep(folder)
@@ -78,15 +81,15 @@ class Signer:
 
     @classmethod
     def make(cls, folder: Path, name: str) -> "Signer":
-        """A new private key of that name, its public key trusted from now on; a key that stands there is kept."""
+        """A new private key of that name, its public key trusted from now on; a key that is already there is kept."""
         private = Ed25519PrivateKey.generate().private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        _keep(folder / name, private, scratch=folder)
+        keep_file(folder / name, private, scratch=folder)
         signer = cls.load(folder, name)
         make_folder(folder / PUBLIC_KEYS, mode=0o700)
         place = folder / PUBLIC_KEYS / public_key_name(signer.fingerprint)
-        _keep(place, signer.export_public_key(), scratch=folder)
+        keep_file(place, signer.export_public_key(), scratch=folder)
         return signer
 
     @classmethod
@@ -114,6 +117,37 @@ class Signer:
         signature = self._private.sign(pre_authentication(payload_type, payload))
         signed = {"keyid": self.fingerprint, "sig": base64.b64encode(signature).decode()}
         return enveloped(payload_type, payload, [signed])
+
+
+def next_signer(folder: Path) -> Signer:
+    """The key that is to sign next, made where there is none; its public part is trusted from now on."""
+    require_private(folder)
+    return Signer.make(folder, NEXT_KEY)
+
+
+def pending_key(folder: Path) -> str | None:
+    """The fingerprint of a next key that has not taken over yet."""
+    try:
+        return Signer.load(folder, NEXT_KEY).fingerprint
+    except IntegrityFailure:
+        if (folder / NEXT_KEY).exists():
+            raise
+        return None
+
+
+def take_over(folder: Path, fingerprint: str) -> Signer:
+    """Let the key that the ledger names sign from here on; the private part of the old one is gone after this."""
+    if pending_key(folder) == fingerprint:
+        with suppress(FileNotFoundError):  # a rival that finishes the same change
+            os.replace(folder / NEXT_KEY, folder / PRIVATE_KEY)
+        sync_folder(folder)
+    signer = Signer.load(folder)
+    if signer.fingerprint != fingerprint:
+        raise IntegrityFailure(
+            f"cannot sign: the ledger retired the key in {folder}, and {fingerprint} signs now. Restore the newer keys "
+            "folder from a copy."
+        )
+    return signer
 
 
 def public_key_name(fingerprint: str) -> str:
@@ -161,7 +195,7 @@ def verify(
 
 
 def signers_of(envelope: Mapping[str, Any], keys: Mapping[str, bytes], payload_type: str) -> frozenset[str]:
-    """The keys whose signature on the envelope holds."""
+    """The keys whose signature on the envelope is valid."""
     found: set[str] = set()
     for name, key in keys.items():
         try:
@@ -190,19 +224,6 @@ def verify_stored(data: bytes, trusted: Mapping[str, bytes], *, payload_type: st
     return payload
 
 
-def statement(subjects: Sequence[Mapping[str, str]], predicate_type: str, predicate: Mapping[str, Any]) -> bytes:
-    """An in-toto Statement v1 about files given as {name, sha256}, as canonical JSON."""
-    named = [{"digest": {"sha256": each["sha256"]}, "name": each["name"]} for each in subjects]
-    return canonical_json(
-        {
-            "_type": "https://in-toto.io/Statement/v1",
-            "predicate": dict(predicate),
-            "predicateType": predicate_type,
-            "subject": named,
-        }
-    )
-
-
 _FIELDS = {"payload", "payloadType", "signatures"}
 _SIGNATURE_FIELDS = {"keyid", "sig"}
 
@@ -221,11 +242,3 @@ def _signed(key: bytes, signature: bytes, covered: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-def _keep(path: Path, data: bytes, *, scratch: Path) -> None:
-    """Write a key file once; whoever was first is right."""
-    try:
-        create_file(path, data, scratch=scratch, mode=0o600)
-    except FileExistsError:
-        return

@@ -1,4 +1,4 @@
-"""The vault: a folder for the steward's eyes, where what was learnt about the table itself is kept."""
+"""The vault: a folder that the steward alone can read, for what was found out about the table itself."""
 
 import json
 import os
@@ -27,20 +27,20 @@ class Vault:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def write_json(self, name: str, value: Any) -> Path:
-        """Keep `value` as readable JSON; an earlier file of that name is replaced at once or not at all."""
-        return self.write_text(name, readable(value))
-
     def write_text(self, name: str, text: str) -> Path:
         """Keep `text`; an earlier file of that name is replaced at once or not at all."""
-        parts = _parts(name)
-        reason = self._replace(parts, text)
-        if reason:
-            raise _failure(name, reason)
-        return self.folder.joinpath(*parts)
+        parts, reason = _parts(name), ""
+        path = self.folder.joinpath(*parts)
+        try:
+            self._make_folders(parts[:-1])
+            replace_file(path, text.encode(), path.parent)
+            return path
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+        raise _failure(name, reason)  # without the error, which may say more than its reason
 
     def room(self, name: str, size: int) -> IO[bytes]:
-        """Room for what is to be kept under `name` later: an open file that has no name and dies with the process."""
+        """Reserve space for what is kept under `name` later: an open file without a name, gone with the process."""
         parts, reason = _parts(name), ""
         try:
             self._make_folders(parts[:-1])
@@ -53,15 +53,6 @@ class Vault:
         """A folder of the vault, closed to others like the vault itself; OSError where that fails."""
         self._make_folders(list(parts))
         return self.folder.joinpath(*parts)
-
-    def _replace(self, parts: list[str], text: str) -> str | None:
-        try:
-            self._make_folders(parts[:-1])
-            path = self.folder.joinpath(*parts)
-            replace_file(path, text.encode(), path.parent)
-        except OSError as error:
-            return error.strerror or type(error).__name__
-        return None
 
     def _make_folders(self, parts: list[str]) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,28 +1,25 @@
-"""Accounts: who is protected and up to what; opened once, never restated, raised only on the record."""
+"""Accounts: who is protected and up to what; opened by an act of their own, never restated, raised on the record."""
 
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
 
-from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.errors import AccountMissing, StudyInvalid
 from storage.ledger.cap_document import AccountState, CapState, limit_text
-from storage.ledger.caps import (
-    NOTHING,
-    Scope,
-    Tally,
-    total_in,
-    with_limits,
-)
-from storage.ledger.entries import Entry, act_key
+from storage.ledger.caps import Scope, total_in, with_limits
+from storage.ledger.entries import Entry, Stamp, act_key
+from storage.ledger.exposure import NOTHING, Tally
+from storage.ledger.page import Page
 from storage.ledger.periods import overlapped
-from storage.ledger.request import AccountSpec, CapSpec
-from storage.ledger.store import Page
+from storage.ledger.request import AccountSpec, CapSpec, Request
 
 FIXED = {
     "unit": "unit of privacy",
     "neighbours": "neighbour relation",
     "people": "declaration of people",
 }  # a release's grain and its row bound are its own: the account's grain is that of its windows
+
+_SHOWN = 5  # accounts that a refusal names
 
 
 def account_key(population: str) -> str:
@@ -43,22 +40,22 @@ def spec_of(entry: Entry) -> AccountSpec:
 
 
 def raised_limits(page: Page, spec: AccountSpec) -> dict[str, Decimal]:
-    """The limits that stand above those the account was opened with, by cap name; the last raise holds."""
+    """The limits that were raised since the account was opened, by the name of the cap; the last raise counts."""
     raises = page.of_kind("raise", account=spec.population)
     if spec.programme is not None:
         raises += page.of_kind("raise", programme=spec.programme)
     return {entry.payload["cap"]: Decimal(entry.payload["limit"]) for entry in sorted(raises, key=lambda e: e.seq)}
 
 
-def standing(page: Page, spec: AccountSpec) -> AccountSpec:
-    """The account with its caps as they stand now."""
+def with_raises(page: Page, spec: AccountSpec) -> AccountSpec:
+    """The account with every raise of its caps so far."""
     return with_limits(spec, raised_limits(page, spec))
 
 
 def admit(page: Page, stated: AccountSpec) -> AccountSpec | None:
-    """The account that pays, caps as they stand now; None where it has to be opened first; refused where it differs."""
+    """The account as opened, with its raised caps; None where it has to be opened first; refused where it differs."""
     if (known := opened(page, stated.population)) is not None:
-        now = standing(page, known)
+        now = with_raises(page, known)
         _refuse_differences(stated, known, now)
         return now
     _refuse_impossible(stated)
@@ -89,7 +86,7 @@ def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpe
 
 
 def _same_split(stated: AccountSpec, known: AccountSpec) -> bool:
-    """A second split of the same people would count a person in two places as if they were two people."""
+    """Whether both split the people alike: under another split, one person would count as two."""
     return stated.holders == known.holders or stated.membership == known.membership == "undeclared"
 
 
@@ -118,7 +115,7 @@ def _refuse_other_programme(page: Page, stated: AccountSpec) -> None:
     if not others:
         return
     first = spec_of(others[0])
-    name, caps = f"programme {stated.programme}", (_programme_cap(first), _programme_cap(standing(page, first)))
+    name, caps = f"programme {stated.programme}", (_programme_cap(first), _programme_cap(with_raises(page, first)))
     if _programme_cap(stated) not in caps:
         raise StudyInvalid(
             f"cannot open the account {stated.population}: {name} was opened with another cap. State the same one."
@@ -134,15 +131,74 @@ def _programme_cap(spec: AccountSpec) -> CapSpec:
     return next(cap for cap in spec.caps if cap.programme)
 
 
+def payer(page: Page, request: Request) -> AccountSpec:
+    """The open account that pays, with its raised caps; refused where there is none, or the study has another."""
+    stated = request.account
+    account = admit(page, stated)
+    refuse_other_population(page, request.study, stated.population)
+    if account is None:
+        raise AccountMissing(
+            f"cannot release {request.name}: the population {stated.population} has no account in this ledger "
+            f"({known_accounts(page)}). Correct the study file, or open an account with `dpbayes ledger create STUDY`."
+        )
+    return account
+
+
+def open_account(page: Page, spec: AccountSpec, stamp: Stamp, studies: Sequence[str] = ()) -> Entry:
+    """Open the account for these studies, or return its entry; refused if it differs or a study has another one."""
+    known = admit(page, spec)
+    for study in studies:
+        refuse_other_population(page, study, spec.population)
+    key = account_key(spec.population)
+    if known is None:
+        payload = {"account": spec.population, "programme": spec.programme, "spec": spec.to_record()}
+        named = {"studies": sorted(set(studies))} if studies else {}
+        return page.append("account", key, payload | named | stamp.to_record())
+    found = page.find(key)
+    assert found is not None
+    return found
+
+
+def refuse_other_population(page: Page, study: str, population: str) -> None:
+    """Refuse a study that was charged to, or opened with, another population and never this one."""
+    own = page.find(account_key(population))
+    if own is not None and study in own.payload.get("studies", ()):
+        return
+    last = page.last_charge(Scope(window="lifetime", account=population))
+    if last is not None and (last.payload["study"] == study or page.charge_of(study, population)):
+        return  # the first condition needs no further query: the last charge is prefetched
+    other = page.charge_of(study, population, elsewhere=True)
+    accounts = page.of_kind("account")
+    stated = next((one.payload["account"] for one in accounts if study in one.payload.get("studies", ())), None)
+    known = stated if other is None else other.payload["account"]
+    if known is not None:
+        raise StudyInvalid(
+            f"cannot use the study {study} with the population {population}: the ledger knows it under the "
+            f"population {known}. State that one, or give the study a new name."
+        )
+
+
+def account_names(page: Page) -> tuple[str, ...]:
+    """The populations that have an account, by name."""
+    return tuple(sorted(entry.payload["account"] for entry in page.of_kind("account")))
+
+
+def known_accounts(page: Page) -> str:
+    """Which accounts the ledger has, in few words."""
+    names = account_names(page)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"it has accounts of {', '.join(names[:_SHOWN])}{more}" if names else "it has no account yet"
+
+
 def total_of(page: Page, scope: Scope) -> Tally:
-    """Everything charged in a scope: what its last charge says."""
+    """Everything charged in a scope, as its last charge states it."""
     last = page.last_charge(scope)
     return NOTHING if last is None else total_in(last.payload, scope)
 
 
 def state_of(page: Page, entry: Entry) -> AccountState:
-    """The account that an entry opened, as it stands."""
-    spec = standing(page, spec_of(entry))
+    """The account that an entry opened, with what was spent of its caps."""
+    spec = with_raises(page, spec_of(entry))
     charged = page.charged_periods(spec.population)
     periods = sorted({window for name in charged for window in overlapped(name, spec.grain)})
     caps: list[CapState] = []
@@ -156,5 +212,5 @@ def state_of(page: Page, entry: Entry) -> AccountState:
 
 
 def states(page: Page) -> Sequence[AccountState]:
-    """Every account as it stands."""
+    """Every account, with what was spent of its caps."""
     return [state_of(page, entry) for entry in page.of_kind("account")]

@@ -1,4 +1,4 @@
-"""The ledger and its anchors, opened together: neither may be believed, or written, without the other."""
+"""The ledger and its anchors, opened together: neither is trusted, or written, without the other."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -10,10 +10,9 @@ from dpbayes_core.errors import IntegrityFailure, LedgerMissing
 from storage.files.archive import Archive
 from storage.files.archive_paths import release_path
 from storage.home.home import Home
-from storage.home.key_rotation import next_signer, pending_key, take_over
 from storage.home.places import PlaceChanged, read_places, refuse_other_places
-from storage.home.signatures import Signer
-from storage.ledger.anchors import Anchors, retirements
+from storage.home.signatures import Signer, next_signer, pending_key, take_over
+from storage.ledger.anchors import Anchors
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.homes import strange_key
 from storage.ledger.ledger import Ledger
@@ -46,7 +45,7 @@ class AnchoredLedger:
     @classmethod
     @contextmanager
     def create(cls, home: Home, stamp: Stamp) -> Generator["AnchoredLedger"]:
-        """A new ledger, or the one that stands in the home already."""
+        """A new ledger, or the one that the home has already."""
         if _stands(home):
             with open_ledger(home) as ledger:  # a second home of one ledger has a key and anchors of its own
                 books = cls(home, ledger, home.archive())
@@ -64,7 +63,7 @@ class AnchoredLedger:
 
     @property
     def anchors(self) -> Anchors:
-        """The anchors with the present key, read anew: another process may have changed it meanwhile."""
+        """The anchors with the present key, which is read each time: another process may have changed it."""
         return Anchors(self.archive, self.home.signer())
 
     def refuse_strange_archive(self) -> None:
@@ -78,29 +77,28 @@ class AnchoredLedger:
     def anchor_pending(self) -> None:
         """Check the newest anchor against the ledger, then finish what killed runs left: anchors, a key, notices."""
         anchors = self.anchors
-        changes = [entry.to_record() for entry in self.ledger.key_entries()]
-        numbers = anchors.numbers()
-        anchors.check_newest(self.ledger.entry_at, retirements(changes), numbers)
+        retired, numbers = self.ledger.retirements(), anchors.numbers()
+        anchors.check_newest(self.ledger.entry_at, retired, numbers)
         for seq in anchors.unanchored(self.ledger.head.seq, numbers):
             entry = self.ledger.entry_at(seq)
             if entry is not None:
                 self.anchor(entry)
         if (pending := pending_key(self.home.keys)) and self.ledger.key_entry(pending):
             self._install(pending)
-        for entry in self.ledger.withdrawals():
-            self._complete(entry, entry.payload["withdraws"], retirements(changes))
+        for entry in self.ledger.of_kind("withdraw"):
+            self._complete(entry, entry.payload["withdraws"], retired)
 
     def mark(self, act: Entry, release: str, status: Status) -> None:
-        """Put signed notices beside the crate of a release and those that stand on it; again, it changes nothing.
+        """Put signed notices next to the crate of a release and the posteriors drawn from it; safe to repeat.
 
-        What somebody else put under their names is refused, after everything else was written.
+        A file of somebody else under the name of a notice is refused, after everything else was written.
         """
         charge = self.ledger.find(release)
         if charge is None:
             return
         about, record = charge.to_record(), act.to_record()
         write_notices(self.archive, self.home.signer(), about, record, status)
-        retired = retirements([entry.to_record() for entry in self.ledger.key_entries()])
+        retired = self.ledger.retirements()
         for crate in marked(self.archive, about):
             said = stated(crate, status, charge.key, record)
             if found := unmarked(self.archive, said, self.home.trusted(), retired):
@@ -110,7 +108,7 @@ class AnchoredLedger:
                 )
 
     def _complete(self, act: Entry, release: str, retired: Mapping[str, int]) -> None:
-        """Write what a kill left unwritten; a file of somebody else's keeps no command from its work."""
+        """Write the notices that a killed run did not; a file of somebody else under such a name stops no command."""
         charge = self.ledger.find(release)
         if charge is None:
             return
@@ -119,7 +117,7 @@ class AnchoredLedger:
             write_notices(self.archive, self.home.signer(), charge.to_record(), act.to_record(), "withdrawn")
 
     def anchor(self, entry: Entry) -> None:
-        """Sign `entry` and keep it outside the database; again, it changes nothing."""
+        """Sign `entry` and keep it outside the database; safe to repeat."""
         if flaw := strange_key(entry, self.home.trusted()):  # we should vouch for it
             raise IntegrityFailure(
                 f"cannot use the ledger: {flaw}. Find out who writes to the database, and run `dpbayes ledger recover "
@@ -127,11 +125,11 @@ class AnchoredLedger:
             )
         anchors = Anchors(self.archive, self._signer_of(entry))
         changes = entry.kind == "key" and entry.payload["public_key"] == pending_key(self.home.keys)
-        # the new key signs beside the old one: it proves that it is there, and leads an auditor back to the old one
+        # the new key signs, too: that proves that the home has it, and leads an auditor back to the old one
         anchors.write(entry.to_record(), cosigner=next_signer(self.home.keys) if changes else None)
 
     def rotate_key(self, *, reason: str, stamp: Stamp) -> Entry:
-        """Sign with a new key from here on; the entry that says so is the last one that the old key anchors."""
+        """Sign with a new key from here on; the entry of this change is the last one that the old key anchors."""
         retires = self.home.signer().fingerprint
         entry = self.ledger.rotate_key(
             next_signer(self.home.keys).fingerprint, retires=retires, reason=reason, stamp=stamp
@@ -155,7 +153,7 @@ class AnchoredLedger:
 
 
 def open_ledger(home: Home, purpose: Literal["write", "read"] = "write") -> Ledger:
-    """The home's ledger; one that is gone while its anchors stand is no new beginning."""
+    """The home's ledger; where it is gone and its anchors exist, recovery is asked for and no new one is begun."""
     try:
         return Ledger.open(home.ledger_url, purpose)
     except LedgerMissing:
@@ -177,7 +175,7 @@ def refuse_empty_archive(home: Home) -> None:
 
 
 def _refuse_other(home: Home, part: str) -> None:
-    """Refuse a part that is not where it is on record, whatever is said of the other one."""
+    """Refuse a ledger or an archive that is not where it is on record, wherever the other one is."""
     on_record = read_places(home.folder) or home.places
     refuse_other_places(home.folder, {**on_record, part: home.places[part]})
 

@@ -3,27 +3,21 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
 from storage.files.archive import Archive
 from storage.home.signatures import Signer, public_key_name, read_public_key, signers_of, verify_stored
 from storage.ledger.check import Check
+from storage.ledger.entries import Entry
+from storage.ledger.homes import retirements
 
 ANCHOR_TYPE = "application/vnd.dpbayes.ledger-entry+json"
 """The payload type of an anchor: the ledger entry's record as canonical JSON."""
 
 Record = Mapping[str, Any]
 """A ledger entry as plain data: seq, kind, key, payload, release, prev_hash, hash."""
-
-
-class Recorded(Protocol):
-    """A ledger entry."""
-
-    def to_record(self) -> dict[str, Any]:
-        """Its record."""
-        ...
 
 
 def anchor_name(seq: int) -> str:
@@ -60,12 +54,12 @@ class Anchors:
         return self._archive.exists(anchor_name(seq))
 
     def newest(self) -> int:
-        """The highest anchored number, by name alone; 0 where nothing is anchored."""
+        """The highest of these numbers; 0 where nothing is anchored."""
         return max(self.numbers(), default=0)
 
     def check_newest(
         self,
-        entry_at: Callable[[int], Recorded | None],
+        entry_at: Callable[[int], Entry | None],
         retired: Mapping[str, int] | None = None,
         numbers: Sequence[int] | None = None,
         trusted: Mapping[str, bytes] | None = None,
@@ -99,7 +93,7 @@ class Anchors:
         return record
 
     def signatures(self, seq: int) -> list[dict[str, str]]:
-        """The signatures on one anchor, as they stand."""
+        """The signatures on one anchor, unchecked."""
         return list(self._envelope(seq)["signatures"])
 
     def signers(self, seq: int, keys: Mapping[str, bytes]) -> frozenset[str]:
@@ -113,54 +107,39 @@ class Anchors:
         """Every verified record, in the ledger's order."""
         return [self.read(seq, trusted) for seq in self.numbers()]
 
-    def missing(self, entries: Sequence[Record]) -> list[Record]:
-        """Entries without an anchor: a run was killed after its commit, and the caller writes them now."""
-        anchored = set(self.numbers())
-        return [entry for entry in entries if entry["seq"] not in anchored]
-
     def unanchored(self, head: int, numbers: Sequence[int] | None = None) -> list[int]:
         """The numbers up to a ledger's last that have no anchor: of killed runs, not always the newest ones."""
         anchored = set(self.numbers() if numbers is None else numbers)
         return [seq for seq in range(1, head + 1) if seq not in anchored]
 
     def check(self, entries: Sequence[Record], trusted: Mapping[str, bytes]) -> list[Check]:
-        """What an audit asks: anchors are genuine, the ledger holds every anchored entry, none was left out."""
+        """Check that anchors are genuine, the ledger contains every anchored entry, and every entry is anchored."""
         records: dict[int, dict[str, Any]] = {}
         forged: list[str] = []
-        retired = retirements(entries)
-        for seq in self.numbers():
+        retired, numbers = retirements(entries), self.numbers()
+        for seq in numbers:
             in_force = {name: key for name, key in trusted.items() if seq <= retired.get(name, seq)}
             try:
                 records[seq] = self.read(seq, in_force)
             except IntegrityFailure as failure:
                 forged.append(str(failure) if in_force == trusted else f"{failure} A retired key does not count here.")
-        return [_genuine(forged, records), _held(records, entries), _complete(self.missing(entries), entries)]
+        return [_genuine(forged, records), _held(records, entries), _complete(numbers, entries)]
 
     def publish_key(self) -> None:
-        """Store the signer's public key beside the anchors, for auditors who know its fingerprint."""
+        """Store the signer's public key in the archive, for auditors who know its fingerprint."""
         if self._signer is not None:
             self._archive.write_once(
                 f"{_KEYS}/{public_key_name(self._signer.fingerprint)}", self._signer.export_public_key()
             )
 
     def published_keys(self) -> dict[str, bytes]:
-        """Fingerprint to public key of every published key: trust only those whose fingerprint you know."""
+        """Fingerprint to public key of every published key; they are to be trusted only by a known fingerprint."""
         return dict(read_public_key(self._archive.read(name)) for name in self._archive.list(_KEYS))
 
     def numbers(self) -> list[int]:
-        """What is anchored, by name alone."""
+        """The numbers of the anchored entries, by the names of the anchors alone."""
         found = (re.fullmatch(r"anchors/(\d{9,})\.json", name) for name in self._archive.list("anchors"))
         return sorted(int(match[1]) for match in found if match)
-
-
-def retirements(entries: Sequence[Record]) -> dict[str, int]:
-    """The last entry that each retired key may have signed: the one that retired it."""
-    found: dict[str, int] = {}
-    for entry in entries:
-        retired = entry["payload"].get("retires") if entry["kind"] == "key" else None
-        if isinstance(retired, str):
-            found.setdefault(retired, entry["seq"])
-    return found
 
 
 _KEYS = "keys"
@@ -178,7 +157,7 @@ def _genuine(forged: Sequence[str], records: Mapping[int, Record]) -> Check:
 
 
 def _held(records: Mapping[int, Record], entries: Sequence[Record]) -> Check:
-    """A ledger that lost or changed what was once anchored was rewritten, or restored from a backup."""
+    """Whether the ledger still contains what was anchored: if not, it was rewritten or restored from a backup."""
     ledger = {entry["seq"]: entry for entry in entries}
     lost = [seq for seq in records if seq not in ledger]
     changed = [seq for seq, record in records.items() if seq in ledger and not _same(record, ledger[seq])]
@@ -187,9 +166,10 @@ def _held(records: Mapping[int, Record], entries: Sequence[Record]) -> Check:
     return Check("the ledger holds every anchored entry", not found, "; ".join(found) or "it does")
 
 
-def _complete(missing: Sequence[Record], entries: Sequence[Record]) -> Check:
-    """The last entry may lack its anchor for a moment, or until the next command if a run was killed there."""
-    numbers = [entry["seq"] for entry in missing]
+def _complete(anchored: Sequence[int], entries: Sequence[Record]) -> Check:
+    """Whether every entry is anchored; after a killed run, the last may lack its anchor until the next command."""
+    known = set(anchored)
+    numbers = [entry["seq"] for entry in entries if entry["seq"] not in known]
     last = max((entry["seq"] for entry in entries), default=None)
     if not numbers:
         detail = "each has its anchor"

@@ -1,6 +1,6 @@
-"""What a cap holds, what was spent of it and what it leaves: one computation, one rounding and one wording.
+"""A cap's limit, what was spent of it and what remains: one computation, one rounding and one wording.
 
-Every screen, document and refusal asks here: each cap is told in the one measure that it is stated in.
+Every screen, document and refusal uses these; each cap is given in the one measure in which it is stated.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from dpbayes_core.privacy.accounting import UNITS, cap_rho_units, epsilon_of, from_units, to_units
-from storage.ledger.caps import Room, Tally, Total, admits, capacity, remaining
+from storage.ledger.caps import Room, admits, capacity, remaining
+from storage.ledger.exposure import Tally, Total
 from storage.ledger.periods import overlapped
 from storage.ledger.request import AccountSpec, CapSpec, Measure, decimal_text
 
@@ -22,33 +23,15 @@ FIFTEEN_DIGITS = Context(prec=15)
 FOUR_DIGITS_DOWN = Context(prec=DIGITS, rounding=ROUND_DOWN)
 
 IN_WORDS: Mapping[Measure, str] = {"epsilon-delta": "epsilon", "pure-epsilon": "pure epsilon", "rho": "rho"}
-IN_LETTERS: Mapping[Measure, str] = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
-
-
-# --- states -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class CapState:
-    """One cap of an account as it stands: per-period caps once for every period charged."""
+    """One cap of an account with what was spent of it: a per-period cap once for every period charged."""
 
     cap: CapSpec
     period: str | None
     spent: Total | Tally
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for people and programs; the ledger's own integers are in its entries."""
-        left = remaining(self.cap, self.spent)
-        delta = None if self.cap.delta is None else float(self.cap.delta)
-        return {
-            "cap": self.cap.name,
-            "limit": _numbers(capacity(self.cap)) | {"delta": delta},
-            "measure": self.cap.measure,
-            "period": self.period,
-            "remaining": _numbers(left),
-            "spent": _numbers(self.spent) | {"epsilon_at_delta": self.epsilon_at_delta},
-            "window": self.cap.window,
-        }
 
     @property
     def epsilon_at_delta(self) -> float | None:
@@ -68,7 +51,7 @@ class CapState:
 
 @dataclass(frozen=True)
 class AccountState:
-    """An account with its caps as they stand."""
+    """An account with the states of its caps."""
 
     spec: AccountSpec
     caps: tuple[CapState, ...]
@@ -79,12 +62,9 @@ def _numbers(amount: Room | Total | Tally) -> dict[str, float | None]:
     return {name: None if units is None else float(from_units(units)) for name, units in pairs}
 
 
-# --- what remains -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Remainder:
-    """What a cap leaves by each of its routes; 0 where a route is closed, or leaves no more than rounding does."""
+    """What remains of a cap in each measure; 0 where it does not limit that measure, or only rounding remains."""
 
     epsilon: Decimal  # pure
     rho: Decimal
@@ -92,13 +72,13 @@ class Remainder:
 
     @classmethod
     def of(cls, cap: CapSpec, spent: Total | Tally) -> "Remainder":
-        """What a cap leaves on top of what was spent."""
+        """What remains of a cap after what was spent."""
         room = remaining(cap, spent)
         return cls(_loss(room.epsilon), _loss(room.rho), _epsilon_by_rho(room, cap.delta))
 
 
 def remains(cap: CapSpec, spent: Total | Tally) -> Decimal:
-    """What can still be charged: rho, pure epsilon, or the largest epsilon at delta by the route that admits more."""
+    """What can still be charged: rho, pure epsilon, or the larger of pure epsilon and epsilon at delta."""
     left = Remainder.of(cap, spent)
     return left.rho if cap.measure == "rho" else max(left.epsilon, left.epsilon_by_rho)
 
@@ -118,19 +98,6 @@ def _loss(units: int | None) -> Decimal:
     return Decimal(0) if units is None or units < WORTH_NAMING else from_units(units)
 
 
-def share_spent(cap: CapSpec, spent: Total) -> float:
-    """The share of what the cap holds that is spent, by the route that leaves more."""
-    full, shares = capacity(cap), [1.0]
-    if full.rho:
-        shares.append(spent.rho / full.rho)
-    if full.epsilon and spent.epsilon is not None:
-        shares.append(spent.epsilon / full.epsilon)
-    return min(shares)
-
-
-# --- documents --------------------------------------------------------------------------------------------------------
-
-
 def account_document(account: AccountState, period: str | None = None) -> dict[str, Any]:
     """An account with its caps; with a period, only the windows that it falls in."""
     windows = () if period is None else overlapped(period, account.spec.grain)
@@ -146,17 +113,21 @@ def account_document(account: AccountState, period: str | None = None) -> dict[s
 
 def cap_document(state: CapState) -> dict[str, Any]:
     """Limit, spent and remaining in the cap's own measure; `totals` are the sums that are really kept."""
-    record = state.to_record()
     cap = state.cap
+    delta = None if cap.delta is None else float(cap.delta)
     return {
         "cap": cap.name,
-        "delta": None if cap.delta is None else float(cap.delta),
+        "delta": delta,
         "limit": float(cap.limit),
         "measure": cap.measure,
         "period": state.period,
         "remaining": float(remains(state.cap, state.spent)),
         "spent": _spent(state),
-        "totals": {"limit": record["limit"], "remaining": record["remaining"], "spent": record["spent"]},
+        "totals": {
+            "limit": _numbers(capacity(cap)) | {"delta": delta},
+            "remaining": _numbers(remaining(cap, state.spent)),
+            "spent": _numbers(state.spent) | {"epsilon_at_delta": state.epsilon_at_delta},
+        },
         "window": cap.window,
     }
 
@@ -170,9 +141,6 @@ def _spent(state: CapState) -> float | None:
     return None if epsilon is None else float(TWELVE_DIGITS_UP.create_decimal(Decimal(epsilon)))
 
 
-# --- for people -------------------------------------------------------------------------------------------------------
-
-
 def rounded_down(value: Decimal | float) -> Decimal:
     """Four digits that promise no more than there is; a float means the decimal that it prints as."""
     exact = FIFTEEN_DIGITS.create_decimal(repr(value) if isinstance(value, float) else value)
@@ -182,11 +150,6 @@ def rounded_down(value: Decimal | float) -> Decimal:
 def measure_words(measure: Measure, limit: str = "", delta: str = "") -> str:
     """What a cap limits, such as "epsilon 8 at delta 1e-6"; both numbers as the screen writes them, or left out."""
     return " ".join(filter(None, (IN_WORDS[measure], limit, delta and f"at delta {delta}")))
-
-
-def measure_letters(measure: Measure, delta: str = "") -> str:
-    """The same in letters, as in "ε at δ 10⁻⁶"."""
-    return " ".join(filter(None, (IN_LETTERS[measure], delta and f"at δ {delta}")))
 
 
 def limit_text(cap: CapSpec) -> str:

@@ -11,9 +11,6 @@ from storage.ledger.exposure import NOTHING, Tally, Total
 from storage.ledger.periods import Period, overlapped
 from storage.ledger.request import AccountSpec, CapSpec, Grain, Membership, Window
 
-__all__ = ["CONVERSION", "NOTHING", "Debit", "Room", "Scope", "Tally", "Total", "admits", "capacity", "debits"]
-__all__ += ["remaining", "scopes", "total_in", "with_limits"]
-
 CONVERSION = (
     "pure epsilon and zCDP rho are both totalled; a cap of (epsilon, delta) admits what keeps the pure total within "
     "epsilon or the rho total within the largest rho whose conversion by Canonne, Kamath and Steinke 2020 gives epsilon"
@@ -61,7 +58,7 @@ def scopes(spec: AccountSpec, period: str) -> tuple[Scope, ...]:
 
 @dataclass(frozen=True)
 class Room:
-    """How much one cap holds, or has left, by either route; None where a route is not open."""
+    """What a cap admits in all, or still, as pure epsilon and as rho; None where it does not limit that measure."""
 
     epsilon: int | None
     rho: int | None
@@ -77,7 +74,7 @@ def capacity(cap: CapSpec) -> Room:
 
 
 def remaining(cap: CapSpec, spent: Total | Tally) -> Room:
-    """What can still be charged by each route; never below nothing, since the other route may have been used."""
+    """What can still be charged in each measure; never below 0, since charges may have been admitted by the other."""
     full = capacity(cap)
     rooms: list[Room] = []
     for total in spent.exposures:
@@ -92,7 +89,7 @@ def _least(rooms: list[int | None]) -> int | None:
 
 
 def admits(cap: CapSpec, spent: Total | Tally) -> bool:
-    """Whether the cap still holds for everybody: for each group of people either route suffices."""
+    """Whether the cap is kept for everybody: for each group of people, pure epsilon or rho is within its limit."""
     full = capacity(cap)
     for total in spent.exposures:
         by_epsilon = full.epsilon is not None and total.epsilon is not None and total.epsilon <= full.epsilon
@@ -135,7 +132,7 @@ class Debit:
 
     @property
     def seen(self) -> Total | Tally:
-        """What the charge comes on top of, for those who feel it."""
+        """What was spent before of the people whom the charge concerns."""
         return self.before.seen_by(self.holder, *self.also)
 
     def _noted(self, after: Tally) -> Tally:
@@ -147,7 +144,7 @@ class Debit:
         return self.cap is None or admits(self.cap, self.after)
 
     def to_record(self) -> dict[str, Any]:
-        """What the charge's entry keeps: the scope, the cap as it stood, and the total after the charge."""
+        """What the charge's entry records: the scope, the cap with its raises, and the total after the charge."""
         cap, after = None if self.cap is None else self.cap.to_record(), self.after
         record = {"cap": cap, "scope": self.scope.to_record(), **after.to_record()}
         if self.holder is None or self.membership == "undeclared":
@@ -164,9 +161,9 @@ def debits(
     holder: str | None = None,
     also: tuple[str, ...] = (),
 ) -> tuple[Debit, ...]:
-    """What a charge would do to every scope it counts in; `spec` carries the caps as they stand now.
+    """What a charge would do to every scope it counts in; `spec` has the caps with their raises.
 
-    With `also`, what the same charge to one holder after the other would do.
+    With `also`, what the same charge to each of these holders in turn would do.
     """
     caps, membership = {cap.window: cap for cap in spec.caps}, spec.membership
     found, own = scopes(spec, period), Period.named(period).grain

@@ -1,27 +1,72 @@
-"""What a charge writes: everything an auditor needs to price it again."""
+"""One charge: what was released under its name before, whether every cap admits it, its noisy release, its record."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dpbayes_core.errors import RequestChanged, StudyInvalid
+from dpbayes_core.errors import DpbayesError, RequestChanged, StudyInvalid
 from dpbayes_core.privacy.accounting import Cost
 from dpbayes_core.privacy.mechanisms import Mechanism
-from dpbayes_core.privacy.release import AnyRelease
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.privacy.release import AnyRelease, Design
 from dpbayes_core.regression.release import Release
-from storage.ledger.accounts import account_key, opened, total_of
-from storage.ledger.caps import CONVERSION, Debit, Scope, Total, debits
+from storage.ledger.accounts import account_key, opened, payer, total_of
+from storage.ledger.caps import CONVERSION, Debit, Scope, debits
 from storage.ledger.entries import Entry, Stamp, act_key
-from storage.ledger.exposure import COUNTING
-from storage.ledger.opening import payer
+from storage.ledger.exposure import COUNTING, Total
+from storage.ledger.page import Page
 from storage.ledger.periods import Period
 from storage.ledger.refusal import PeriodClosed, refusal, up
 from storage.ledger.request import Membership, Request, priced_under
-from storage.ledger.store import Page
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The entry under a request's name, and whether this very commit wrote it."""
+
+    entry: Entry
+    made: bool
+
+
+def answers(page: Page, requests: Sequence[Request]) -> tuple[Entry | None, ...]:
+    """The charges that exist of one release at these holders; refused where it must be all of them and is not.
+
+    The rows of a person who moves are bounded over all holders, by one pass over one table. A release put together
+    from two passes could hold more rows of that person than the charge is for.
+    """
+    for request in requests:
+        prefetch(page, request)
+    found = [page.find(request.key) for request in requests]
+    stored = tuple(
+        None if entry is None else matching(page, entry, request)
+        for request, entry in zip(requests, found, strict=True)
+    )
+    together = _together(page, requests)
+    if together and {request.holder for request in requests} != set(together):
+        raise StudyInvalid(
+            f"cannot release {requests[0].name}: where people move, all holders are released together. "
+            f"Ask for {', '.join(together)}."
+        )
+    if together and len({entry is None for entry in stored}) > 1:
+        made = ", ".join(entry.payload["holder"] for entry in stored if entry is not None)
+        raise StudyInvalid(
+            f"cannot complete {requests[0].release} of {requests[0].period}, released at {made} only: where people "
+            "move, all holders are released together. Give the next --revision and --reason."
+        )
+    return stored
+
+
+def _together(page: Page, requests: Sequence[Request]) -> tuple[str, ...]:
+    """The holders at which this release must be made at once, by its account; none where each may be made by itself."""
+    if any(request.holder is None for request in requests):
+        return ()
+    account = requests[0].account
+    return (opened(page, account.population) or account).released_together
 
 
 def matching(page: Page, known: Entry, request: Request) -> Entry:
-    """The stored answer, if it answers the same question; a slip in the population is named first."""
+    """The stored charge if it has the request's definition; a wrong population in the study is named first."""
     if known.payload["account"] != request.account.population:
         payer(page, request)
     if (known.payload["request"], known.payload["account"]) != (request.hash, request.account.population):
@@ -32,32 +77,26 @@ def matching(page: Page, known: Entry, request: Request) -> Entry:
     return known
 
 
-@lru_cache(maxsize=256)
-def covers_rows(release: AnyRelease, rows: int) -> bool:
-    """Whether its noise is made for persons of so many rows."""
-    return release.max_rows_per_unit is None or release.max_rows_per_unit >= rows
-
-
 def closing_key(population: str, period: str) -> str:
     """The key of the entry that closes a period."""
     return act_key("close", population, period)
 
 
-def look_ahead(page: Page, request: Request) -> None:
-    """See at once everything that decides whether and how the request is charged."""
+def prefetch(page: Page, request: Request) -> None:
+    """Read in one statement everything that decides whether and how the request is charged."""
     account = request.account
     keys = [request.key, account_key(account.population), closing_key(account.population, request.period)]
     scopes = [
         Scope(window="lifetime", account=account.population),
         Scope(window="per-period", account=account.population, period=request.period),
-    ]  # of an account that counts by the study's grain; another one's windows are asked for one by one
+    ]  # of an account that counts by the study's grain; windows of another grain are queried one by one
     if account.programme is not None:
         scopes.append(Scope(window="programme", programme=account.programme))
-    page.look_ahead([*keys, *filter(None, [request.supersedes])], scopes)
+    page.prefetch([*keys, *filter(None, [request.supersedes])], scopes)
 
 
 def debits_of(page: Page, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> tuple[Debit, ...]:
-    """What the charge would do to every scope, under the caps of the open account as they stand."""
+    """What the charge would do to every scope, under the open account's caps with their raises."""
     account = payer(page, request)
     known = account.holders
     if known is not None and not {request.holder, *also} <= {None, *known.names}:
@@ -75,7 +114,7 @@ def debits_of(page: Page, request: Request, mechanism: Mechanism, also: tuple[st
     )
 
 
-@lru_cache(maxsize=64)  # asked for by the early check and again under the lock
+@lru_cache(maxsize=64)  # needed by the early check and again under the lock
 def _price(mechanism: Mechanism) -> Cost:
     return mechanism.cost()
 
@@ -107,7 +146,7 @@ def _refuse_shape(page: Page, request: Request) -> None:
 
 
 def _stands_before(page: Page, request: Request) -> bool:
-    """Whether there is a revision before it; one that stands at some holders only, where people move, is one."""
+    """Whether there is a revision before it; where people move, one at some of the holders is enough."""
     if request.supersedes is not None and page.find(request.supersedes) is not None:
         return True
     account = opened(page, request.account.population)
@@ -115,16 +154,42 @@ def _stands_before(page: Page, request: Request) -> bool:
     return any(page.find(request.superseded_at(holder)) is not None for holder in together)
 
 
-def counting(membership: Membership, holder: str | None) -> dict[str, str]:
-    """The rule by which charges to holders add up, where it says more than that they do."""
-    return {"counting": COUNTING[membership]} if holder is not None or membership != "undeclared" else {}
+def drawn(request: Request, design: Design, exact: Any, noise: NoiseSource) -> AnyRelease:
+    """A release with fresh noise; refused where the noise is for tests, or for less than the statistics can move."""
+    if not noise.trusted:
+        raise DpbayesError(
+            f"cannot charge {request.release}: its noise source is for tests and protects nobody. Use OpenDP's noise."
+        )
+    account = request.account
+    refuse_relation(request, design, priced_under(account.neighbours, account.membership, request.holder))
+    release = design.release(noise, exact)
+    sound = release.mechanism == design.mechanism and release.neighbours == design.neighbours and release.protected
+    if not (sound and covers_rows(release, account.max_rows_per_unit)):
+        raise DpbayesError(
+            f"cannot charge {request.release}: its noise is made for less than its statistics can move. "
+            "Calibrate it to the schema's sensitivity; nothing was spent."
+        )
+    if not is_as_defined(request.definition, release):
+        raise DpbayesError(
+            f"cannot charge {request.release}: it is of other columns, other rows or other steps than its request "
+            "states. Nothing was spent; report this, it is a fault of the program."
+        )
+    return release
 
 
-@lru_cache(maxsize=64)
-def readable_cost(cost: Cost) -> dict[str, Any]:
-    """A cost in exact units, and for people."""
-    readable = {"epsilon": None if cost.epsilon is None else up(cost.epsilon), "rho": up(cost.rho)}
-    return Total(cost.epsilon, cost.rho).to_record() | {"readable": readable}
+def refuse_relation(request: Request, design: Design, neighbours: str) -> None:
+    """Refuse noise that is made for other neighbours than the account is kept for."""
+    if neighbours != design.neighbours:
+        raise StudyInvalid(
+            f"cannot charge {request.release}: its noise is made for {design.neighbours} neighbours, and its account "
+            f"is kept for {neighbours}. State {neighbours} neighbours, and holders whose people do not move."
+        )
+
+
+@lru_cache(maxsize=256)
+def covers_rows(release: AnyRelease, rows: int) -> bool:
+    """Whether its noise is made for persons of so many rows."""
+    return release.max_rows_per_unit is None or release.max_rows_per_unit >= rows
 
 
 def is_as_defined(definition: Mapping[str, Any], release: AnyRelease) -> bool:
@@ -147,13 +212,16 @@ def is_as_defined(definition: Mapping[str, Any], release: AnyRelease) -> bool:
     return all(stated[name] == value for name, value in due.items()) and all(steps)
 
 
-def stated_epsilon(charge: Mapping[str, Any]) -> float | None:
-    """The epsilon of a charge: what all its parts spend where that is pure, else what a gaussian release was asked for.
+def counting(membership: Membership, holder: str | None) -> dict[str, str]:
+    """The rule by which charges to holders add up, for charges that state one."""
+    return {"counting": COUNTING[membership]} if holder is not None or membership != "undeclared" else {}
 
-    A mechanism of several parts has in `epsilon` that of its first one.
-    """
-    mechanism, spent = charge["mechanism"], charge["cost"]["readable"]["epsilon"]
-    return float(spent) if "beside" in mechanism and spent is not None else mechanism.get("epsilon")
+
+@lru_cache(maxsize=64)
+def readable_cost(cost: Cost) -> dict[str, Any]:
+    """A cost in exact units, and for people."""
+    readable = {"epsilon": None if cost.epsilon is None else up(cost.epsilon), "rho": up(cost.rho)}
+    return Total(cost.epsilon, cost.rho).to_record() | {"readable": readable}
 
 
 def charge_payload(

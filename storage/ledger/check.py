@@ -16,9 +16,9 @@ class Check:
 
 
 class Remark(str):
-    """What is said of a check that holds: not every question has a whole answer."""
+    """What a check that passes says nevertheless, where its question has no complete answer."""
 
 
 def holds(problem: Problem) -> bool:
-    """Whether the answer to a check's question names no flaw."""
+    """Whether the answer to a check's question means that it passes."""
     return problem is None or isinstance(problem, Remark)

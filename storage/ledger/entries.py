@@ -49,11 +49,11 @@ class Entry:
         """The entry that comes next in the chain."""
         seq, prev_hash = (1, BEFORE_GENESIS) if last is None else (last.seq + 1, last.hash)
         entry = cls(seq, kind, key, payload, release, prev_hash, "")
-        object.__setattr__(entry, "hash", entry.computed_hash)  # before anyone has seen it without
+        object.__setattr__(entry, "hash", entry.computed_hash)  # before it is returned, hence frozen for all others
         return entry
 
     def __hash__(self) -> int:
-        return hash(self.hash)  # what is worked out from an entry is kept by it
+        return hash(self.hash)  # caches of what follows from an entry use it as their key
 
     @cached_property
     def text(self) -> str:
@@ -67,7 +67,7 @@ class Entry:
 
     @property
     def copies(self) -> dict[str, str | None]:
-        """What the extra columns hold."""
+        """The values of the extra columns."""
         return {name: self.payload.get(name) for name in COPIED}
 
     def to_record(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Total:
         return Total(pure, self.rho + more.rho)
 
     def since(self, before: "Total") -> "Total":
-        """What came on top of an earlier state of the same sum."""
+        """What was added since an earlier state of the same sum."""
         pure = None if self.epsilon is None or before.epsilon is None else self.epsilon - before.epsilon
         return Total(pure, self.rho - before.rho)
 
@@ -57,7 +57,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Tally:
-    """Everything charged in one scope, kept apart by holder where that says more about a person."""
+    """Everything charged in one scope, by holder where that bounds a person's exposure more tightly."""
 
     everyone: Total = Total(0, 0)
     membership: Membership = "undeclared"
@@ -77,7 +77,7 @@ class Tally:
 
     @property
     def exposures(self) -> tuple[Total, ...]:
-        """What people may have been exposed to, group by group; a cap has to hold for each."""
+        """What people may have been exposed to, group by group; a cap has to be kept for each."""
         if self.membership == "movable":
             own = _most(tuple(self.holders.values()))
             pure = None if own.epsilon is None else 2 * own.epsilon
@@ -85,7 +85,7 @@ class Tally:
         return (self.everyone, *(self.everyone.plus(self.holders[name]) for name in sorted(self.holders)))
 
     def seen_by(self, holder: str | None, *also: str) -> "Total | Tally":
-        """What a charge to holders comes on top of: under fixed membership, only their people feel it."""
+        """What was charged before to those whom a charge concerns: under fixed membership, its holders' people only."""
         if holder is None or self.membership != "fixed":
             return self
         if also:
@@ -108,7 +108,7 @@ class Tally:
         return self.most.rho
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON: the total, and what it is made of where holders count apart."""
+        """Plain data for canonical JSON: the total, and its parts where holders are counted separately."""
         grains = {"grains": list(self.grains)} if self.grains else {}
         if not self.holders:
             return {"total": self.everyone.to_record()} | grains

@@ -1,4 +1,4 @@
-"""The ledger folded in memory, entry by entry: what an auditor holds against the totals that are stored."""
+"""The ledger's accounts and totals recomputed from its entries, for comparison with the totals that are stored."""
 
 import json
 from collections.abc import Mapping
@@ -11,18 +11,19 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.privacy.accounting import Cost
 from dpbayes_core.privacy.mechanisms import mechanism_from_record
-from storage.ledger.caps import NOTHING, Debit, Scope, Tally, debits, with_limits
+from storage.ledger.caps import Debit, Scope, debits, with_limits
 from storage.ledger.entries import Entry
+from storage.ledger.exposure import NOTHING, Tally
 from storage.ledger.homes import key_flaw
 from storage.ledger.request import AccountSpec, CapSpec, stored_decimal
 
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, DpbayesError)
-"""What reading an entry that somebody edited may raise."""
+"""The errors that reading an edited entry or document may raise."""
 
 
 @lru_cache(maxsize=256)
 def price(mechanism: bytes) -> Cost:
-    """The cost of a mechanism as recorded; a ledger holds few different ones."""
+    """The cost of a mechanism as recorded, kept because most charges of a ledger use the same few."""
     return mechanism_from_record(json.loads(mechanism)).cost()
 
 
@@ -32,7 +33,7 @@ def owner_of(payload: Mapping[str, Any]) -> str:
 
 
 class History:
-    """Everything the entries read so far say, worked out from mechanisms and caps and not from stored totals."""
+    """Everything that follows from the entries so far, computed from mechanisms and caps, not from stored totals."""
 
     def __init__(self) -> None:
         self.last: Entry | None = None
@@ -50,7 +51,7 @@ class History:
         self._totals: dict[Scope, Tally] = {}
 
     def add(self, entry: Entry) -> None:
-        """Take in one more entry; what cannot be read is left out, the checks have named it."""
+        """Add one more entry; what cannot be read is left out, since the checks have named it."""
         with suppress(*MALFORMED):
             self._take(entry)
         self.seq_of.setdefault(entry.key, entry.seq)
@@ -60,22 +61,22 @@ class History:
         """Everything charged in a scope."""
         return self._totals.get(scope, NOTHING)
 
-    def standing(self, population: str) -> AccountSpec:
-        """An account with its caps as they stand."""
+    def with_raises(self, population: str) -> AccountSpec:
+        """An account with every raise of its caps so far."""
         spec = self.accounts[population]
         limits = self._raised.get(population, {}) | self._raised.get(spec.programme or "", {})
         names = {cap.name for cap in spec.caps}
         return with_limits(spec, {name: limit for name, limit in limits.items() if name in names})
 
     def raisable(self, payload: Mapping[str, Any]) -> list[CapSpec]:
-        """The caps, as they stand, that a raise is about."""
-        caps = [(cap.programme or name, cap) for name in self.accounts for cap in self.standing(name).caps]
+        """The caps that a raise is about, with every earlier raise."""
+        caps = [(cap.programme or name, cap) for name in self.accounts for cap in self.with_raises(name).caps]
         return [cap for owner, cap in caps if owner == owner_of(payload) and cap.name == payload["cap"]]
 
     def due(self, payload: Mapping[str, Any]) -> tuple[Debit, ...]:
         """What a charge has to debit."""
         cost = price(canonical_json(payload["mechanism"]))
-        account = self.standing(payload["account"])
+        account = self.with_raises(payload["account"])
         return debits(account, payload["period"], cost, self.total, holder=payload["holder"])
 
     def agrees(self, spec: AccountSpec) -> bool:
@@ -85,7 +86,7 @@ class History:
         if not own or not others:
             return True
         first = self.accounts[others[0]]
-        known = [cap for account in (first, self.standing(others[0])) for cap in account.caps if cap.programme]
+        known = [cap for account in (first, self.with_raises(others[0])) for cap in account.caps if cap.programme]
         return own[0] in known and spec.neighbours == first.neighbours
 
     def _take(self, entry: Entry) -> None:

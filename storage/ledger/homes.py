@@ -1,7 +1,8 @@
-"""Homes at one ledger, told apart by their keys: each new key of a home names the one that it retires."""
+"""Homes that share a ledger, identified by their keys: each new key of a home names the one that it retires."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from storage.ledger.entries import Entry
 
@@ -16,7 +17,7 @@ class Change:
 
 
 def changes_of_key(entries: Iterable[Entry]) -> list[Change]:
-    """Every change of key, in order; what names a key again, or retires one again, changes nothing."""
+    """Every change of key, in order; an entry that names or retires a key for a second time is left out."""
     found: list[Change] = []
     named, retired = set[str](), set[str]()
     for entry in entries:
@@ -30,7 +31,7 @@ def changes_of_key(entries: Iterable[Entry]) -> list[Change]:
 
 
 def replaced_keys(entries: Iterable[Entry]) -> dict[str, str]:
-    """Which key each new key retired, by the entries that say so."""
+    """New key to the key that it retired, by the entries that record such changes."""
     return {change.new: change.old for change in changes_of_key(entries)}
 
 
@@ -50,7 +51,17 @@ def key_flaw(entry: Entry, known: Collection[str], retired: Collection[str]) -> 
 
 
 def strange_key(entry: Entry, own: Collection[str]) -> str | None:
-    """What is wrong with an entry that ties a key of a home, which knows all its `own`, to one that it never had."""
+    """What is wrong with an entry that ties one of a home's `own` keys to a key that the home never had."""
     named = {entry.payload.get("public_key"), entry.payload.get("retires")} if entry.kind == "key" else set[str]()
     tied = named & set(own) and named - set(own)
     return f"entry {entry.seq} ties a key of this home to one that it never had" if tied else None
+
+
+def retirements(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The last entry that each retired key may have signed, by the records of entries: the one that retired it."""
+    found: dict[str, int] = {}
+    for entry in entries:
+        retired = entry["payload"].get("retires") if entry["kind"] == "key" else None
+        if isinstance(retired, str):
+            found.setdefault(retired, entry["seq"])
+    return found

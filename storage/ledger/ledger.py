@@ -11,31 +11,41 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.privacy.release import AnyRelease, Design
-from storage.ledger.accounts import opened, standing, states
+from storage.ledger.accounts import known_accounts, open_account, opened, states, with_raises
 from storage.ledger.cap_document import AccountState
-from storage.ledger.charging import charge_payload, closing_key, debits_of, look_ahead, matching, refuse
-from storage.ledger.drawing import drawn, refuse_relation
+from storage.ledger.charging import (
+    Answer,
+    answers,
+    charge_payload,
+    closing_key,
+    debits_of,
+    drawn,
+    matching,
+    prefetch,
+    refuse,
+    refuse_relation,
+)
 from storage.ledger.entries import SCHEMA_VERSION, Entry, Stamp, act_key
-from storage.ledger.joint_release import Answer, answers
-from storage.ledger.opening import known_accounts, open_account
+from storage.ledger.homes import retirements
+from storage.ledger.page import Page
 from storage.ledger.periods import Period, overlapped
 from storage.ledger.publishing import Publication, publish
 from storage.ledger.refusal import Quote, quotes
 from storage.ledger.request import AccountSpec, Request, decimal_text
-from storage.ledger.store import Page, Store
+from storage.ledger.store import Store
 
 GENESIS = act_key("genesis")
 
 
 class Ledger:
-    """An open ledger: what it returns is committed, and the caller anchors it before anyone else hears of it."""
+    """An open ledger: every entry it returns is committed, and the caller anchors it before showing it to anyone."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     @classmethod
     def create(cls, url: str, stamp: Stamp, *, public_key: str | None = None) -> "Ledger":
-        """Make the table with its first entry; refused where a ledger stands already."""
+        """Make the table with its first entry; refused where there is a ledger already."""
         store, payload = Store(url, "create"), {"public_key": public_key, "schema_version": SCHEMA_VERSION}
         with store.disposed_on_failure():
             with store.founding() as page:
@@ -53,7 +63,7 @@ class Ledger:
             return ledger
 
     def dispose(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database."""
         self._store.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -63,8 +73,6 @@ class Ledger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.dispose()
-
-    # --- reading ----------------------------------------------------------------------------------------------------
 
     @property
     def head(self) -> Entry:
@@ -85,22 +93,18 @@ class Ledger:
         with self._store.snapshot() as page:
             return page.at(seq)
 
-    def entries_after(self, seq: int) -> Iterator[Entry]:
-        """Every later entry, in order."""
-        return self._store.entries_after(seq)
-
     def entries(self) -> Iterator[Entry]:
         """Every entry, in order."""
-        return self.entries_after(0)
+        return self._store.entries_after(0)
 
     def known(self, request: Request) -> Entry | None:
-        """What was released under the request's name; refused if it was another request."""
+        """The charge under the request's name; refused if it answered another definition."""
         with self._store.snapshot() as page:
             entry = page.find(request.key)
             return None if entry is None else matching(page, entry, request)
 
     def stored(self, requests: Sequence[Request]) -> tuple[Entry | None, ...]:
-        """The same of one release at several holders; refused where it has to be complete and is not."""
+        """The charges of one release at several holders; refused where they have to be complete and are not."""
         with self._store.snapshot() as page:
             return answers(page, requests)
 
@@ -114,27 +118,16 @@ class Ledger:
 
     def retirement(self, public_key: str) -> Entry | None:
         """The entry that retired a signing key, if one did."""
-        return next((each for each in self.key_entries() if each.payload.get("retires") == public_key), None)
+        return next((each for each in self.of_kind("key") if each.payload.get("retires") == public_key), None)
 
-    def withdrawals(self) -> list[Entry]:
-        """Every entry that withdrew a release."""
+    def of_kind(self, kind: str) -> list[Entry]:
+        """Every entry of a kind in order, such as the withdrawals, the closings or the changes of the signing key."""
         with self._store.snapshot() as page:
-            return page.of_kind("withdraw")
+            return page.of_kind(kind)
 
-    def closings(self) -> list[Entry]:
-        """Every entry that closed a period."""
-        with self._store.snapshot() as page:
-            return page.of_kind("close")
-
-    def key_entries(self) -> list[Entry]:
-        """Every change of the signing key."""
-        with self._store.snapshot() as page:
-            return page.of_kind("key")
-
-    def publications(self) -> list[Entry]:
-        """Every entry that puts posteriors on record."""
-        with self._store.snapshot() as page:
-            return page.of_kind("publish")
+    def retirements(self) -> dict[str, int]:
+        """The last entry that each retired key may have signed."""
+        return retirements([entry.to_record() for entry in self.of_kind("key")])
 
     def count(self, kind: str) -> int:
         """How many entries of a kind there are, such as charges."""
@@ -142,26 +135,24 @@ class Ledger:
             return page.count(kind)
 
     def accounts(self) -> tuple[AccountState, ...]:
-        """Every account with what its caps hold, have spent and have left."""
+        """Every account, with what was spent of its caps."""
         with self._store.snapshot() as page:
             return tuple(states(page))
 
     def check(self, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> None:
         """Refuse now what `commit` would refuse, of this holder and of others after it; writes nothing."""
         with self._store.snapshot() as page:
-            look_ahead(page, request)
+            prefetch(page, request)
             refuse(page, request, mechanism, also)
 
     def quote(self, request: Request, mechanism: Mechanism) -> tuple[Quote, ...]:
-        """What every cap would say to the charge, whether it fits or not; writes nothing."""
+        """What the charge would do to every cap, and what would fit instead; writes nothing."""
         with self._store.snapshot() as page:
-            look_ahead(page, request)
+            prefetch(page, request)
             return quotes(debits_of(page, request, mechanism), mechanism)
 
-    # --- writing ----------------------------------------------------------------------------------------------------
-
     def open_account(self, spec: AccountSpec, stamp: Stamp, studies: Sequence[str] = ()) -> Entry:
-        """Open the account for these studies, or find it as it stands; refused if it was opened otherwise."""
+        """Open the account for these studies, or return its entry; refused if it was opened with other terms."""
         with self._store.exclusive() as page:
             return open_account(page, spec, stamp, studies)
 
@@ -174,11 +165,11 @@ class Ledger:
     ) -> tuple[Answer, ...]:
         """Charge and release at each of these holders, or at none: `exacts` is what ONE pass summed of each.
 
-        One transaction, so a crash costs nothing and a retry answers the same; refused where the account is not open.
-        What stands is the answer, and where people move all of it stands or nothing does.
+        One transaction, so a crash costs nothing and a retry returns the same entries; refused where the account is
+        not open. What was released before is returned unchanged; where people move, that is all of it or nothing.
         """
         requests = [replace(request, holder=holder) for holder in exacts]
-        # drawn before the lock is taken: nobody sees it unless the insert succeeds
+        # drawn before the lock is taken, to hold it briefly: nobody sees the noise unless the insert succeeds
         releases = [drawn(one, design, exacts[one.holder], noise) for one in requests]
         with self._store.exclusive() as page:
             stored = answers(page, requests)
@@ -246,7 +237,7 @@ class Ledger:
     def publish(
         self, population: str, one: Publication, adopted: Sequence[Publication], *, stamp: Stamp
     ) -> tuple[Entry, ...]:
-        """Name a posterior's crate, and before a home's first those that had none; again, the entry that stands."""
+        """Put a posterior's crate on record, and with a home's first one its earlier crates; safe to repeat."""
         with self._store.exclusive() as page:
             return publish(page, population, one, adopted, stamp)
 
@@ -272,7 +263,7 @@ def _existing(page: Page, population: str, wish: str = "change an account") -> A
             f"cannot {wish}: {population} was never opened in this ledger ({known_accounts(page)}). Correct "
             "the study's population."
         )
-    return standing(page, known)
+    return with_raises(page, known)
 
 
 def _act(about: Mapping[str, Any], reason: str, stamp: Stamp) -> dict[str, Any]:
@@ -282,13 +273,13 @@ def _act(about: Mapping[str, Any], reason: str, stamp: Stamp) -> dict[str, Any]:
 
 
 def _refuse_together(page: Page, due: Sequence[Request], design: Design) -> None:
-    if len(due) > 1:  # one alone is refused as it is charged
+    if len(due) > 1:  # a single one is checked when it is charged
         refuse(page, due[0], design.mechanism, tuple(one.holder for one in due[1:] if one.holder is not None))
 
 
 def _charge(page: Page, request: Request, design: Design, release: AnyRelease, *, noise: str, stamp: Stamp) -> Entry:
     found = refuse(page, request, design.mechanism)
     payload = charge_payload(request, design.mechanism, found, digest=release.digest, noise=noise, stamp=stamp)
-    # the account may know of moving people where the study does not
+    # the opened account may state holders whose people move, where the study states none
     refuse_relation(request, design, payload["neighbours"])
     return page.append("charge", request.key, payload, canonical_json(release.to_record()))

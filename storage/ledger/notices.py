@@ -1,4 +1,4 @@
-"""Signed notices beside the crates in an archive: this one was withdrawn, or superseded by a revision."""
+"""Signed notices next to crates in an archive: this one was withdrawn, or superseded by a revision."""
 
 import base64
 import json
@@ -27,13 +27,13 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Notice:
-    """What a notice says of one crate; who signed it, the reader has to judge."""
+    """What a notice says of one crate; whether its signer is trusted is for the reader to judge."""
 
     crate: str
     status: Status
     date: str
     reason: str
-    act: Record  # the ledger entry that says so: number and hash, and all of it where it is short
+    act: Record  # the ledger entry of the act: number and hash, or the whole entry of a withdrawal
     release: str  # the ledger's key of the release
     signed_by: str
 
@@ -48,7 +48,7 @@ class Notice:
 
 
 def notice_name(crate: str, status: Status, kind: str = "json") -> str:
-    """Where a notice lies: beside the folder of its crate, under a name that is seen in a listing."""
+    """The path of a notice: next to the folder of its crate, so that a listing shows both."""
     return f"{crate}.{status.upper()}.{kind}"
 
 
@@ -67,7 +67,7 @@ def stated(crate: str, status: Status, release: str, act: Record) -> dict[str, A
 
 
 def plain_words(said: Record) -> bytes:
-    """The same for whoever opens the folder."""
+    """The same as text, for people who open the folder."""
     what = "stands on a release that was " if said["crate"].startswith(POSTERIORS) else "was "
     name = notice_name(said["crate"].rpartition("/")[2], said["status"])
     return (
@@ -78,9 +78,9 @@ def plain_words(said: Record) -> bytes:
 
 
 def write_notices(archive: Archive, signer: Signer, charge: Record, act: Record, status: Status) -> list[str]:
-    """Mark the crate of a charge and the posteriors that stand on it; again, it changes nothing. The names written.
+    """Mark the crate of a charge and the posteriors drawn from it, and return the notices' names; safe to repeat.
 
-    What lies there already is left as it is, whoever put it there: `unmarked` judges it.
+    A file that exists already is left as it is, whoever wrote it: `unmarked` judges it.
     """
     names: list[str] = []
     for crate in marked(archive, charge):
@@ -96,12 +96,12 @@ def write_notices(archive: Archive, signer: Signer, charge: Record, act: Record,
 
 
 def marked(archive: Archive, charge: Record) -> list[str]:
-    """The crates that a notice about a charge lies beside: the posteriors that stand on it, then its own."""
+    """The crates that a notice about a charge marks: the posteriors drawn from it, then its own."""
     return [*standing_on(archive, [charge["seq"]])[charge["seq"]], release_path(charge)]
 
 
 def unmarked(archive: Archive, said: Record, trusted: Keys, retired: Mapping[str, int]) -> list[str]:
-    """The files of one crate's notice that are missing, or that are not what they have to be: ours by its signature."""
+    """The files of one crate's notice that are missing, or are not what this home would have written and signed."""
     name, words = (notice_name(said["crate"], said["status"], kind) for kind in ("json", "txt"))
     sound = archive.exists(name) and notice_flaw(archive.read(name), name, said, trusted, retired) is None
     plain = archive.exists(words) and archive.read(words) == plain_words(said)
@@ -123,7 +123,7 @@ def standing_on(archive: Archive, charges: Iterable[int]) -> dict[int, list[str]
 
 
 def read_notice(data: bytes, name: str) -> Notice:
-    """A notice whose signature holds for the key that it names; IntegrityFailure where it does not."""
+    """A notice whose signature is valid for the key that it names; IntegrityFailure where it is not."""
     try:
         fingerprint, key = _signer(data)
         payload = verify_stored(data, {fingerprint: key}, payload_type=NOTICE_TYPE, thing=name)

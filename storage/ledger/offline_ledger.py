@@ -1,22 +1,42 @@
-"""A ledger away from its database: entries, and the signatures that tie them to a key that somebody trusts."""
+"""A ledger away from its database, exported or read from its anchors: an auditor needs it and a fingerprint alone."""
 
+import json
+import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Protocol
 
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import StudyInvalid
-from storage.home.signatures import enveloped, signers_of
-from storage.ledger.anchors import ANCHOR_TYPE, retirements
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from storage.files.archive import Archive
+from storage.files.limits import MOST_BYTES, MOST_LEDGER_NODES, read_bounded, refuse_shape
+from storage.home.signatures import Signer, encode_public_key, enveloped, read_public_key, signers_of
+from storage.ledger.anchors import ANCHOR_TYPE, Anchors
 from storage.ledger.check import Check
 from storage.ledger.entries import Entry
-from storage.ledger.homes import changes_of_key
-from storage.ledger.publishing import summary
+from storage.ledger.history import MALFORMED
+from storage.ledger.homes import changes_of_key, retirements
+from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
 
 HEAD_TYPE = "application/vnd.dpbayes.ledger-head+json"
 """The payload type of a signed head: seq and hash of the last entry."""
+FORMAT = "dpbayes ledger"
+VERSION = 1
+TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "hash": str,
+    "key": str,
+    "kind": str,
+    "payload": dict,
+    "prev_hash": str,
+    "release": (str, type(None)),
+    "seq": int,
+}
+"""The fields of an entry's record."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +44,9 @@ class OfflineLedger:
     """Entries in order, who signed the last of them, and who signed the changes of key."""
 
     entries: tuple[Entry, ...]
-    keys: Mapping[str, bytes]  # fingerprint to public key, as found beside the entries: nobody trusts them yet
-    head: frozenset[str]  # whose signature covers the last entry, and with it by the chain every earlier one
-    changes: Mapping[int, frozenset[str]]  # whose signature covers a change of key, by its number
+    keys: Mapping[str, bytes]  # fingerprint to public key, as found with the entries: not trusted yet
+    head: frozenset[str]  # who signed the last entry, and so by the chain every earlier one
+    changes: Mapping[int, frozenset[str]]  # who signed each change of key, by the number of its entry
 
     @property
     def in_force(self) -> frozenset[str]:
@@ -53,17 +73,14 @@ class OfflineLedger:
         return {name: key for name, key in self.keys.items() if name in counted}
 
     def check(self, fingerprints: Collection[str]) -> list[Check]:
-        """What an auditor asks who has nothing but this and the fingerprints they trust."""
+        """The checks of an auditor who has nothing but this ledger and the fingerprints they trust."""
         checks = verify(self.entries)
         signers = self.in_force & self.trusted(fingerprints).keys()
         named = ", ".join(sorted(self.in_force or self.head)) or "nobody whose key is here"
         late = ", which was retired before it" if self.head and not self.in_force else ""
         detail = f"signed by {', '.join(sorted(signers))}" if signers else f"it was signed by {named}{late}"
         signed = Check("the last entry is signed by a trusted key", bool(signers), detail)
-        return [*checks, signed, Check(COUNTED, True, summary(self.entries))]
-
-
-COUNTED = "analyses are on record"
+        return [*checks, signed]
 
 
 def spelled(fingerprint: str) -> str:
@@ -78,6 +95,133 @@ def refuse_unspelled(fingerprints: Iterable[str]) -> None:
             raise StudyInvalid("cannot trust this key: it is no fingerprint. Write SHA256: and 64 hex digits.")
 
 
-def signers_of_entry(entry: Entry, signatures: Sequence[Any], keys: Mapping[str, bytes]) -> frozenset[str]:
-    """The same of an entry whose anchor's signatures are at hand without the anchor."""
+class Open(Protocol):
+    """A ledger with its anchors, opened to be written or only to be read."""
+
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def anchors(self) -> Anchors: ...
+
+
+def export(
+    books: Open, target: Path, signer: Signer | None, spreadsheet: Callable[[Iterable[Entry]], Iterable[str]]
+) -> int:
+    """Write the whole ledger, as JSON or by `spreadsheet` as CSV, by the file's name; the number of entries written.
+
+    Whoever cannot sign the head gives the signatures of its anchor instead, and leaves out what is not anchored yet.
+    """
+    if target.suffix not in (".json", ".csv"):
+        raise StudyInvalid(f"cannot export to {target}: its name ends in neither .json nor .csv. Choose one that does.")
+    head = books.ledger.head if signer is not None else _anchored(books)
+    try:
+        with target.open("x", encoding="utf-8", newline="") as file, _whole_or_gone(target):
+            entries = takewhile(lambda entry: entry.seq <= head.seq, books.ledger.entries())
+            file.writelines(_json(books, entries, head, signer) if target.suffix == ".json" else spreadsheet(entries))
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise StudyInvalid(f"cannot export to {target}: the file exists. Choose another name.") from None
+    except OSError as error:
+        raise DpbayesError(f"cannot export to {target}: {error.strerror}. Choose another file.") from error
+    return head.seq
+
+
+@contextmanager
+def _whole_or_gone(target: Path) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            target.unlink()
+        raise
+
+
+def _anchored(books: Open) -> Entry:
+    entry = books.ledger.entry_at(books.anchors.newest())
+    if entry is None:
+        raise IntegrityFailure("cannot export the ledger: nothing of it is anchored. Ask its steward to write to it.")
+    return entry
+
+
+def _json(books: Open, entries: Iterable[Entry], head: Entry, signer: Signer | None) -> Iterator[str]:
+    """One entry a line, so that the file can be compared and searched by line."""
+    stated = canonical_json({"hash": head.hash, "seq": head.seq})
+    known = books.anchors.published_keys() if signer is None else signer.trusted
+    begin = {
+        "format": FORMAT,
+        "version": VERSION,
+        "head": signer.sign(HEAD_TYPE, stated)["signatures"] if signer else [],
+        **({} if signer else {"anchor": books.anchors.signatures(head.seq)}),
+        "keys": [encode_public_key(key).decode() for _, key in sorted(known.items())],
+        "changes": {str(entry.seq): books.anchors.signatures(entry.seq) for entry in books.ledger.of_kind("key")},
+    }
+    yield canonical_json(begin).decode()[:-1] + ',"entries":[\n'
+    for entry in entries:
+        yield canonical_json(entry.to_record()).decode() + (",\n" if entry.seq < head.seq else "\n")
+    yield "]}\n"
+
+
+def read_export(path: Path) -> OfflineLedger:
+    """The ledger in an exported file."""
+    try:
+        data = read_bounded(path, MOST_BYTES)
+    except OSError as error:
+        raise StudyInvalid(f"cannot read {path}: {error.strerror}. Name an exported ledger.") from error
+    if data is None:
+        raise IntegrityFailure(f"cannot read {path}: it is no plain file, or larger than any ledger. Fetch it again.")
+    if path.suffix.lower() == ".csv" and not data.lstrip().startswith(b"{"):
+        raise StudyInvalid(
+            f"cannot audit {path}: a .csv is for spreadsheets. Export the ledger to a file that ends in .json."
+        )
+    refuse_shape(data, str(path), MOST_LEDGER_NODES)
+    try:
+        document: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        document = None
+    try:
+        return _offline_ledger(document)
+    except (*MALFORMED, RecursionError):
+        raise IntegrityFailure(
+            f"cannot read {path}: it is no ledger that was exported whole. Fetch it again."
+        ) from None
+
+
+def read_anchors(archive: Archive) -> OfflineLedger:
+    """The ledger in the anchors and keys of an archive, without any database."""
+    anchors = Anchors(archive, None)
+    keys = anchors.published_keys()
+    entries = tuple(Entry.from_record(record) for record in anchors.read_all(keys))
+    if not entries:
+        raise StudyInvalid("cannot read the anchors: there are none in this archive. Name another.")
+    signers = {entry.seq: anchors.signers(entry.seq, keys) for entry in entries if entry.kind == "key"}
+    return OfflineLedger(entries, keys, anchors.signers(entries[-1].seq, keys), signers)
+
+
+def _offline_ledger(document: Any) -> OfflineLedger:
+    if (document["format"], document["version"]) != (FORMAT, VERSION) or not document["entries"]:
+        raise ValueError(document["version"])
+    keys = dict(read_public_key(pem.encode()) for pem in document["keys"])
+    entries = tuple(_entry(record) for record in document["entries"])
+    last = entries[-1]
+    stated = canonical_json({"hash": last.hash, "seq": last.seq})
+    # the envelope is rebuilt around the last entry of this file: a signature of another head does not verify
+    signers = signers_of(enveloped(HEAD_TYPE, stated, document["head"]), keys, HEAD_TYPE)
+    signers |= _signers_of(last, document.get("anchor", []), keys)
+    changes = {
+        entry.seq: _signers_of(entry, document["changes"].get(str(entry.seq), []), keys)
+        for entry in entries
+        if entry.kind == "key"
+    }
+    return OfflineLedger(entries, keys, signers, changes)
+
+
+def _entry(record: Mapping[str, Any]) -> Entry:
+    if record.keys() != TYPES.keys() or not all(isinstance(record[name], kind) for name, kind in TYPES.items()):
+        raise ValueError(FORMAT)
+    return Entry.from_record(record)
+
+
+def _signers_of(entry: Entry, signatures: Sequence[Any], keys: Mapping[str, bytes]) -> frozenset[str]:
+    """Who signed the anchor of an entry, where its signatures are at hand without the anchor."""
     return signers_of(enveloped(ANCHOR_TYPE, canonical_json(entry.to_record()), signatures), keys, ANCHOR_TYPE)

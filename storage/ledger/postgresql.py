@@ -1,7 +1,8 @@
-"""The ledger on PostgreSQL: the same table, one advisory lock around every write."""
+"""The ledger on PostgreSQL: the same table, one advisory lock around every write, and no wait without an end."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -10,11 +11,19 @@ from sqlalchemy.exc import DBAPIError
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.ledger import raw_sql
 from storage.ledger.entries import BEFORE_GENESIS
-from storage.ledger.postgresql_waits import REACHING, give_up_after
 
 LOCK = 0x6470_6261_7965_73  # "dpbayes": one per database
 PATIENCE = 60.0  # seconds to wait for another writer; one that falls silent for half of it loses its turn
 SILENCE = PATIENCE + 15  # seconds of any one statement, after which its server is taken to hang
+
+REACHING: dict[str, str | int] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,  # milliseconds
+}
+"""Seconds until a server that is not there, or no longer there, is given up."""
 
 NEEDED = {"server_encoding": "UTF8", "fsync": "on"}
 
@@ -51,6 +60,42 @@ def make_engine(url: URL, *, create: bool) -> Engine:
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def give_up_after(engine: Engine, seconds: float, *, if_silent: bool = False) -> None:
+    """No statement of the engine waits longer; or, where one may take long, no longer while the server is silent.
+
+    A server that is stopped still acknowledges every packet, so that neither keepalives nor its own timeouts help. What
+    it was asked last may have been done: whoever gives up knows nothing, and has to look again.
+    """
+    import psycopg
+    from psycopg.errors import OperationalError
+    from psycopg.errors import _WaitTimeout as TooLong  # pyright: ignore[reportPrivateUsage]
+    from psycopg.pq import PGconn, Ping
+
+    class GivenUp(OperationalError):
+        """The server did not answer: whether it did what it was asked is unknown."""
+
+        given_up = True
+
+    class Connection(psycopg.Connection[Any]):
+        """The driver's connection, whose waits end."""
+
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+            while True:
+                try:
+                    return super().wait(gen, interval, seconds if timeout is None else timeout)
+                except TooLong:
+                    if timeout is not None:
+                        raise
+                if not if_silent or PGconn.ping(self.info.dsn.encode()) not in (Ping.OK, Ping.REJECT):
+                    self.pgconn.finish()  # so that nothing waits for it again, not even a rollback
+                    raise GivenUp("the connection is given up: its server does not answer")
+
+    def connect(dialect: Any, record: Any, arguments: Any, named: Any) -> Any:
+        return Connection.connect(*arguments, **named)
+
+    event.listen(engine, "do_connect", connect)
 
 
 def make_reader(url: URL) -> Engine:

@@ -1,6 +1,5 @@
 """Posteriors on the chain: the statement about a posterior's crate is an entry before the crate is in the archive."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -10,13 +9,12 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.ledger.entries import Entry, Stamp, act_key
 from storage.ledger.history import MALFORMED, History
 from storage.ledger.homes import home_of, replaced_keys
-from storage.ledger.store import Page
+from storage.ledger.page import Page
 
 KIND = "publish"
 ADOPTION = act_key(KIND)
 """The key of an entry without a home, which took over what earlier versions had published, for a whole ledger."""
 STATUSES = ("converged", "not-converged")
-SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +35,7 @@ class Publication:
 
     @property
     def entry_key(self) -> str:
-        """The key of its entry: the same bytes are on record once, whoever retries."""
+        """The key of its entry: the same bytes are on record once, however often a run is repeated."""
         return act_key(KIND, self.key, self.statement)
 
     def to_record(self) -> dict[str, Any]:
@@ -47,7 +45,7 @@ class Publication:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Publication":
-        """The inverse of `to_record`, out of a payload that says more."""
+        """The inverse of `to_record`, from a payload that has further fields."""
         optional = () if "content" in record else ("content",)
         found = {field.name: record[field.name] for field in fields(cls) if field.name not in optional}
         found["releases"] = tuple(found["releases"])
@@ -78,7 +76,7 @@ class OnRecord:
 def publish(
     page: Page, population: str, one: Publication, adopted: Sequence[Publication], stamp: Stamp
 ) -> tuple[Entry, ...]:
-    """Put a publication on record, after everything `adopted` where it is its home's first; the entries that say so."""
+    """Put a publication on record, after everything `adopted` where it is its home's first; the entries written."""
     if known := page.find(one.entry_key):
         return (known,)
     replaced = replaced_keys(page.of_kind("key"))
@@ -164,15 +162,6 @@ def _adoption_flaw(history: History, entry: Entry) -> str | None:
     return begun if any(home_of(key, history.replaced) == home for key in history.publishers) else None
 
 
-def words(stated: Mapping[str, Any]) -> str:
-    """What it says, for people."""
-    if "adopts" in stated:
-        many = len(stated["adopts"])
-        return f"{many} posterior{'' if many == 1 else 's'} that stood in the archive put on record"
-    one = Publication.from_record(stated)
-    return f"{one.analysis} of {one.period} published ({one.status}), statement {one.statement[:16]}"
-
-
 def on_record(entries: Iterable[Entry]) -> list[OnRecord]:
     """Everything on record, in order; what cannot be read is left out, the ledger's checks name it."""
     found: list[OnRecord] = []
@@ -180,57 +169,3 @@ def on_record(entries: Iterable[Entry]) -> list[OnRecord]:
         with suppress(*MALFORMED):
             found += publications_of(entry)
     return found
-
-
-def summary(entries: Iterable[Entry], first: str | None = None) -> str:
-    """How many analyses are on record, and of which release there are several: so nobody picks one in silence.
-
-    What is said of the analysis `first` comes first, and then of the release of which there are most.
-    """
-    named = on_record(entries)
-    found = [each.publication for each in named]
-    made: dict[tuple[str, ...], dict[str, str]] = {}
-    for one in found:
-        made.setdefault(one.releases, {})[one.key] = one.prior
-    if not found:
-        return "no posterior is on record: those made before this version are taken over by the next analysis"
-    several = [
-        f"{len(priors)} analyses with {len(set(priors.values()))} different priors of {_named(releases)}"
-        for releases, priors in sorted(made.items(), key=lambda each: (first not in each[1], -len(each[1])))
-        if len(priors) > 1
-    ]
-    more = [f"and of {len(several) - SHOWN} more"] if len(several) > SHOWN else []
-    many, statements = len({one.key for one in found}), len({one.statement for one in found})
-    counted = f"{many} on record" if statements == many else f"{many} on record, in {statements} statements"
-    return "; ".join([counted, *several[:SHOWN], *more, *_differing(named, first)])
-
-
-def _differing(found: Iterable[OnRecord], first: str | None) -> list[str]:
-    """Which entries name the same analysis and not the same draws, as the ledger's checks allow of other software."""
-    by_key: dict[str, list[OnRecord]] = {}
-    for each in found:
-        by_key.setdefault(each.publication.key, []).append(each)
-    said: list[str] = []
-    for _, several in sorted(by_key.items(), key=lambda each: each[0] != first):
-        one, numbers = several[0].publication, ", ".join(str(each.seq) for each in several)
-        contents = {each.publication.content for each in several}
-        if len(contents - {None}) > 1:
-            said.append(
-                f"entries {numbers} hold different draws of {one.analysis} of {one.period}, of other software or "
-                "another home: replay it"
-            )
-        elif None in contents and len({each.publication.statement for each in several}) > 1:
-            said.append(f"whether entries {numbers} hold the same draws of {one.analysis} of {one.period} is not said")
-    return [*said[:SHOWN], *([f"and {len(said) - SHOWN} more such"] if len(said) > SHOWN else [])]
-
-
-def _named(releases: Sequence[str]) -> str:
-    with suppress(*MALFORMED):
-        return _spelled(releases)
-    return "a release that cannot be read"
-
-
-def _spelled(releases: Sequence[str]) -> str:
-    study, release, period, *_ = json.loads(releases[-1])
-    others = f" and {len(releases) - 1} more" if len(releases) > 1 else ""
-    return f"{release} of {period}{others} (study {study})"

@@ -1,31 +1,13 @@
-"""The few statements of every charge, straight to the driver: the library's own way takes twice the time."""
+"""The few statements of every charge, sent to the driver directly: through SQLAlchemy they take twice the time."""
 
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
-from sqlalchemy import Dialect, Engine, PoolProxiedConnection
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
-
-
-class Wire(Protocol):
-    """A connection of the library's, or as much of one as a transaction needs."""
-
-    @property
-    def dialect(self) -> Dialect:
-        """What the library knows of the driver."""
-        ...
-
-    @property
-    def connection(self) -> PoolProxiedConnection:
-        """The driver's connection, on loan from the pool."""
-        ...
-
-    def invalidate(self, exception: BaseException | None = None) -> None:
-        """Let nobody have the connection again."""
-        ...
 
 
 class Lent:
@@ -36,12 +18,16 @@ class Lent:
         self.connection = engine.raw_connection()
 
     def invalidate(self, exception: BaseException | None = None) -> None:
-        """Let nobody have the connection again."""
+        """Take the connection out of the pool for good."""
         self.connection.invalidate(exception)
 
 
+Wire = Lent | Connection
+"""A connection of SQLAlchemy's, or as much of one as a transaction needs."""
+
+
 def at_once(wire: Wire, statement: str, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
-    """What a statement answers, in the connection's transaction; it fails as the library would."""
+    """The rows that a statement returns, in the connection's transaction; errors are those of SQLAlchemy."""
     cursor = wire.connection.cursor()
     try:
         if parameters is None:
@@ -56,7 +42,7 @@ def at_once(wire: Wire, statement: str, parameters: Mapping[str, Any] | None = N
 
 
 def commit(wire: Wire) -> None:
-    """Make a transaction durable; it fails as the library would."""
+    """Make a transaction durable; errors are those of SQLAlchemy."""
     try:
         wire.connection.commit()
     except wire.dialect.loaded_dbapi.Error as error:
@@ -65,7 +51,7 @@ def commit(wire: Wire) -> None:
 
 @contextmanager
 def transaction(engine: Engine, begin: str) -> Generator[Lent]:
-    """A transaction from its first statement to its commit; whatever goes wrong in it, it never was."""
+    """A transaction from its first statement to its commit; any error rolls all of it back."""
     try:
         lent = Lent(engine)
     except engine.dialect.loaded_dbapi.Error as error:
@@ -75,7 +61,7 @@ def transaction(engine: Engine, begin: str) -> Generator[Lent]:
         yield lent
         commit(lent)
     finally:
-        lent.connection.close()  # back to the pool, which takes back what was not committed
+        lent.connection.close()  # back to the pool, which rolls back what was not committed
 
 
 def _failed(wire: Wire, error: Exception) -> DBAPIError:

@@ -1,18 +1,26 @@
-"""The ledger and its anchors, looked at by anybody who may read them: nothing is written, mended or left behind."""
+"""The ledger and its anchors, for anybody who may read them: nothing is written, completed or left behind."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpbayes_core.errors import DpbayesError, StudyInvalid
+from dpbayes_core.errors import DpbayesError, LedgerMissing, StudyInvalid
 from storage.files.archive import Archive
 from storage.home.home import Home
+from storage.ledger.accounts import account_names, admit, refuse_other_population, total_of, with_raises
 from storage.ledger.anchored import open_ledger, refuse_empty_archive
-from storage.ledger.anchors import Anchors, retirements
-from storage.ledger.export import read_anchors
+from storage.ledger.anchors import Anchors
+from storage.ledger.caps import Scope
+from storage.ledger.charging import closing_key, matching
+from storage.ledger.entries import Entry
+from storage.ledger.exposure import NOTHING, Tally
 from storage.ledger.ledger import Ledger
-from storage.ledger.offline_ledger import refuse_unspelled
+from storage.ledger.offline_ledger import read_anchors, refuse_unspelled
+from storage.ledger.page import Page
+from storage.ledger.periods import Period, overlapped
+from storage.ledger.request import AccountSpec, Request
+from storage.ledger.store import Store
 
 
 class KeyNeeded(DpbayesError):
@@ -24,7 +32,7 @@ class KeyNeeded(DpbayesError):
 
 @dataclass(frozen=True)
 class Reading:
-    """A home's ledger and archive as somebody sees them who changes nothing."""
+    """A home's ledger and archive, opened for reading only."""
 
     home: Home
     ledger: Ledger
@@ -46,20 +54,19 @@ class Reading:
 
 @contextmanager
 def look(near: Path, keys: Sequence[str] = ()) -> Generator[Reading]:
-    """The ledger of the home near a study, held against its newest anchor; `keys` are the fingerprints one trusts."""
+    """The ledger of the home near a study, checked against its newest anchor; `keys` are the trusted fingerprints."""
     home = Home.look(near)
     refuse_empty_archive(home)
     with open_ledger(home, "read") as ledger:
         archive = home.archive()
         trusted = keys_of(home, archive, keys)
         anchors, numbers = Anchors(archive, None), Anchors(archive, None).numbers()
-        changes = [entry.to_record() for entry in ledger.key_entries()]
-        anchors.check_newest(ledger.entry_at, retirements(changes), numbers, trusted)
+        anchors.check_newest(ledger.entry_at, ledger.retirements(), numbers, trusted)
         yield Reading(home, ledger, archive, trusted, tuple(anchors.unanchored(ledger.head.seq, numbers)))
 
 
 def keys_of(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, bytes]:
-    """The public keys that count: those that the named ones vouch for, or the home's own for whoever may read them."""
+    """The trusted public keys: those that the named ones vouch for, or the home's own where this user may read them."""
     refuse_unspelled(keys)
     found = read_anchors(archive).trusted(keys) if keys else home.trusted()
     if not found and keys:
@@ -72,3 +79,74 @@ def keys_of(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, b
             "as the agency published it."
         )
     return found
+
+
+class AccountSnapshot:
+    """An account as its next charge would find it; without a ledger, as stated and with nothing spent."""
+
+    def __init__(self, stated: AccountSpec, page: Page | None = None) -> None:
+        self._page, self._grain = page, stated.grain
+        known = None if page is None else admit(page, stated)
+        self.accounts = () if page is None else account_names(page)
+        self.opened = known is not None
+        self.account = known or (stated if page is None else with_raises(page, stated))  # its programme may be raised
+
+    @classmethod
+    @contextmanager
+    def near(
+        cls, study: Path, stated: AccountSpec, name: str | None = None, keys: Sequence[str] = ()
+    ) -> Generator["AccountSnapshot"]:
+        """The account in the ledger of the home near a study; refused where the account, or its study, differs."""
+        url = _ledger_near(study, keys)
+        if url is None:
+            yield cls(stated)
+            return
+        store = Store(url, "read")
+        try:
+            with store.snapshot() as page:
+                snapshot = cls(stated, page)
+                if name is not None:
+                    refuse_other_population(page, name, stated.population)
+                yield snapshot
+        finally:
+            store.engine.dispose()
+
+    @property
+    def head(self) -> Entry | None:
+        """The ledger's last entry."""
+        return None if self._page is None else self._page.head()
+
+    def total(self, scope: Scope) -> Tally:
+        """Everything charged in a scope."""
+        return NOTHING if self._page is None else total_of(self._page, scope)
+
+    def stored(self, request: Request) -> bool:
+        """Whether something is stored under the request's name."""
+        return self._page is not None and self._page.find(request.key) is not None
+
+    def known(self, request: Request) -> bool:
+        """Whether the request was answered; refused if what is stored under its name was another one."""
+        if self._page is None or (entry := self._page.find(request.key)) is None:
+            return False
+        return matching(self._page, entry, request) is entry
+
+    def closed(self, period: str) -> bool:
+        """Whether a period takes no further charges."""
+        page, account = self._page, self.account
+        if page is None:
+            return False
+        return any(page.find(closing_key(account.population, name)) for name in overlapped(period, account.grain))
+
+    def charged_periods(self) -> list[str]:
+        """The periods of the study's own grain that any study charged to the account, in order."""
+        names = [] if self._page is None else self._page.charged_periods(self.account.population)
+        return [name for name in names if Period.named(name).grain == self._grain]
+
+
+def _ledger_near(study: Path, keys: Sequence[str]) -> str | None:
+    """The address of a ledger that is the one last anchored; None where there is none."""
+    try:
+        with look(study, keys) as reading:
+            return reading.home.ledger_url
+    except LedgerMissing:
+        return None

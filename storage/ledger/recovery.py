@@ -1,7 +1,7 @@
-"""Rebuilding what a database lost from the signed anchors: all of it or nothing, and nothing that stands is changed."""
+"""A ledger that was lost, rebuilt from its signed anchors; a ledger that was moved, proved to be the same."""
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -9,21 +9,26 @@ from pathlib import Path
 from sqlalchemy import make_url
 
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import DpbayesError, IntegrityFailure
+from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from storage.files.archive import Archive
 from storage.files.durable import sync_folder
 from storage.home.home import Home
+from storage.home.places import INSIDE, addresses, read_places, refuse_other_places, rewrite_places
+from storage.ledger.anchored import AnchoredLedger, open_ledger
 from storage.ledger.anchors import Anchors, anchor_name
 from storage.ledger.check import Check
-from storage.ledger.entries import Entry
+from storage.ledger.entries import Entry, Stamp
 from storage.ledger.homes import strange_key
-from storage.ledger.store import Page, Store
+from storage.ledger.ledger import Ledger
+from storage.ledger.page import Page
+from storage.ledger.store import Store
 from storage.ledger.verify import verify
 
 SQLITE_FILES = ("", "-wal", "-shm")
 
 
 class LedgerUnsound(IntegrityFailure):
-    """What stands in the database is damaged, or is not what was anchored."""
+    """The entries in the database are damaged, or are not those that were anchored."""
 
     kind = "ledger-unsound"
 
@@ -34,7 +39,6 @@ class Recovery:
 
     first: int
     last: int
-    new_table: bool
     set_aside: str | None = None
 
     @property
@@ -44,7 +48,7 @@ class Recovery:
 
 
 def recover(home: Home, *, set_aside: bool = False) -> Recovery:
-    """Write every anchored entry that the ledger lacks; an unsound ledger is refused, or moved away first."""
+    """Write every anchored entry that the ledger lacks, or none; an unsound ledger is refused, or moved away first."""
     anchors = Anchors(home.archive(), None)
     anchored = anchors.numbers()
     if not anchored:
@@ -74,7 +78,7 @@ def _restore(home: Home, anchors: Anchors, anchored: Sequence[int]) -> Recovery:
         with store.exclusive() if stands else store.founding() as page:
             standing = store.entries_after(0) if stands else iter(())
             _refuse(verify(chain(standing, _written(page, anchors, lost, home))))
-        return Recovery(lost.start, lost.stop - 1, not stands)
+        return Recovery(lost.start, lost.stop - 1)
     finally:
         store.engine.dispose()
 
@@ -89,7 +93,7 @@ def _opened(url: str) -> Store:
 
 
 def _require_sound(store: Store, anchors: Anchors, anchored: Sequence[int], home: Home) -> int:
-    """The last entry that stands; refused where the entries are not in order, or are not those that were anchored."""
+    """The number of the last entry in the database; refused unless its entries are in order and as anchored."""
     with _readable(), store.snapshot() as page:
         if page.count() == 0:
             return 0
@@ -124,7 +128,7 @@ def _agrees(page: Page, anchors: Anchors, seq: int, home: Home) -> bool:
 
 
 def _written(page: Page, anchors: Anchors, lost: Sequence[int], home: Home) -> Iterator[Entry]:
-    """Every lost entry as its anchor holds it, once it is in the table again."""
+    """Every lost entry, read from its anchor and written to the table."""
     for seq in lost:
         entry = Entry.from_record(anchors.read(seq, home.trusted()))
         page.restore(entry)
@@ -149,7 +153,7 @@ def _unsound(found: str) -> LedgerUnsound:
 
 
 def _move_away(url: str) -> str:
-    """The database under another name beside its place, for whoever looks into what happened."""
+    """Rename the database's files and keep them, so that somebody can look into what happened."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
         raise DpbayesError(
@@ -162,3 +166,79 @@ def _move_away(url: str) -> str:
             file.rename(f"{aside}{suffix}")
     sync_folder(path.parent)
     return str(aside)
+
+
+@dataclass(frozen=True)
+class Move:
+    """What was put on record: of each part that moved, where it was and where it is."""
+
+    entry: Entry
+    changed: Mapping[str, tuple[str, str]]
+
+
+def move(near: Path, reason: str, stamp: Stamp) -> Move:
+    """Use the places that the environment names from here on; refused unless everything anchored is there."""
+    home = Home.to_be_moved(near)
+    before = read_places(home.folder) or {"archive": INSIDE, "ledger": INSIDE}
+    if home.places == before:
+        raise StudyInvalid(
+            "cannot move: the environment names the places on record. Set DPBAYES_LEDGER_URL or DPBAYES_ARCHIVE_URL."
+        )
+    with open_ledger(home) as ledger:
+        books = AnchoredLedger(home, ledger, home.archive())
+        _refuse_less(books)
+        _refuse_older(books, before)
+        changed = {name: (before[name], place) for name, place in home.places.items() if place != before[name]}
+        said = "; ".join(f"the {name} from {was} to {now}" for name, (was, now) in changed.items())
+        entry = ledger.note(f"moved {said}: {reason}", stamp)
+        books.anchor_pending()
+        rewrite_places(home.folder, home.places)
+        return Move(entry, changed)
+
+
+def home_to_recover(near: Path) -> Home:
+    """The home near a study; its ledger may be named elsewhere where the one on record is gone."""
+    home = Home.to_be_moved(near)
+    before = read_places(home.folder) or home.places
+    if home.places["archive"] != before["archive"] or (
+        home.places != before and _stands(addresses(home.folder, before)["ledger"])
+    ):
+        refuse_other_places(home.folder, home.places)
+    return home
+
+
+def _stands(url: str) -> bool:
+    with suppress(DpbayesError), Ledger.open(url, "read"):
+        return True
+    return False
+
+
+def _refuse_less(books: AnchoredLedger) -> None:
+    """Refuse unless the new places have one whole ledger with all its anchors, signed by this home's keys."""
+    entries = list(books.ledger.entries())
+    records = [entry.to_record() for entry in entries]
+    checks = [*verify(entries), *Anchors(books.archive, None).check(records, books.home.trusted())]
+    missing = Anchors(books.archive, None).unanchored(len(entries))
+    failed = next((check for check in checks if not check.ok), None)
+    if failed is not None or missing:
+        words = f"{failed.check}: {failed.detail}" if failed else "its anchors are not all there"
+        raise IntegrityFailure(
+            f"cannot move to the ledger and archive that the environment names: {words}. Copy all of both there first."
+        )
+
+
+def _refuse_older(books: AnchoredLedger, before: dict[str, str]) -> None:
+    """Refuse where something was written at the old places after they were copied, as far as they can be read."""
+    urls, last = addresses(books.home.folder, before), 0
+    with (
+        suppress(DpbayesError),
+        Ledger.open(urls["ledger"], "read") as old,
+    ):  # it may be gone: then its anchors are read
+        last = old.head.seq
+    with suppress(DpbayesError):
+        last = max(last, Anchors(Archive(urls["archive"]), None).newest())
+    if last > books.ledger.head.seq:
+        raise IntegrityFailure(
+            f"cannot move: the old places hold entries up to {last}, the new ones up to {books.ledger.head.seq}. "
+            "Copy them again while nothing runs."
+        )

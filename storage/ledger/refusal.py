@@ -34,7 +34,7 @@ class Quote:
 
 
 def quotes(found: Sequence[Debit], mechanism: Mechanism) -> tuple[Quote, ...]:
-    """What every cap says to the charge."""
+    """What the charge would do to every cap, and the largest epsilon that would fit."""
     delta = delta_of(mechanism, [debit.cap for debit in found if debit.cap])
     answers: list[Quote] = []
     for debit in found:
@@ -60,7 +60,7 @@ def refusal(request: Request, mechanism: Mechanism, found: Sequence[Debit]) -> B
 
 
 def delta_of(mechanism: Mechanism, caps: Sequence[CapSpec]) -> Decimal:
-    """The delta at which a mechanism without pure epsilon is spoken of."""
+    """The delta at which the epsilon of a mechanism without pure epsilon is stated."""
     own: float | None = getattr(mechanism, "delta", None)
     if own is not None:
         return Decimal(repr(own))
@@ -93,9 +93,6 @@ def largest_charge(mechanism: Mechanism, delta: Decimal, fits: Callable[[Cost], 
 
 def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> Decimal:
     return largest_charge(mechanism, delta, lambda cost: admits(cap, debit.after_of(cost)))
-
-
-# --- words ----------------------------------------------------------------------------------------------------------
 
 
 def up(units: int) -> str:

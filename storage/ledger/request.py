@@ -73,7 +73,7 @@ class CapSpec:
 class HolderSpec:
     """How the people of an account are split over holders: one public split, the same for every study."""
 
-    by: str  # the column's name, or what tells the holders apart
+    by: str  # the column's name, or another word for what distinguishes the holders
     names: tuple[str, ...]
     membership: Membership
 
@@ -103,7 +103,7 @@ class AccountSpec:
     grain: Grain
     people: Literal["same", "disjoint"]
     caps: tuple[CapSpec, ...]
-    holders: HolderSpec | None = None  # None: whoever holds people, their charges add up
+    holders: HolderSpec | None = None  # None: the charges of all holders add up
 
     @property
     def membership(self) -> Membership:

@@ -1,4 +1,4 @@
-"""The ledger on SQLite: one file, one writer at a time, every commit on disk before it is believed."""
+"""The ledger on SQLite: one file, one writer at a time, every commit on disk before it is reported."""
 
 import sqlite3
 from collections.abc import Callable, Generator
@@ -41,12 +41,12 @@ def make_engine(url: URL, *, create: bool) -> Engine:
 
 
 def make_reader(url: URL) -> Engine:
-    """An engine that changes no byte of the file's folder, for those who may only read it or have to leave no trace."""
+    """An engine that changes no byte of the file's folder, for readers who may not write there."""
     path = _file(url, create=False)
     at_rest: dict[Path, tuple[int, ...]] = {}
 
     def connect() -> sqlite3.Connection:
-        # where a log lies beside it somebody writes, and is respected; without one SQLite would make one to read
+        # with a write-ahead log somebody is writing, and it is read; without one, SQLite would make one just to read
         alone = not Path(f"{path}-wal").exists()
         if alone:
             at_rest.setdefault(path, _mark(path))
@@ -96,7 +96,7 @@ def exclusive(engine: Engine) -> AbstractContextManager[raw_sql.Wire]:
 
 @contextmanager
 def snapshot(engine: Engine) -> Generator[raw_sql.Wire]:
-    """A reading transaction; where the file was taken to be at rest and is not, what was read is not believed."""
+    """A reading transaction; where the file was opened as unchanging and did change, what was read is refused."""
     unchanged: Callable[[], bool] | None = engine.get_execution_options().get("unchanged")
     try:
         with raw_sql.transaction(engine, "BEGIN") as connection:

@@ -1,4 +1,4 @@
-"""An auditor's reading of the ledger: everything an entry states is worked out again from what it is made of."""
+"""The checks of an auditor on the ledger: everything that an entry states is computed again from its parts."""
 
 import json
 import math
@@ -52,7 +52,7 @@ def _asked(problem_of: Callable[[History, Entry], Problem], history: History, en
 
 
 def verify_charge(entry: Entry) -> Problem:
-    """What is wrong with a charge that one can see without the entries around it."""
+    """What is wrong with a charge, as far as that shows without the entries before it."""
     if entry.kind != "charge":
         return "it is no charge"
     questions = (_named, _hashed, _costs, _releases)
@@ -68,9 +68,13 @@ def _named(history: History, entry: Entry) -> Problem:
 
 def _before(stated: Mapping[str, Any]) -> str | None:
     """The key of the revision before it."""
-    study, release, period, holder = (stated[name] for name in ("study", "release", "period", "holder"))
     before = stated["revision"] - 1
-    return release_key(study, release, period, holder, before) if before else None
+    return _release_key(stated, before) if before else None
+
+
+def _release_key(stated: Mapping[str, Any], revision: int) -> str:
+    """The key of a charge as its contents call for it, or of another revision of the same release."""
+    return release_key(stated["study"], stated["release"], stated["period"], stated["holder"], revision)
 
 
 def _hashed(history: History, entry: Entry) -> Problem:
@@ -105,17 +109,13 @@ def _keys(history: History, entry: Entry) -> Problem:
 
 
 def _key_due(entry: Entry) -> str:
-    stated = entry.payload
-    if entry.kind == "charge":
-        names = [stated[name] for name in ("study", "release", "period", "holder", "revision")]
-        return canonical_json(names).decode()
     return KINDS[entry.kind](entry)
 
 
 KINDS: Mapping[str, Callable[[Entry], str]] = {
     "genesis": lambda entry: act_key("genesis"),
     "account": lambda entry: act_key("account", entry.payload["account"]),
-    "charge": lambda entry: entry.key,
+    "charge": lambda entry: _release_key(entry.payload, entry.payload["revision"]),
     "raise": lambda entry: act_key("raise", owner_of(entry.payload), entry.payload["cap"], entry.payload["limit"]),
     "close": lambda entry: closing_key(entry.payload["account"], entry.payload["period"]),
     "withdraw": lambda entry: act_key("withdraw", entry.payload["withdraws"]),
@@ -171,13 +171,12 @@ def _requests(history: History, entry: Entry) -> Problem:
 
 
 def _revision(history: History, stated: Mapping[str, Any]) -> Problem:
-    study, release, period, holder = (stated[name] for name in ("study", "release", "period", "holder"))
-    before, due = stated["revision"] - 1, _before(stated)
+    before, due, holder = stated["revision"] - 1, _before(stated), stated["holder"]
     if stated["supersedes"] != due:
         return "it does not supersede the revision before it"
     # where people move, a release that was left incomplete is superseded as a whole
     together = () if holder is None else history.accounts[stated["account"]].released_together
-    keys = {due, *(release_key(study, release, period, each, before) for each in together)}
+    keys = {due, *(_release_key({**stated, "holder": each}, before) for each in together)}
     if due is not None and (history.charges.isdisjoint(keys) or not stated["reason"]):
         return "it supersedes what was never released, or gives no reason"
     return None
@@ -262,4 +261,4 @@ CHECKS: Mapping[str, Callable[[History, Entry], Problem]] = {
     "caps are kept": _caps,
     "releases are as digested": _releases,
 }
-"""What is looked at in every entry, in the light of those before it."""
+"""The checks of every entry, given those before it, by name."""

@@ -8,7 +8,7 @@ import pytest
 
 from dpbayes.study.load import load_study
 from dpbayes_core.privacy.noise import OpenDPNoise
-from storage.ledger import drawing
+from storage.ledger import charging
 from storage.ledger.anchored import AnchoredLedger
 from tasks.publish_release import store_crate
 from tasks.stamp import stamp_of
@@ -34,7 +34,7 @@ def told_otherwise(desk: Desk, old: str, new: str, monkeypatch: pytest.MonkeyPat
     desk.edit_study(old, new)
     declared = load_study(desk.study)
     with AnchoredLedger.open(desk.study) as books, monkeypatch.context() as dishonest:
-        dishonest.setattr(drawing, "is_as_defined", lambda definition, release: True)
+        dishonest.setattr(charging, "is_as_defined", lambda definition, release: True)
         entry = books.ledger.commit(
             declared.request("pay-regression", PERIOD),
             honest,

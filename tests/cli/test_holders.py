@@ -14,7 +14,7 @@ from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.accounting import cap_rho_units
 from dpbayes_core.releases import release_from_record
 from storage.ledger.anchored import AnchoredLedger
-from storage.ledger.store import Page
+from storage.ledger.page import Page
 from tests.cli.test_release_killed import files, run
 from tests.support.canaries import places
 from tests.support.command import dpbayes

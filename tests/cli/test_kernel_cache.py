@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.files.kernel_cache import PACKAGES, SETTING, keep_kernels_private
+from tasks.kernel_cache import PACKAGES, SETTING, keep_kernels_private
 from tests.support.command import ROOT, clean_environment, dpbayes
 
 WHERE = "import flows; from numba import config; from dpbayes_core import siphash; print(config.CACHE_DIR)"

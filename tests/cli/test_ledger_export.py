@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from storage.home.signatures import Signer
-from storage.ledger.export import read_anchors, read_export
+from storage.ledger.offline_ledger import read_anchors, read_export
 from tests.support.charged import charge
 from tests.support.desk import Desk
 
@@ -154,7 +154,7 @@ def test_rubbish_is_no_export_and_never_a_crash(desk: Desk, tmp_path: Path, rubb
 def test_an_export_that_fails_halfway_leaves_no_file(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.ledger.export.Entry.to_record", lambda entry: 1 / 0)
+    monkeypatch.setattr("storage.ledger.offline_ledger.Entry.to_record", lambda entry: 1 / 0)
     monkeypatch.setattr("storage.ledger.anchors.Anchors.check_newest", lambda *_: None)
     assert desk.run("ledger", "export", tmp_path / "out.json", desk.study).exit_code == 1
     assert not (tmp_path / "out.json").exists()

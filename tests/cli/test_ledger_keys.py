@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import storage.home.key_rotation
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import Archive
-from storage.home.signatures import Signer, enveloped, public_key_name
+from storage.home.signatures import NEXT_KEY, Signer, enveloped, public_key_name
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.anchors import ANCHOR_TYPE, Anchors, anchor_name
 from storage.ledger.ledger import Ledger
@@ -165,7 +164,7 @@ def test_a_change_of_key_that_was_killed_is_finished_by_running_it_again(
     assert charge(desk.study).seq == 4
     assert [signer_of(desk, seq) for seq in range(1, 5)] == [old] * 3 + [new]
     assert flaws(desk) == []
-    assert not (desk.home / "keys" / storage.home.key_rotation.NEXT_KEY).exists()
+    assert not (desk.home / "keys" / NEXT_KEY).exists()
 
 
 @pytest.mark.parametrize("boundary", list(BOUNDARIES)[2:])

@@ -19,7 +19,7 @@ from sqlalchemy.pool import Pool
 from dpbayes_core.errors import BudgetExceeded, LedgerMissing
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger import raw_sql
-from storage.ledger.joint_release import Answer
+from storage.ledger.charging import Answer
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, HolderSpec, Request
 from storage.ledger.verify import verify

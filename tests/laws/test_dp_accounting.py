@@ -27,7 +27,8 @@ from dpbayes_core.privacy.accounting import (
 from dpbayes_core.privacy.mechanisms import LaplaceMechanism
 from dpbayes_core.regression.moments import PRODUCT_BITS, regression_statistics
 from storage.ledger.cap_document import CapState
-from storage.ledger.caps import NOTHING, Scope, Tally, debits
+from storage.ledger.caps import Scope, debits
+from storage.ledger.exposure import NOTHING, Tally
 from storage.ledger.ledger import Ledger
 from tests.storage.ledger_cases import (
     SCHEMA,

@@ -18,8 +18,8 @@ from dpbayes_core.errors import BudgetExceeded, RequestChanged, StudyInvalid
 from dpbayes_core.privacy.accounting import UNITS, cap_rho_units
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
+from storage.ledger.page import Page
 from storage.ledger.refusal import PeriodClosed
-from storage.ledger.store import Page
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
     ENTRIES,

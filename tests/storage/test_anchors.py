@@ -60,7 +60,7 @@ def test_anchored_entries_read_back_in_order_and_pass_every_check(anchors: Ancho
     entries = anchor(anchors, ledger(5))
     assert anchors.read_all(signer.trusted) == entries
     assert anchors.newest() == 5
-    assert anchors.missing(entries) == []
+    assert anchors.unanchored(5) == []
     checks = anchors.check(entries, signer.trusted)
     assert len(checks) == 3
     assert all(check.ok for check in checks)
@@ -147,7 +147,7 @@ def test_a_run_killed_before_anchoring_is_no_failure_and_is_made_good(anchors: A
     checks = anchors.check(entries, signer.trusted)
     assert all(check.ok for check in checks)
     assert any("entry 4 is not anchored yet" in check.detail for check in checks)
-    assert anchors.missing(entries) == entries[3:]
+    assert anchors.unanchored(4) == [4]
     assert anchors.exists(3)
     assert not anchors.exists(4)
 
@@ -158,7 +158,7 @@ def test_anchors_taken_away_are_found(anchors: Anchors, signer: Signer, tmp_path
     for seq in gone:
         (tmp_path / anchor_name(seq)).unlink()
     assert f"entry {gone[0]}" in failed(anchors.check(entries, signer.trusted))
-    assert [entry["seq"] for entry in anchors.missing(entries)] == gone
+    assert anchors.unanchored(4) == gone
 
 
 def test_a_gap_left_by_one_of_two_workers_is_named(anchors: Anchors) -> None:

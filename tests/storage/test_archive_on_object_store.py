@@ -199,7 +199,6 @@ def test_an_altered_object_is_found(object_store: ObjectStore) -> None:
 def test_people_are_told_the_url(object_store: ObjectStore) -> None:
     archive = Archive("s3://bucket/archive/")
     assert archive.address("crates/one") == "s3://bucket/archive/crates/one"
-    assert archive.local_path("crates/one") is None
 
 
 def test_a_strangers_crate_is_read_from_a_folder_and_a_zip_and_no_further_than_its_bound(

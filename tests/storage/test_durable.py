@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.files.durable import KeysExposed, create_file, make_folder, require_private, sweep
+from storage.files.durable import create_file, make_folder, sweep
+from storage.files.private import KeysExposed, require_private
 
 
 def test_a_file_is_created_once_and_never_replaced(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.home.guarded import HomeShared
+from storage.files.private import HomeShared
 from storage.home.home import Home
 from tests.support.others import require_another_user
 

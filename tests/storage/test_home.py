@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing
-from storage.files.durable import KeysExposed
+from storage.files.private import KeysExposed
 from storage.home.home import Home
 
 

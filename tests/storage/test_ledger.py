@@ -23,10 +23,11 @@ from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
 from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from storage.ledger.database_errors import plain_failures
+from storage.ledger.cap_document import cap_document
 from storage.ledger.entries import Entry, Stamp
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
+from storage.ledger.store import plain_failures
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import (
     EXACT,
@@ -139,7 +140,7 @@ def test_a_study_that_an_older_version_charged_to_two_populations_may_go_on_with
 ) -> None:
     students = account(population="students")
     with monkeypatch.context() as older:
-        older.setattr("storage.ledger.opening.refuse_other_population", lambda *_: None)
+        older.setattr("storage.ledger.accounts.refuse_other_population", lambda *_: None)
         commit(ledger, request(), laplace(0.1))
         commit(ledger, request(students, release="slip"), laplace(0.1))
     assert commit(ledger, request(release="later"), laplace(0.1)).payload["account"] == "employees"
@@ -225,7 +226,7 @@ def test_the_audit_finds_noise_for_fewer_rows_than_a_person_may_have(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as careless:
-        careless.setattr("storage.ledger.drawing.covers_rows", lambda release, rows: True)
+        careless.setattr("storage.ledger.charging.covers_rows", lambda release, rows: True)
         commit(ledger, request(replace(account(), max_rows_per_unit=3)), laplace(0.1))
     [failed] = [check for check in verify(ledger.entries()) if not check.ok]
     assert "less than its statistics can move" in failed.detail
@@ -311,7 +312,7 @@ def test_order_is_by_number_when_a_clock_is_set_back(ledger: Ledger) -> None:
     with pytest.raises(BudgetExceeded, match=r"epsilon 0\.1 remains"):  # the last number's totals, not the last day's
         commit(ledger, request(spec, release="third"), laplace(0.2))
     ledger.note("the day before", Stamp("tester", date(2026, 11, 16), {}))
-    assert [entry.seq for entry in ledger.entries_after(1)] == [2, 3, 4, 5]
+    assert [entry.seq for entry in ledger.entries()] == [1, 2, 3, 4, 5]
     assert [check for check in verify(ledger.entries()) if not check.ok] == []
 
 
@@ -320,15 +321,16 @@ def test_people_see_what_each_cap_has_left(ledger: Ledger) -> None:
     commit(ledger, request(spec), laplace(0.2))
     commit(ledger, request(spec, period="2026-02"), laplace(0.1))
     [state] = ledger.accounts()
-    records = [cap.to_record() for cap in state.caps]
+    records = [cap_document(cap) for cap in state.caps]
+    totals = [record["totals"] for record in records]
     assert [(r["cap"], r["period"]) for r in records] == [
         ("lifetime", None),
         ("per-period", "2026-01"),
         ("per-period", "2026-02"),
     ]
-    assert [r["spent"]["epsilon"] for r in records] == pytest.approx([0.3, 0.2, 0.1])
-    assert [r["remaining"]["epsilon"] for r in records] == pytest.approx([0.7, 0.1, 0.2])
-    assert records[0]["limit"] == {"epsilon": 1.0, "rho": pytest.approx(0.02435597), "delta": 1e-6}
+    assert [t["spent"]["epsilon"] for t in totals] == pytest.approx([0.3, 0.2, 0.1])
+    assert [t["remaining"]["epsilon"] for t in totals] == pytest.approx([0.7, 0.1, 0.2])
+    assert totals[0]["limit"] == {"epsilon": 1.0, "rho": pytest.approx(0.02435597), "delta": 1e-6}
 
 
 def test_a_ledger_is_made_once_and_never_by_opening_it(new_url: Callable[[], str]) -> None:

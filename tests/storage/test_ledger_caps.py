@@ -9,7 +9,8 @@ import pytest
 
 from dpbayes_core.errors import BudgetExceeded, StudyInvalid
 from dpbayes_core.privacy.accounting import UNITS, Cost, cap_rho_units
-from storage.ledger.caps import Total, admits, remaining
+from storage.ledger.caps import admits, remaining
+from storage.ledger.exposure import Total
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import largest_fitting
 from storage.ledger.request import AccountSpec, CapSpec, Request

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from cli.ledger.readable import line_of
+from dpbayes.audit.publications import analyses_on_record
 from dpbayes_core.errors import IntegrityFailure
 from storage.ledger.entries import Entry, Stamp, act_key
 from storage.ledger.homes import replaced_keys
 from storage.ledger.ledger import Ledger
-from storage.ledger.publishing import ADOPTION, KIND, Publication, adoption_key, on_record, summary
-from storage.ledger.readable import line_of
+from storage.ledger.publishing import ADOPTION, KIND, Publication, adoption_key, on_record
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import STAMP, account, commit, laplace, new_ledger, publication, request, url
 from tests.support.postgres import Server
@@ -158,7 +159,7 @@ def test_other_draws_of_an_analysis_are_refused_by_the_same_software_and_named_o
     assert "does not state its content" in flaws(following(entries, silent, other.entry_key))
     (entry,) = put(ledger, other, stamp=LATER)
     assert flaws(list(ledger.entries())) == ""
-    assert summary(ledger.entries()) == (
+    assert analyses_on_record(ledger.entries()) == (
         f"1 on record, in 2 statements; entries {entry.seq - 1}, {entry.seq} hold different draws of wage-posterior of "
         "2026-01, of other software or another home: replay it"
     )
@@ -171,11 +172,11 @@ def test_what_matters_most_of_many_is_said_first(ledger: Ledger) -> None:
         for number in range(10 if month == 6 else 2):
             name = f"{month}{number}" * 32
             put(ledger, publication(charge, key=name, statement=name, prior=name))
-    said = summary(ledger.entries())
+    said = analyses_on_record(ledger.entries())
     assert said.startswith("22 on record; 10 analyses with 10 different priors of wage of 2026-07 ")
     assert said.endswith("; and of 2 more")
     assert "2 analyses with 2 different priors of wage of 2026-06 " not in said
-    assert summary(ledger.entries(), "51" * 32).startswith(
+    assert analyses_on_record(ledger.entries(), "51" * 32).startswith(
         "22 on record; 2 analyses with 2 different priors of wage of 2026-06 "
     )
 
@@ -192,7 +193,7 @@ def test_entries_that_state_no_content_and_no_home_are_read_as_they_were(ledger:
         stated = {"account": "employees", **one.to_record(), **STAMP.to_record()}
         entries = following(entries, stated, one.entry_key)
     assert flaws(entries) == ""
-    assert "hold the same draws of wage-posterior of 2026-01 is not said" in summary(entries)
+    assert "hold the same draws of wage-posterior of 2026-01 is not said" in analyses_on_record(entries)
 
 
 def test_rivals_that_publish_the_same_leave_one_entry(place: str, ledger: Ledger) -> None:
@@ -247,12 +248,12 @@ def test_a_forged_publication_is_found(ledger: Ledger) -> None:
 
 def test_how_many_priors_were_tried_of_one_release_is_said(ledger: Ledger) -> None:
     charge = commit(ledger, request(), laplace(0.4))
-    assert summary(ledger.entries()).startswith("no posterior is on record")
+    assert analyses_on_record(ledger.entries()).startswith("no posterior is on record")
     for number in range(3):
         one = publication(charge, key=str(number) * 64, statement=str(number) * 64, prior=str(number) * 64)
         put(ledger, one)
     put(ledger, publication(charge, key="0" * 64, statement="7" * 64, prior="0" * 64))  # the same analysis again
     put(ledger, publication(charge, key="8" * 64, statement="8" * 64, prior="0" * 64))  # another sampler, say
-    assert summary(ledger.entries()) == (
+    assert analyses_on_record(ledger.entries()) == (
         "4 on record, in 5 statements; 4 analyses with 3 different priors of wage of 2026-01 (study wages)"
     )

@@ -9,11 +9,10 @@ import pytest
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger import raw_sql
 from storage.ledger.caps import Scope, scopes
-from storage.ledger.charging import closing_key, look_ahead
+from storage.ledger.charging import closing_key, prefetch
 from storage.ledger.ledger import Ledger
-from storage.ledger.prefetch import in_sight
+from storage.ledger.page import Page
 from storage.ledger.request import Request
-from storage.ledger.store import Page
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import EXACT, STAMP, design, request
 from tests.support.long_ledger import MECHANISM, asked, charge, lengthen, population
@@ -56,13 +55,13 @@ def answers(page: Page, wanted: Request) -> list[object]:
         request(release="elsewhere"),
     ],
 )
-def test_looking_ahead_sees_what_asking_one_by_one_does(
+def test_prefetching_sees_what_asking_one_by_one_does(
     ledger: Ledger, wanted: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ledger._store.snapshot() as page:
         apart = answers(page, wanted)
     with ledger._store.snapshot() as page:
-        look_ahead(page, wanted)
+        prefetch(page, wanted)
         monkeypatch.setattr(page, "_connection", None)  # nothing more is asked of it
         together = answers(page, wanted)
     assert together == apart
@@ -71,7 +70,7 @@ def test_looking_ahead_sees_what_asking_one_by_one_does(
 def test_what_a_transaction_writes_it_sees(ledger: Ledger) -> None:
     wanted = asked(10_001)
     with ledger._store.exclusive() as page:
-        look_ahead(page, wanted)
+        prefetch(page, wanted)
         assert page.find(wanted.key) is None
         written = page.append("note", wanted.key, {"reason": "instead"})
         assert page.find(wanted.key) == written == page.head()
@@ -93,8 +92,7 @@ def test_a_charge_asks_the_database_for_one_answer(ledger: Ledger, monkeypatch: 
 def test_every_answer_comes_from_the_end_of_an_index(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[str] = []
     with ledger._store.snapshot() as page:
-        connection = page._connection
-        explain = "EXPLAIN QUERY PLAN" if connection.dialect.name == "sqlite" else "EXPLAIN"
+        explain = "EXPLAIN QUERY PLAN" if page._connection.dialect.name == "sqlite" else "EXPLAIN"
 
         def explained(connection: Any, statement: str, parameters: Any) -> Any:
             plans.extend(str(row[-1]) for row in at_once(connection, f"{explain} {statement}", parameters))
@@ -103,7 +101,7 @@ def test_every_answer_comes_from_the_end_of_an_index(ledger: Ledger, monkeypatch
         at_once = raw_sql.at_once
         monkeypatch.setattr(raw_sql, "at_once", explained)
         everywhere = [Scope(window="programme", account="a", period="p", programme="x")]
-        in_sight(connection, ["key"], everywhere)
+        page.prefetch(["key"], everywhere)
     assert len(plans) > 6
     for line in plans:
         assert not any(slow in line for slow in ("Seq Scan", "Sort", "TEMP B-TREE", "Aggregate"))

@@ -8,7 +8,7 @@ import pytest
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.release import Release
-from storage.ledger import drawing
+from storage.ledger import charging
 from storage.ledger.verify import verify
 from tests.storage.ledger_cases import ENTRIES, GRID, SCHEMA, SENSITIVITY, commit, laplace_for, new_ledger, request
 
@@ -58,7 +58,7 @@ def test_a_release_of_other_rows_columns_or_steps_than_defined_is_not_charged_an
             commit(ledger, asked, MECHANISM)
         assert ledger.count("charge") == 0
         with monkeypatch.context() as careless:
-            careless.setattr(drawing, "is_as_defined", lambda definition, release: True)
+            careless.setattr(charging, "is_as_defined", lambda definition, release: True)
             commit(ledger, asked, MECHANISM)
         failed = [check for check in verify(ledger.entries()) if not check.ok]
     assert [check.check for check in failed] == ["releases are as digested"]

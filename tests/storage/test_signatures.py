@@ -10,18 +10,17 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from dpbayes.crates.format import STATEMENT_TYPE, statement
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from storage.files.durable import KeysExposed
+from storage.files.private import KeysExposed
 from storage.home.signatures import (
     PRIVATE_KEY,
-    STATEMENT_TYPE,
     Signer,
     fingerprint_of,
     pre_authentication,
     public_key_name,
     read_public_key,
-    statement,
     trusted_keys,
     verify,
     verify_stored,

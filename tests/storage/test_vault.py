@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.home.vault import Vault, VaultFailure
+from storage.home.vault import Vault, VaultFailure, readable
 
 
 def mode(path: Path) -> int:
@@ -17,7 +17,7 @@ def mode(path: Path) -> int:
 def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        path = Vault(tmp_path / "vault").write_json("wages/2026-01/wage-regression-r1/profile.json", {"rows": 1})
+        path = Vault(tmp_path / "vault").write_text("wages/2026-01/wage-regression-r1/profile.json", "{}")
     finally:
         os.umask(before)
     assert mode(path) == 0o600
@@ -34,8 +34,8 @@ def test_an_open_vault_is_closed_when_written(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     vault = Vault(tmp_path / "vault")
-    vault.write_json("a/b.json", {"rows": 1, "name": "Łódź"})
-    path = vault.write_json("a/b.json", {"rows": 2, "name": "Łódź"})
+    vault.write_text("a/b.json", readable({"rows": 1, "name": "Łódź"}))
+    path = vault.write_text("a/b.json", readable({"rows": 2, "name": "Łódź"}))
     assert json.loads(path.read_text()) == {"rows": 2, "name": "Łódź"}
     assert [one.name for one in path.parent.iterdir()] == ["b.json"]
 

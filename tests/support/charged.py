@@ -12,7 +12,7 @@ from dpbayes.study.load import load_study
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry, act_key
-from storage.ledger.store import INSERT, entry_of
+from storage.ledger.page import INSERT, entry_of
 from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once
 from tasks.stamp import stamp_of

@@ -17,11 +17,11 @@ from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise
 from dpbayes_core.privacy.release import Design
 from storage.home.home import Home
 from storage.ledger.anchored import AnchoredLedger
+from storage.ledger.charging import Answer
 from storage.ledger.entries import Entry, Stamp
-from storage.ledger.joint_release import Answer
 from storage.ledger.ledger import Ledger
+from storage.ledger.page import Page
 from storage.ledger.request import AccountSpec, Request
-from storage.ledger.store import Page
 from storage.ledger.verify import verify
 from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once

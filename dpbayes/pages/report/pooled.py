@@ -19,9 +19,9 @@ from dpbayes.pages.report.price import (
     noise_words,
     price_fact,
     price_words,
+    stated_epsilon,
 )
 from dpbayes.pages.views import CapLine, Fact, Pair, SourceLine
-from storage.ledger.charging import stated_epsilon
 
 Record = Mapping[str, Any]
 MOST_PRICES = 3  # that are listed in a key figure

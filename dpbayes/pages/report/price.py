@@ -8,8 +8,9 @@ from typing import Any
 from dpbayes.markup.numbers import short
 from dpbayes.pages.report.plots import budget_bar
 from dpbayes.pages.views import CapLine, Fact, Pair
-from storage.ledger.cap_document import CapState, cap_document, measure_letters, rounded_down, share_spent
-from storage.ledger.caps import Total
+from storage.ledger.cap_document import CapState, cap_document, rounded_down
+from storage.ledger.caps import capacity
+from storage.ledger.exposure import Total
 from storage.ledger.request import CapSpec
 
 Record = Mapping[str, Any]
@@ -27,6 +28,7 @@ OF_COMPLETE = (
 """Where only rows without a missing value count and one is replaced by another."""
 
 
+IN_LETTERS = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
 ANALYSED = "The analysis on this page cost nothing: it read the noisy statistics and never the table."
 
 
@@ -78,13 +80,13 @@ def cap_note(caps: Sequence[Record]) -> str:
 def _cap_line(stated: Record, number: int) -> CapLine:
     cap = CapSpec.from_record({name: stated[name] for name in ("delta", "limit", "measure", "programme", "window")})
     before, after = (Total.from_record(stated[moment]) for moment in ("before", "after"))
-    spent_before, spent = share_spent(cap, before), share_spent(cap, after)
+    spent_before, spent = _share_spent(cap, before), _share_spent(cap, after)
     stood, stands = (cap_document(CapState(cap, stated["period"], total)) for total in (before, after))
     share = f"{100 * spent:.1f}% spent"
     where = f"period {stated['period']}" if stated["period"] else "all periods"
     return CapLine(
         name=cap.name,
-        words=f"{where}, {measure_letters(cap.measure, '' if cap.delta is None else short(cap.delta))}",
+        words=f"{where}, {IN_LETTERS[cap.measure]}" + ("" if cap.delta is None else f" at δ {short(cap.delta)}"),
         limit=short(cap.limit),
         before=short(stood["spent"]),
         after=short(stands["spent"]),
@@ -92,6 +94,16 @@ def _cap_line(stated: Record, number: int) -> CapLine:
         bar=budget_bar(spent_before, spent - spent_before, number=number, words=f"{cap.name}: {share}"),
         share=share,
     )
+
+
+def _share_spent(cap: CapSpec, spent: Total) -> float:
+    """The share of what the cap holds that is spent, by the route that leaves more."""
+    full, shares = capacity(cap), [1.0]
+    if full.rho:
+        shares.append(spent.rho / full.rho)
+    if full.epsilon and spent.epsilon is not None:
+        shares.append(spent.epsilon / full.epsilon)
+    return min(shares)
 
 
 MOST_TIMES = 100  # beyond it a ratio says only that exact statistics would leave no doubt
@@ -138,3 +150,12 @@ def noise_pairs(record: Record, said: Sequence[tuple[str, str]]) -> tuple[Pair, 
     relation = OF_COMPLETE if complete else NEIGHBOURS[record["neighbours"]]
     neighbours = Pair("Neighbour relation", relation.format(unit=unit))
     return (first, neighbours, *rest, Pair("Source of randomness", record["noise"]))
+
+
+def stated_epsilon(charge: Mapping[str, Any]) -> float | None:
+    """The epsilon of a charge: what all its parts spend where that is pure, else what a gaussian release was asked for.
+
+    A mechanism of several parts has in `epsilon` that of its first one.
+    """
+    mechanism, spent = charge["mechanism"], charge["cost"]["readable"]["epsilon"]
+    return float(spent) if "beside" in mechanism and spent is not None else mechanism.get("epsilon")

@@ -6,7 +6,7 @@ Passwords come from PGPASSWORD or a .pgpass file, which the driver's library rea
 from collections.abc import Sequence
 from typing import Any
 
-from storage.ledger.postgresql_waits import REACHING, give_up_after
+from storage.ledger.postgresql import REACHING, give_up_after
 
 SILENCE = 30.0  # seconds without a row, after which a server is asked whether it is there: a query may take hours
 

@@ -17,14 +17,14 @@ from dpbayes.audit import diagnostics as audit_diagnostics
 from dpbayes.audit import names as audit_names
 from dpbayes.audit import pages as audit_pages
 from dpbayes.audit.audit import audit, audit_crate
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested
+from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, STATEMENT_TYPE, attested
 from dpbayes.crates.own_source import SOURCE, own_source
 from dpbayes.crates.posterior import PREDICATE, predicate_of
 from dpbayes.crates.release import PREDICATE as RELEASE_PREDICATE
 from dpbayes.crates.release import build_release_crate
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.sampling.posterior import CoefficientSummary, Posterior
-from storage.home.signatures import STATEMENT_TYPE, Signer
+from storage.home.signatures import Signer
 from storage.ledger.entries import Entry
 from tests.dpbayes.crates.crate_examples import (
     STAMP,

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 import dpbayes.crates
 from dpbayes.crates.analysis_request import analysis_key
 from dpbayes.crates.files import load
-from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, crate_digest, pack
+from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, STATEMENT_TYPE, crate_digest, pack
 from dpbayes.crates.posterior import CONTENTS as POSTERIOR_CONTENTS
 from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import CONTENTS, build_release_crate, read_release, release_record, released
@@ -24,7 +24,7 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.sampling.posterior import Posterior
 from storage.files.archive_paths import place, posterior_path, release_path
-from storage.home.signatures import STATEMENT_TYPE, Signer, verify_stored
+from storage.home.signatures import Signer, verify_stored
 from storage.ledger.entries import Entry
 from tests.dpbayes.crates.crate_examples import (
     STUDY_TEXT,

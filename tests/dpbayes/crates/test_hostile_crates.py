@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.crates import format
 from dpbayes.crates import limits as crate_limits
 from dpbayes.crates.contained_releases import HELD, sources_of
 from dpbayes.crates.fetch import PROTOCOLS, THREAD, Fetched
@@ -272,20 +273,20 @@ def test_a_crate_comes_from_a_file_or_one_plain_url(web: str, command: Bounded, 
 
 def test_the_limits_are_those_that_auditors_read() -> None:
     text = " ".join((ROOT / "docs" / "auditing.md").read_text().split())
-    mebibytes = {"a crate, all its files": limits.MOST_BYTES, "each file that is not Parquet": limits.MOST_TEXT}
-    mebibytes |= {"the footer of a Parquet file": limits.MOST_FOOTER}
+    mebibytes = {"a crate, all its files": limits.MOST_BYTES, "each file that is not Parquet": format.MOST_TEXT}
+    mebibytes |= {"the footer of a Parquet file": format.MOST_FOOTER}
     for thing, size in mebibytes.items():
         assert f"| {size >> 20:,} MiB | {thing}" in text
     assert (
-        f"; {limits.MOST_STATEMENT >> 20} MiB a statement or manifest, {limits.MOST_KEY:,} bytes a public key" in text
+        f"; {format.MOST_STATEMENT >> 20} MiB a statement or manifest, {format.MOST_KEY:,} bytes a public key" in text
     )
-    assert f"| {limits.MOST_FILES:,} | files of a crate; {limits.LONGEST_NAME} characters each name" in text
-    assert f"| {limits.MOST_UNPACKED} times its size | what a zip unpacks to" in text
-    assert f"where that is more than {limits.UNPACKED_FREELY >> 20} MiB |" in text
-    assert f"| {limits.MOST_SECONDS} seconds | fetching" in text
+    assert f"| {format.MOST_FILES:,} | files of a crate; {format.LONGEST_NAME} characters each name" in text
+    assert f"| {format.MOST_UNPACKED} times its size | what a zip unpacks to" in text
+    assert f"where that is more than {format.UNPACKED_FREELY >> 20} MiB |" in text
+    assert f"| {format.MOST_SECONDS} seconds | fetching" in text
     assert f"| {limits.MOST_NODES:,} values, {limits.DEEPEST} levels deep | each JSON document" in text
     assert f"{limits.MOST_LEDGER_NODES:,} values in {limits.MOST_BYTES >> 20:,} MiB" in text
-    assert limits.MOST_RELEASES == limits.MOST_VARIABLES == 1000
+    assert format.MOST_RELEASES == format.MOST_VARIABLES == 1000
     assert "| 1,000 | releases in one crate; columns," in text
     assert f"| {crate_limits.MOST_CELLS:,} | cells" in text
     assert crate_limits.MOST_CELLS == crate_limits.MOST_PLACES

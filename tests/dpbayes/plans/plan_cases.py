@@ -17,10 +17,10 @@ from dpbayes.study.study import Study
 from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.home.home import Home
-from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.anchored import AnchoredLedger
-from storage.ledger.caps import NOTHING, Total
+from storage.ledger.exposure import NOTHING, Total
 from storage.ledger.ledger import Ledger
+from storage.ledger.reading import AccountSnapshot
 from tests.storage.ledger_cases import STAMP
 from tests.support.accounts import open_where_missing
 from tests.support.sums import sums_of

@@ -13,9 +13,9 @@ from dpbayes.plans.document import runs
 from dpbayes.plans.plan import period_to_plan
 from dpbayes_core.errors import IntegrityFailure, RequestChanged, StudyInvalid
 from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
-from storage.ledger.account_snapshot import AccountSnapshot
 from storage.ledger.cap_document import CapState, cap_document
 from storage.ledger.ledger import Ledger
+from storage.ledger.reading import AccountSnapshot
 from tests.dpbayes.plans.plan_cases import Bureau, regression
 from tests.storage.ledger_cases import STAMP
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from storage.files.private import is_ours_alone, others_may_write, private_folder
 
 SETTING = "NUMBA_CACHE_DIR"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("dpbayes_core", "storage", "dpbayes")
 """The packages with kernels: without a setting, numba keeps each beside its module."""
 KEPT = (".nbi", ".nbc")
@@ -48,4 +48,4 @@ def _kernels(folder: Path) -> Iterator[Path]:
 
 def _is_anothers(place: Path) -> bool:
     found = place.lstat()
-    return found.st_uid not in (0, os.geteuid()) or others_may_write(found)
+    return found.st_uid not in (0, os.geteuid()) or others_may_write(found, os.geteuid())

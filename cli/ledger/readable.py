@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from storage.ledger import publishing
 from storage.ledger.cap_document import limit_text
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
+from storage.ledger.publishing import Publication
 from storage.ledger.request import AccountSpec, HolderSpec, released_under
 
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
@@ -78,10 +78,10 @@ def _inert(cell: str) -> str:
 def _account(stated: Payload) -> str:
     spec = AccountSpec.from_record(stated["spec"])
     caps = ", ".join(f"{cap.name} {limit_text(cap)}" for cap in spec.caps)
-    return f"{spec.population} opened with {caps}" + ("" if spec.holders is None else f"; {split_text(spec.holders)}")
+    return f"{spec.population} opened with {caps}" + ("" if spec.holders is None else f"; {_split(spec.holders)}")
 
 
-def split_text(holders: HolderSpec) -> str:
+def _split(holders: HolderSpec) -> str:
     """How people are split over holders, in few words."""
     return f"holders by {holders.by}: {', '.join(holders.names)} ({holders.membership})"
 
@@ -104,6 +104,14 @@ def _key(stated: Payload) -> str:
     return f"{stated['public_key']} signs from here on"
 
 
+def _publication(stated: Payload) -> str:
+    if "adopts" in stated:
+        many = len(stated["adopts"])
+        return f"{many} posterior{'' if many == 1 else 's'} that stood in the archive put on record"
+    one = Publication.from_record(stated)
+    return f"{one.analysis} of {one.period} published ({one.status}), statement {one.statement[:16]}"
+
+
 WORDS: Mapping[str, Callable[[Payload], str]] = {
     "genesis": lambda stated: "the ledger was made",
     "account": _account,
@@ -115,5 +123,5 @@ WORDS: Mapping[str, Callable[[Payload], str]] = {
     "withdraw": _withdrawal,
     "note": lambda stated: "a note",
     "key": _key,
-    "publish": publishing.words,
+    "publish": _publication,
 }
