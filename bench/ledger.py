@@ -14,7 +14,7 @@ from sqlalchemy import URL, BigInteger, Column, MetaData, Table, Text, create_en
 from dpbayes_core.canonical import canonical_json
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
-from tests.storage.ledger_cases import STAMP, commit
+from tests.support.ledger_cases import STAMP, commit
 from tests.support.long_ledger import MECHANISM, asked, lengthen
 from tests.support.postgres import Server, binaries, new_folder
 

@@ -77,7 +77,7 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a ledger with nothing but its first entry, on each database in turn."""
     from storage.ledger.ledger import Ledger
-    from tests.storage.ledger_cases import STAMP, empty_ledger, url
+    from tests.support.ledger_cases import STAMP, empty_ledger, url
 
     if request.param == "postgresql":
         place = request.getfixturevalue("postgresql").new_schema()

@@ -109,11 +109,23 @@ def test_the_confidential_pass_is_imported_where_rows_may_be_and_nowhere_else(gr
     assert seeing == MAY_SEE_ROWS
 
 
+def outside_support(root: Path) -> list[tuple[str, str]]:
+    """Imports of what tests share, from tests that do not share it."""
+    shared = sorted((root / "tests" / "support").rglob("*.py"))
+    found = ((path.name, name) for path in shared for name in imports(path))
+    return [(path, name) for path, name in found if f"{name}.".startswith("tests.") and "tests.support" not in name]
+
+
+def test_what_tests_share_imports_no_test() -> None:
+    assert outside_support(ROOT) == []
+
+
 def test_the_guards_can_fail(tmp_path: Path) -> None:
     files = {
         "dpbayes_core/wrong.py": "def late():\n    from storage.home import Home\n",
         "storage/home.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from storage import ledger\n",
         "storage/ledger/__init__.py": "import storage.home\n",
+        "tests/support/wrong.py": "def late():\n    from tests.storage.test_home import mode\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -121,6 +133,7 @@ def test_the_guards_can_fail(tmp_path: Path) -> None:
     wrong = graph_of(tmp_path, ROOMS)
     assert upward(wrong) == [("dpbayes_core.wrong", "storage.home")]
     assert cycles_among_siblings(wrong) == [("storage.home", "storage.ledger")]
+    assert outside_support(tmp_path) == [("wrong.py", "tests.storage.test_home")]
 
 
 @pytest.mark.parametrize("room", [*ROOMS, EXAMPLES])

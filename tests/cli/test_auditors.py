@@ -11,10 +11,10 @@ import pytest
 
 from storage.home.home import Home
 from storage.ledger.anchored import AnchoredLedger
-from tests.storage.ledger_cases import STAMP
 from tests.support.charged import charge, publish
 from tests.support.desk import STUDY, Desk
 from tests.support.disks import Disk
+from tests.support.ledger_cases import STAMP
 from tests.support.others import as_nobody, document_as_nobody, open_folder, require_another_user
 from tests.support.postgres import OWNER, Server
 

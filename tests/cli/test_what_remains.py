@@ -17,8 +17,8 @@ from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger.entries import Entry
 from tests.dpbayes.plans.plan_cases import Bureau, regression
-from tests.storage.ledger_cases import STAMP
 from tests.support.accounts import open_where_missing
+from tests.support.ledger_cases import STAMP
 from tests.support.sums import sums_of
 
 AWKWARD = {

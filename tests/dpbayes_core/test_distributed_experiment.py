@@ -30,7 +30,7 @@ from dpbayes_core.experiments.distributed_published import (
 from dpbayes_core.experiments.distributed_tables import Table, clipped_averages, shares_of, simulated
 from dpbayes_core.privacy.accounting import analytic_gaussian_epsilon
 from dpbayes_core.privacy.analytic_gaussian import analytic_gaussian_scale
-from tests.storage.ledger_cases import commit, gaussian, new_ledger, request
+from tests.support.ledger_cases import commit, gaussian, new_ledger, request
 
 ROOT = Path(__file__).parent.parent.parent
 

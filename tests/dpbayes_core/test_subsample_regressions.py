@@ -13,7 +13,7 @@ from dpbayes_core.subsample.kernels import LEAST, subset_numbers
 from dpbayes_core.subsample.moments import scatters
 from dpbayes_core.subsample.regressions import LARGEST, SubsetMoments, SubsetRegressions
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded
-from tests.dpbayes.secure.small_tables import siphash
+from tests.support.small_tables import siphash
 from tests.support.subsets import dealt
 
 Columns = dict[str, NDArray[np.float64]]

@@ -23,7 +23,8 @@ from storage.ledger.charging import Answer
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, HolderSpec, Request
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import (
+from tests.support.accounts import open_where_missing
+from tests.support.ledger_cases import (
     EXACT,
     STAMP,
     account,
@@ -37,7 +38,6 @@ from tests.storage.ledger_cases import (
     request,
     url,
 )
-from tests.support.accounts import open_where_missing
 
 NUMBERS = itertools.count(1)
 

@@ -36,9 +36,9 @@ from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once
 from tasks.release_statistics import release_once
 from tests.laws.ledger_driver import alone, die_at, in_child, new_place
-from tests.storage.ledger_cases import STAMP, account, cap, commit, laplace, request
 from tests.support.accounts import open_account_of
 from tests.support.desk import PERIOD, STUDY, Desk, people
+from tests.support.ledger_cases import STAMP, account, cap, commit, laplace, request
 from tests.support.postgres import Server, binaries, new_folder
 
 RELEASE = "pay-regression"

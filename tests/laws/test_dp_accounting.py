@@ -30,7 +30,7 @@ from storage.ledger.cap_document import CapState
 from storage.ledger.caps import Scope, debits
 from storage.ledger.exposure import NOTHING, Tally
 from storage.ledger.ledger import Ledger
-from tests.storage.ledger_cases import (
+from tests.support.ledger_cases import (
     SCHEMA,
     SENSITIVITY,
     account,
@@ -43,7 +43,7 @@ from tests.storage.ledger_cases import (
 )
 
 SAME = 1e-6
-DELTA = 1e-6  # of the caps of tests.storage.ledger_cases
+DELTA = 1e-6  # of the caps of tests.support.ledger_cases
 NEARLY_ONE = 1 + 1e-7  # a divergence of order 1 is the mean of the privacy loss
 VAST = 1e12  # and of this order the largest loss
 ORDERS = 1 + np.geomspace(0.02, 1e5, 200)

@@ -20,7 +20,9 @@ from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes.study.table_source import ColumnRule, Query, TableSource
 from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Factor
-from tests.dpbayes.secure.small_tables import (
+from tests.support.object_store import ObjectStore
+from tests.support.postgres import Server
+from tests.support.small_tables import (
     FEMALE,
     KEY,
     RULES,
@@ -34,8 +36,6 @@ from tests.dpbayes.secure.small_tables import (
     table,
     write,
 )
-from tests.support.object_store import ObjectStore
-from tests.support.postgres import Server
 
 ROWS = ordinary_rows(600, people=200, seed=20261118)
 FEW = ordinary_rows(7, people=3, seed=8)

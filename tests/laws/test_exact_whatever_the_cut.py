@@ -8,7 +8,7 @@ import pytest
 
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.study.table_source import TableSource
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC, Row, one_row_each, ordinary_rows, source, sums_of, write
+from tests.support.small_tables import KEY, STATISTIC, Row, one_row_each, ordinary_rows, source, sums_of, write
 
 ROWS = ordinary_rows(400, people=150, seed=20261118)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dpbayes_core.privacy.accounting import Cost
 from storage.ledger.caps import Scope, debits
 from storage.ledger.exposure import NOTHING, Tally, Total
-from tests.storage.ledger_cases import account, cap
 from tests.storage.test_ledger_holders import split
+from tests.support.ledger_cases import account, cap
 
 HOLDERS, PERIODS = ("north", "south", "west"), ("2026-01", "2026-02")
 CHARGES = st.lists(

@@ -21,7 +21,7 @@ from dpbayes_core.regression.holders import HolderSums
 from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics, SecondMoments
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from tests.dpbayes.secure.small_tables import KEY
+from tests.support.small_tables import KEY
 
 BOX = Bounds(-1, 1)
 SCHEMA = RegressionSchema(Continuous("y", BOX), (Continuous("x", BOX),))

@@ -15,8 +15,8 @@ from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
-from tests.storage.ledger_cases import EXACT, STAMP, commit, design, laplace, request
 from tests.support.driver import drive
+from tests.support.ledger_cases import EXACT, STAMP, commit, design, laplace, request
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -31,7 +31,7 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_rivals_get_exactly_the_charges_that_fit_and_share_what_is_shared(
     base: str, processes: int, attempts: int, epsilon: float
 ) -> None:
-    done = drive("ledger_driver", "rivals", base, processes, attempts, epsilon)
+    done = drive("tests.laws.ledger_driver", "rivals", base, processes, attempts, epsilon)
     answers = [(name, seq, hash_) for worker in done["answers"] for name, seq, hash_ in worker]
     assert len(answers) == processes * attempts
     print(f"{len(answers) / done['seconds']:.0f} attempts per second")
@@ -108,7 +108,7 @@ SLOW_ON_POSTGRESQL = pytest.mark.parametrize(
 
 @SLOW_ON_POSTGRESQL
 def test_a_release_killed_at_any_statement_is_made_once_by_running_again(base: str) -> None:
-    runs = drive("ledger_driver", "release", base)
+    runs = drive("tests.laws.ledger_driver", "release", base)
     killed = [run for run in runs if not run["finished"]]
     assert len(killed) > 20
     assert runs[-1]["finished"]
@@ -130,7 +130,7 @@ def test_a_release_killed_at_any_statement_is_made_once_by_running_again(base: s
 
 @SLOW_ON_POSTGRESQL
 def test_a_release_of_moving_people_killed_at_any_statement_stands_at_all_holders_or_at_none(base: str) -> None:
-    runs = drive("ledger_driver", "release-over-holders", base)
+    runs = drive("tests.laws.ledger_driver", "release-over-holders", base)
     assert runs[-1]["finished"]
     windows = Counter(len(run["found"]["releases"]) for run in runs if not run["finished"])
     assert set(windows) == {0, 3}
@@ -149,7 +149,7 @@ def test_a_release_of_moving_people_killed_at_any_statement_stands_at_all_holder
 def test_rivals_never_share_a_release_of_moving_people(
     base: str, processes: int, attempts: int, epsilon: float
 ) -> None:
-    done = drive("ledger_driver", "rivals-over-holders", base, processes, attempts, epsilon)
+    done = drive("tests.laws.ledger_driver", "rivals-over-holders", base, processes, attempts, epsilon)
     answers = [(name, tuple(hashes), made) for worker in done["answers"] for name, hashes, made in worker]
     assert len(answers) == processes * attempts
     fitting = limit_units(Decimal(4)) // (2 * laplace(epsilon).cost().epsilon)
@@ -167,7 +167,7 @@ def test_rivals_never_share_a_release_of_moving_people(
 
 @SLOW_ON_POSTGRESQL
 def test_a_ledger_killed_while_it_is_made_is_there_whole_or_not_at_all(base: str) -> None:
-    runs = drive("ledger_driver", "creation", base)
+    runs = drive("tests.laws.ledger_driver", "creation", base)
     assert all(run["after"] == {"entries": 1, "ok": True, "hashes": [], "releases": []} for run in runs)
     windows = Counter(run["stood"] for run in runs if not run["finished"])
     assert windows[False] > 0

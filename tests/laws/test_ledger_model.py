@@ -21,7 +21,8 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.page import Page
 from storage.ledger.refusal import PeriodClosed
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import (
+from tests.storage.test_ledger_holders import split
+from tests.support.ledger_cases import (
     ENTRIES,
     STAMP,
     account,
@@ -35,7 +36,6 @@ from tests.storage.ledger_cases import (
     request,
     url,
 )
-from tests.storage.test_ledger_holders import split
 from tests.support.postgres import Server
 
 CAPS = {

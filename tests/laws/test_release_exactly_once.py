@@ -47,7 +47,7 @@ def assert_every_window_was_hit(runs: list[Run]) -> None:
 
 
 def test_a_release_killed_at_every_statement_is_made_once(tmp_path: Path, database: str) -> None:
-    runs = drive("release_driver", "statements", tmp_path, database)
+    runs = drive("tests.laws.release_driver", "statements", tmp_path, database)
     assert not runs[-1]["killed"]  # the last one ran to its end: no statement was left out
     assert len(runs) > 100
     for run in runs:
@@ -56,7 +56,7 @@ def test_a_release_killed_at_every_statement_is_made_once(tmp_path: Path, databa
 
 
 def test_a_release_killed_at_a_random_moment_after_its_sum_is_made_once(tmp_path: Path, database: str) -> None:
-    runs = drive("release_driver", "moments", tmp_path, database)
+    runs = drive("tests.laws.release_driver", "moments", tmp_path, database)
     assert len(runs) >= 30
     for run in runs:
         assert_released_once(run)
@@ -64,7 +64,7 @@ def test_a_release_killed_at_a_random_moment_after_its_sum_is_made_once(tmp_path
 
 
 def test_a_server_killed_in_the_middle_of_a_commit_keeps_or_loses_all_of_it(tmp_path: Path, postgresql: object) -> None:
-    runs = drive("release_driver", "server", tmp_path)
+    runs = drive("tests.laws.release_driver", "server", tmp_path)
     for run in runs:
         assert run["said"] == {
             "error": "cannot reach the ledger: its database does not answer. Start it and run again."
@@ -80,7 +80,7 @@ def test_a_server_killed_in_the_middle_of_a_commit_keeps_or_loses_all_of_it(tmp_
 
 
 def test_a_server_that_keeps_dying_loses_nothing_it_confirmed(tmp_path: Path, postgresql: object) -> None:
-    done = drive("release_driver", "dying-server", tmp_path)
+    done = drive("tests.laws.release_driver", "dying-server", tmp_path)
     answers = [tuple(answer) for writer in done["answers"] for answer in writer]
     print(f"{done['kills']} kills of the server, {done['failures']} failed attempts, {len(answers)} answers")
     assert done["failures"] >= done["kills"] / 2

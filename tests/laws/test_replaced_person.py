@@ -12,7 +12,7 @@ import pytest
 from dpbayes.secure.read_table import read_statistics
 from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from tests.dpbayes.secure.small_tables import KEY, SCHEMA, STATISTIC, Row, ordinary_rows, source, sums_of, write
+from tests.support.small_tables import KEY, SCHEMA, STATISTIC, Row, ordinary_rows, source, sums_of, write
 
 STRANGERS = (None, "", " ", "null", "None", "nan", "07", "7.0", "７", "P1", "p1 ", "p01", "é", "e\u0301", "p" * 300)
 

@@ -29,7 +29,7 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import PeriodClosed
 from storage.ledger.store import plain_failures
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import (
+from tests.support.ledger_cases import (
     EXACT,
     GRID,
     ROWS,

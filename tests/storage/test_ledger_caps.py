@@ -15,7 +15,8 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.refusal import largest_fitting
 from storage.ledger.request import AccountSpec, CapSpec, Request
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import (
+from tests.support.accounts import open_where_missing
+from tests.support.ledger_cases import (
     STAMP,
     account,
     cap,
@@ -26,7 +27,6 @@ from tests.storage.ledger_cases import (
     new_ledger,
     request,
 )
-from tests.support.accounts import open_where_missing
 
 
 @pytest.fixture

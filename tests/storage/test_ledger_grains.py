@@ -17,7 +17,8 @@ from storage.ledger.periods import Period, overlapped
 from storage.ledger.refusal import PeriodClosed
 from storage.ledger.request import Request
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import (
+from tests.storage.test_ledger_holders import split
+from tests.support.ledger_cases import (
     STAMP,
     account,
     cap,
@@ -27,7 +28,6 @@ from tests.storage.ledger_cases import (
     laplace,
     request,
 )
-from tests.storage.test_ledger_holders import split
 
 CAPS = (cap("4", measure="pure-epsilon"), cap("1", "per-period", measure="pure-epsilon"))
 MONTHLY = account(*CAPS)

@@ -16,7 +16,7 @@ from storage.ledger.exposure import COUNTING
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, HolderSpec, Request
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import (
+from tests.support.ledger_cases import (
     EXACT,
     STAMP,
     account,
@@ -30,7 +30,7 @@ from tests.storage.ledger_cases import (
     moving,
     new_ledger,
 )
-from tests.storage.ledger_cases import request as asked_of
+from tests.support.ledger_cases import request as asked_of
 
 NOISE = OpenDPNoise()
 BOTH: dict[str | None, Any] = {"north": EXACT, "south": EXACT}

@@ -19,8 +19,8 @@ from storage.ledger import raw_sql
 from storage.ledger.ledger import Ledger
 from storage.ledger.postgresql import LOCK
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import STAMP, account, cap, commit, laplace, request
 from tests.support.command import ROOT
+from tests.support.ledger_cases import STAMP, account, cap, commit, laplace, request
 from tests.support.postgres import Server
 
 

@@ -16,7 +16,7 @@ from storage.ledger.homes import replaced_keys
 from storage.ledger.ledger import Ledger
 from storage.ledger.publishing import ADOPTION, KIND, Publication, adoption_key, on_record
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import STAMP, account, commit, laplace, new_ledger, publication, request, url
+from tests.support.ledger_cases import STAMP, account, commit, laplace, new_ledger, publication, request, url
 from tests.support.postgres import Server
 
 HOME, OTHER = "SHA256:" + "c" * 64, "SHA256:" + "9" * 64

@@ -14,7 +14,7 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.page import Page
 from storage.ledger.request import Request
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import EXACT, STAMP, design, request
+from tests.support.ledger_cases import EXACT, STAMP, design, request
 from tests.support.long_ledger import MECHANISM, asked, charge, lengthen, population
 
 RAISED, CLOSED = population(3), asked(40)

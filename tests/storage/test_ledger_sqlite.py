@@ -10,7 +10,7 @@ from sqlalchemy import event
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, LedgerMissing, StudyInvalid
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import STAMP, account, commit, laplace, new_ledger, request, url
+from tests.support.ledger_cases import STAMP, account, commit, laplace, new_ledger, request, url
 
 
 @pytest.fixture

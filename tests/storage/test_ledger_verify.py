@@ -18,8 +18,8 @@ from dpbayes_core.errors import IntegrityFailure
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from storage.ledger.verify import CHECKS, verify
-from tests.storage.ledger_cases import STAMP, account, cap, commit, gaussian, laplace, new_ledger, url
-from tests.storage.ledger_cases import request as asked
+from tests.support.ledger_cases import STAMP, account, cap, commit, gaussian, laplace, new_ledger, url
+from tests.support.ledger_cases import request as asked
 from tests.support.postgres import Server
 
 CHARGE, RAISE, REVISION, CLOSE, WITHDRAWAL = 4, 6, 8, 9, 10

@@ -10,7 +10,7 @@ from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.release import Release
 from storage.ledger import charging
 from storage.ledger.verify import verify
-from tests.storage.ledger_cases import ENTRIES, GRID, SCHEMA, SENSITIVITY, commit, laplace_for, new_ledger, request
+from tests.support.ledger_cases import ENTRIES, GRID, SCHEMA, SENSITIVITY, commit, laplace_for, new_ledger, request
 
 WEAK = Sensitivity(
     l1=SENSITIVITY.l1 / 2, l2=SENSITIVITY.l2 / 2, weights=SENSITIVITY.weights, neighbours=SENSITIVITY.neighbours

@@ -7,8 +7,8 @@ from dpbayes.secure.read_table import read_statistics
 from dpbayes.secure.resume import Unfinished
 from dpbayes.secure.sources.parquet import RowGroup
 from storage.home.vault import Vault
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC, source
 from tests.support.killed import before
+from tests.support.small_tables import KEY, STATISTIC, source
 
 if __name__ == "__main__":
     table, home, nth = sys.argv[1:]

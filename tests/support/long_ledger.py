@@ -9,7 +9,7 @@ from storage.ledger.entries import Entry
 from storage.ledger.exposure import NOTHING, Tally
 from storage.ledger.ledger import Ledger
 from storage.ledger.request import AccountSpec, Request
-from tests.storage.ledger_cases import STAMP, account, cap, commit, laplace, request
+from tests.support.ledger_cases import STAMP, account, cap, commit, laplace, request
 
 MECHANISM = laplace(0.001)
 POPULATIONS, MONTHS = 10, 24

@@ -10,7 +10,7 @@ import psycopg
 
 from dpbayes_core.errors import DpbayesError
 from storage.ledger.ledger import Ledger
-from tests.storage.ledger_cases import STAMP, account, commit, laplace, request
+from tests.support.ledger_cases import STAMP, account, commit, laplace, request
 from tests.support.postgres import Server, binaries, new_folder
 
 SLOW_COMMIT = """

@@ -10,8 +10,8 @@ import tasks.stamp
 from storage.home.home import Home
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.ledger import Ledger
-from tests.storage.ledger_cases import STAMP
 from tests.support.desk import PERIOD, people
+from tests.support.ledger_cases import STAMP
 from tests.support.place import Place
 from tests.support.postgres import Server
 

@@ -11,10 +11,10 @@ import pytest
 
 from storage.home.vault import Vault, VaultFailure
 from storage.ledger.anchored import AnchoredLedger
-from tests.storage.ledger_cases import STAMP
 from tests.support.command import ROOT, clean_environment
 from tests.support.desk import PERIOD
 from tests.support.killed import BOUNDARIES, CHARGED
+from tests.support.ledger_cases import STAMP
 from tests.support.place import Place
 
 

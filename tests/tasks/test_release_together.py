@@ -26,9 +26,9 @@ from storage.ledger.verify import verify
 from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_once
 from tasks.release_statistics import release_once
-from tests.storage.ledger_cases import STAMP
 from tests.support.accounts import open_account_of
 from tests.support.desk import PERIOD, Desk
+from tests.support.ledger_cases import STAMP
 from tests.support.offices import OFFICES, staff, study_of, write_staff
 
 PEOPLE, RELEASE = 200, "pay-regression"

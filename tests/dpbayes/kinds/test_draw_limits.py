@@ -12,7 +12,7 @@ from dpbayes_core.draws.design import DrawDesign, grid_map, network_draws, netwo
 from dpbayes_core.draws.network import NetworkSubject, epsilon_for_floor
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.privacy.noise import SeededNoise
-from tests.storage.ledger_cases import SCHEMA
+from tests.support.ledger_cases import SCHEMA
 from tests.support.networks import network
 
 ROWS, DRAWS = 10**6, 40

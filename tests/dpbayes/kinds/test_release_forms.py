@@ -11,8 +11,8 @@ from dpbayes_core.privacy.noise import OpenDPNoise
 from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.release import Release
 from tests.dpbayes.plans.plan_cases import Bureau
-from tests.storage.ledger_cases import STAMP
 from tests.support.accounts import open_where_missing
+from tests.support.ledger_cases import STAMP
 
 FORMS = {
     "through zero": "intercept: false",

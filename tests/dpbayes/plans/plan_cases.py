@@ -21,8 +21,8 @@ from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.exposure import NOTHING, Total
 from storage.ledger.ledger import Ledger
 from storage.ledger.reading import AccountSnapshot
-from tests.storage.ledger_cases import STAMP
 from tests.support.accounts import open_where_missing
+from tests.support.ledger_cases import STAMP
 from tests.support.sums import sums_of
 
 STUDY = """\

@@ -17,7 +17,7 @@ from storage.ledger.cap_document import CapState, cap_document
 from storage.ledger.ledger import Ledger
 from storage.ledger.reading import AccountSnapshot
 from tests.dpbayes.plans.plan_cases import Bureau, regression
-from tests.storage.ledger_cases import STAMP
+from tests.support.ledger_cases import STAMP
 
 LIFETIME = "{lifetime: {epsilon: 1.2}}"
 MONTHS = [f"2026-{month:02d}" for month in range(1, 13)] + ["2027-01"]

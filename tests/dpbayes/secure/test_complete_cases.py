@@ -17,7 +17,7 @@ from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.higher_moments import SecondAndFourthMoments
 from dpbayes_core.regression.holders import HolderSums
 from dpbayes_core.regression.moments import SecondMoments
-from tests.dpbayes.secure.small_tables import (
+from tests.support.small_tables import (
     KEY,
     RULES,
     SCHEMA,

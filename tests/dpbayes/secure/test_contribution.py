@@ -10,8 +10,8 @@ from dpbayes.secure.choice import least_of_each
 from dpbayes.secure.contribution import PARTITIONS, Keys, candidates, hash_units, rows_that_count
 from dpbayes.secure.read_table import read_statistics
 from dpbayes_core.siphash import hash_rows, hash_texts
-from tests.dpbayes.secure import small_tables
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC, Row, ordinary_rows, siphash, source, sums_of, write
+from tests.support import small_tables
+from tests.support.small_tables import KEY, STATISTIC, Row, ordinary_rows, siphash, source, sums_of, write
 
 KEYS = Keys.derive(KEY)
 ROW: Row = {"person": "p0", "wage": 2.0, "age": 40.0, "female": "yes", "region": "south"}

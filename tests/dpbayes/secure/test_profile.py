@@ -12,7 +12,7 @@ import pytest
 
 from dpbayes.secure.profile import Profile
 from dpbayes.secure.read_table import SecurePass, read_statistics
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC, Row, source, write
+from tests.support.small_tables import KEY, STATISTIC, Row, source, write
 
 CANARY = "zebra-4711"
 ODD: list[Row] = [

@@ -24,7 +24,7 @@ from dpbayes_core.bounds import Bounds
 from dpbayes_core.errors import DpbayesError, ShapeMismatch
 from dpbayes_core.regression.moments import ExactStatistics, SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
-from tests.dpbayes.secure.small_tables import (
+from tests.support.small_tables import (
     KEY,
     RULES,
     SCHEMA,

@@ -16,7 +16,7 @@ from dpbayes.study.table_source import Query, TableSource
 from dpbayes_core.regression.public_fit import fit_of
 from dpbayes_core.regression.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_sums
 from storage.home.vault import Vault
-from tests.dpbayes.secure.small_tables import (
+from tests.support.small_tables import (
     KEY,
     RULES,
     SCHEMA,

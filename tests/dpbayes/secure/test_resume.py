@@ -18,8 +18,8 @@ from dpbayes.secure.spill import Waiting
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.regression.moments import SecondMoments
 from storage.home.vault import Vault
-from tests.dpbayes.secure.small_tables import KEY, SCHEMA, STATISTIC, ordinary_rows, source, write
 from tests.support.canaries import places
+from tests.support.small_tables import KEY, SCHEMA, STATISTIC, ordinary_rows, source, write
 
 ROOT = Path(__file__).parents[3]
 ROWS = ordinary_rows(100, people=60, seed=31)

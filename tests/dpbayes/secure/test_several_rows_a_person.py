@@ -14,7 +14,7 @@ from dpbayes.secure.sources.open_source import lay_out
 from dpbayes.secure.spill import Waiting
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.regression.moments import ExactStatistics
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC, Row, ordinary_rows, rows_each, source, sums_of, write
+from tests.support.small_tables import KEY, STATISTIC, Row, ordinary_rows, rows_each, source, sums_of, write
 
 KEYS = Keys.derive(KEY)
 ROWS = ordinary_rows(500, people=60, seed=21)

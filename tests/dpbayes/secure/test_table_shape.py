@@ -10,7 +10,7 @@ import pytest
 
 from dpbayes.secure.read_table import check_shape, read_statistics
 from dpbayes_core.errors import ShapeMismatch
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC, TYPES, ordinary_rows, source, table, write
+from tests.support.small_tables import KEY, STATISTIC, TYPES, ordinary_rows, source, table, write
 
 ROWS = ordinary_rows(200, people=50, seed=5)
 CANARY = "zebra-4711"

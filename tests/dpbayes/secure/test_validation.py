@@ -15,7 +15,7 @@ from dpbayes.secure.read_table import read_statistics
 from dpbayes.secure.validation.checks import Expectation, expectations_of, foreseen_by, validate
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC, ordinary_rows, source, write
+from tests.support.small_tables import KEY, STATISTIC, ordinary_rows, source, write
 
 TABLE = TableSource(
     path="t.parquet",

@@ -16,8 +16,8 @@ from dpbayes.secure.validation.page import page, render, validation_of
 from dpbayes.study.table_source import WIDEST, ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
 from storage.home.vault import Vault
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC, Row, ordinary_rows, source, write
 from tests.support.desk import STUDY, Desk, people
+from tests.support.small_tables import KEY, STATISTIC, Row, ordinary_rows, source, write
 
 CANARY = "zebra-4711"
 TITLE = "wages/2026-01/wage-regression-r1"

@@ -19,7 +19,7 @@ from dpbayes.study.table_source import Holders, Query, TableSource
 from dpbayes_core.errors import ShapeMismatch
 from dpbayes_core.regression.holders import HolderStatistics, HolderSums
 from storage.home.vault import Vault
-from tests.dpbayes.secure.small_tables import KEY, RULES, STATISTIC, ordinary_rows, table
+from tests.support.small_tables import KEY, RULES, STATISTIC, ordinary_rows, table
 
 OFFICES = ("n", "s")
 ROWS = [row | {"office": OFFICES[place % 3 == 0]} for place, row in enumerate(ordinary_rows(300, people=90, seed=3))]

@@ -19,9 +19,9 @@ from dpbayes.secure.sources import sqlite as source_sqlite
 from dpbayes.secure.sources.open_source import lay_out
 from dpbayes.study.table_source import Query, TableSource
 from dpbayes_core.errors import ShapeMismatch
-from tests.dpbayes.secure.small_tables import KEY, STATISTIC
 from tests.dpbayes.secure.sources.cases import CANARY, RULES, refusal, rows_of
 from tests.support.postgres import Server
+from tests.support.small_tables import KEY, STATISTIC
 
 SELECT = "SELECT * FROM t WHERE month = :period"
 
@@ -223,7 +223,7 @@ def test_a_query_may_take_its_time_and_a_server_that_is_stopped_is_given_up(
 def test_progress_says_nothing_of_how_many_rows_there_are(small: str) -> None:
     from dataclasses import replace
 
-    from tests.dpbayes.secure.small_tables import source as wages
+    from tests.support.small_tables import source as wages
 
     heard: list[float] = []
     text = "SELECT person, x AS wage, x AS age, level AS female, level AS region FROM t WHERE month = :period"
