@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpbayes.secure.choice import least_of_each
+from dpbayes.secure.contribution import least_of_each
 from dpbayes_core.arrays import Words
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.exact_sums.protocol import EncodedTable

@@ -10,10 +10,9 @@ from cli.format import Document, known_accounts, line, published, silent
 from cli.options import AsJson, Debug, StudyFile
 from dpbayes.kinds.regression.pooled_parts import planned_words
 from dpbayes.kinds.regression.prior import law_words
-from dpbayes.plans.missing import missing_words, unstated_words
+from dpbayes.plans.cautions import missing_words, query_words, unstated_words
 from dpbayes.study.analyses import AnalysisSpec
 from dpbayes.study.load import load_study
-from dpbayes.study.public_count import query_words
 from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.home.home import Home

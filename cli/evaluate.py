@@ -66,7 +66,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data:
         "notes": [*experiment.notes, *left_out(cells, folder)],
     }
     if out is not None:
-        from dpbayes.pages.evaluation.page import write_evaluation
+        from dpbayes.pages.evaluation import write_evaluation
 
         document["files"] = write_evaluation(out, document, experiment.figures(rows))
     return {**document, "seconds": round(time.monotonic() - begun, 1)}
@@ -74,7 +74,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data:
 
 def show(document: Document) -> None:
     """The table and what is published beside it, for people."""
-    from dpbayes.pages.evaluation.page import shown
+    from dpbayes.pages.evaluation import shown
 
     columns = ["method", *(column for column in document["columns"] if column != "method")]
     grid(document["title"], columns, [[shown(row.get(column)) for column in columns] for row in document["rows"]])

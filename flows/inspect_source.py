@@ -4,9 +4,8 @@ from typing import Any
 
 from prefect import flow
 
-from dpbayes.plans.missing import unstated_words
+from dpbayes.plans.cautions import query_words, unstated_words
 from dpbayes.study.load import load_study
-from dpbayes.study.public_count import query_words
 from flows.states import stated
 from tasks.inspect_table import inspect_table
 from tasks.orders import InspectOrder

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from dpbayes.kinds.prior import NOTHING, AnyPrior, PriorSpec
 from dpbayes.kinds.registry import KINDS
-from dpbayes.kinds.regression.prior import INDEPENDENT_SAMPLERS
+from dpbayes.kinds.regression.samplers import INDEPENDENT_SAMPLERS
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.regression.planning.expected_moments import Expected

@@ -90,19 +90,16 @@ class ReleaseSection(Section, ABC):
         """What it leaves to the program, and what that chose and why; None where everything is written."""
         return None
 
-    @abstractmethod
     def losses(self) -> dict[str, str]:
-        """The stated privacy loss, as the ledger hashes it."""
+        """The stated privacy loss, epsilon or rho, as the ledger hashes it."""
+        stated = {name: getattr(self, name, None) for name in ("epsilon", "rho")}
+        return {name: decimal_text(loss) for name, loss in stated.items() if loss is not None}
 
 
 class PureSection(ReleaseSection):
     """A release of a stated pure epsilon."""
 
     epsilon: Loss = Field(description="Privacy loss of the whole release, pure.", examples=["1"])
-
-    def losses(self) -> dict[str, str]:
-        """Epsilon."""
-        return {"epsilon": decimal_text(self.epsilon)}
 
 
 def refused(make: Callable[[], object], place: Place, keys: Mapping[str, str]) -> Iterator[Problem]:

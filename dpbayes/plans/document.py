@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from dpbayes.kinds.registry import KINDS
-from dpbayes.plans.missing import missing_words, unstated_words
+from dpbayes.plans.cautions import missing_words, query_words, unstated_words
 from dpbayes.plans.plan import ComingPeriod, Plan, PlannedRelease
 from dpbayes.plans.precision import foreseen
-from dpbayes.study.public_count import query_words
 from dpbayes.study.study import Study
 from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json

@@ -1,9 +1,8 @@
 """What one batch of rows adds to the pass, and how the parts become one statistic whatever order they came in."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +28,7 @@ from dpbayes_core.exact_sums.protocol import EncodedTable, Statistic
 
 PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
 T = TypeVar("T")
+R = TypeVar("R")
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -151,8 +151,8 @@ def add_up(
     for part in parts:
         set_aside(part, among)
     plain = [Counted(part.statistics, 0 if _bounded(part) else part.profile.rows) for part in parts]
-    jobs = [partial(count, partition) for partition in range(PARTITIONS)] if any(map(_bounded, parts)) else []
-    return _total(statistic, [*plain, *in_threads(jobs, workers)])
+    partitions = range(PARTITIONS) if any(map(_bounded, parts)) else ()
+    return _total(statistic, [*plain, *each_in_threads(partitions, count, workers)])
 
 
 def _bounded(part: Part) -> bool:
@@ -170,16 +170,32 @@ def _group(arrays: Arrays, group: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(f"{group}."): array for name, array in arrays.items() if name.startswith(f"{group}.")}
 
 
-def in_threads(jobs: Sequence[Callable[[], T]], workers: int, done: Callable[[int], None] | None = None) -> list[T]:
-    """Results in the order of the jobs; `done` hears each place; the first failure stops what has not begun."""
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        places = {pool.submit(job): place for place, job in enumerate(jobs)}
-        try:
-            for future in as_completed(places):
-                future.result()
+def each_in_threads(
+    items: Iterable[T], work: Callable[[T], R], workers: int, done: Callable[[T], None] | None = None
+) -> list[R]:
+    """Results in the order of the items; `done` is called with each item; a failure stops what has not begun.
+
+    Items are taken in the calling thread, at most twice as many as workers at a time: a stream is read no faster than
+    it is summed.
+    """
+    results: dict[int, R] = {}
+    waiting: dict[Future[R], tuple[int, T]] = {}
+
+    def take(at_most: int) -> None:
+        while len(waiting) > at_most:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                place, item = waiting.pop(future)
+                results[place] = future.result()
                 if done is not None:
-                    done(places[future])
+                    done(item)
+
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        try:
+            for place, item in enumerate(items):
+                waiting[pool.submit(work, item)] = place, item
+                take(2 * workers - 1)
+            take(0)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return [future.result() for future in places]
+    return [results[place] for place in range(len(results))]

@@ -52,10 +52,9 @@ def read_statistics(
     in memory, or encrypted beside `unfinished`, until the last batch is read. What an earlier pass left in
     `unfinished` is not read again, and this one leaves its own there. `progress` hears the share of bytes read.
     """
-    from dpbayes.secure.batches import add_up, read_part
+    from dpbayes.secure.batches import add_up, each_in_threads, read_part
     from dpbayes.secure.profile import Profile
     from dpbayes.secure.sources.open_source import lay_out
-    from dpbayes.secure.sources.thread_pool import each_in_threads
     from dpbayes.secure.spill import Waiting
 
     keys = _keys(source, key)

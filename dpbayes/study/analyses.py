@@ -7,8 +7,8 @@ from pydantic import AfterValidator, Field
 
 from dpbayes.kinds.prior import PriorSpec
 from dpbayes.kinds.registry import SamplerName
-from dpbayes.strict_yaml.cron import cron_problem
 from dpbayes.strict_yaml.fields import Section, Text, refusal
+from dpbayes.study.schedule import cron_problem
 from dpbayes_core.text import shown
 
 

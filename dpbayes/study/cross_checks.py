@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dpbayes.kinds.networks.section import NetworkSpec
 from dpbayes.kinds.registry import KINDS, ReleaseSpec
-from dpbayes.kinds.regression.prior import INDEPENDENT_SAMPLERS
+from dpbayes.kinds.regression.samplers import INDEPENDENT_SAMPLERS
 from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes.study.analyses import AnalysisSpec
 from dpbayes.study.file import StudyFile

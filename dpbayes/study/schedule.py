@@ -1,5 +1,6 @@
-"""Which periods a schedule releases: each of its runs takes the period that was completed last."""
+"""Cron expressions of a study, and which periods they release: each run takes the period that was completed last."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -12,8 +13,31 @@ FEWEST = 12
 _DAY = timedelta(days=1)
 _YEAR = timedelta(days=366)
 _LAST_YEAR = 9990  # the calendar ends a few years later
-_MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
-_WEEKDAYS = "sunmontuewedthufrisat"
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of month", 1, 31, ()),
+    ("month", 1, 12, _MONTHS),
+    ("day of week", 0, 7, _WEEKDAYS),
+)
+_LONGEST_MONTH = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
+_STEP = re.compile(r"(?P<range>[^/]+)(/(?P<step>[0-9]{1,3}))?")
+
+
+def cron_problem(expression: str) -> str | None:
+    """Why this is not a cron expression that ever fires, or None."""
+    parts = expression.split()
+    if len(parts) != len(_FIELDS):
+        return f"cron has 5 fields (minute, hour, day of month, month, day of week), this has {len(parts)}"
+    for part, (name, low, high, names) in zip(parts, _FIELDS, strict=True):
+        if _chosen(part, low, high, names) is None:
+            return f"the {name} of this cron expression is not within {low} to {high}"
+    fires = _Days.of(expression)
+    if parts[4] == "*" and all(min(fires.days) > _LONGEST_MONTH[month] for month in fires.months):
+        return "no month chosen by this cron expression has that day"
+    return None
 
 
 def coming(first: Period, cron: str | None) -> tuple[Period, ...]:
@@ -47,12 +71,17 @@ class _Days:
 
     @classmethod
     def of(cls, cron: str) -> "_Days":
-        _, _, days, months, weekdays = cron.lower().split()
-        chosen, on = _chosen(days, 1, 31), frozenset(day % 7 for day in _chosen(weekdays, 0, 6, _WEEKDAYS))
-        # the scheduler's reading: one that is * leaves the choice to the other; so does one that holds all, beside a *
-        free = days == "*" or (len(chosen) == 31 and "*" in weekdays)
-        free_weekday = weekdays == "*" or (len(on) == 7 and "*" in days)
-        return cls(_chosen(months, 1, 12, _MONTHS), chosen, on, not (free or free_weekday))
+        """The days of an expression."""
+        parts = cron.split()
+        chosen, months, weekdays = (
+            _chosen(part, low, high, names) or frozenset[int]()
+            for part, (_, low, high, names) in zip(parts[2:], _FIELDS[2:], strict=True)
+        )
+        on = frozenset(day % 7 for day in weekdays)
+        # the scheduler's reading: one that is * leaves the choice to the other; so does one that has all, next to a *
+        free = parts[2] == "*" or (len(chosen) == 31 and "*" in parts[4])
+        free_weekday = parts[4] == "*" or (len(on) == 7 and "*" in parts[2])
+        return cls(months, chosen, on, not (free or free_weekday))
 
     def meet(self, start: date, end: date) -> bool:
         """Whether one of the days from `start` to before `end` is among them."""
@@ -63,14 +92,32 @@ class _Days:
         return day.month in self.months and (by_day or by_weekday if self.either else by_day and by_weekday)
 
 
-def _chosen(field: str, low: int, high: int, words: str = "") -> frozenset[int]:
+def _chosen(field: str, low: int, high: int, names: tuple[str, ...]) -> frozenset[int] | None:
+    """The numbers of one field, or None where it is not valid."""
     found: set[int] = set()
-    for item in field.split(","):
-        span, _, step = item.partition("/")
-        first, _, last = (f"{low}-{high}" if span == "*" else span).partition("-")
-        found.update(range(_number(first, low, words), _number(last or first, low, words) + 1, int(step or 1)))
+    for item in field.lower().split(","):
+        values = _values(item, low, high, names)
+        if values is None:
+            return None
+        found.update(values)
     return frozenset(found)
 
 
-def _number(text: str, low: int, words: str) -> int:
-    return int(text) if text.isdecimal() else words.index(text) // 3 + low
+def _values(item: str, low: int, high: int, names: tuple[str, ...]) -> range | None:
+    match = _STEP.fullmatch(item)
+    if match is None or (match["step"] is not None and int(match["step"]) == 0):
+        return None
+    step = int(match["step"] or 1)
+    if match["range"] == "*":
+        return range(low, high + 1, step)
+    ends = [_number(end, low, names) for end in match["range"].split("-")]
+    if len(ends) > 2 or (match["step"] and len(ends) == 1):
+        return None
+    first, last = ends[0], ends[-1]
+    return None if first is None or last is None or not low <= first <= last <= high else range(first, last + 1, step)
+
+
+def _number(text: str, low: int, names: tuple[str, ...]) -> int | None:
+    if text in names:
+        return names.index(text) + low
+    return int(text) if re.fullmatch(r"[0-9]{1,2}", text) else None

@@ -94,10 +94,6 @@ class Study:
         """The period of that name, in the study's grain."""
         return Period.parse(text, self.period.grain)
 
-    def parse_periods(self, text: str) -> tuple[Period, ...]:
-        """The periods of `A..B`, or the one named, in the study's grain."""
-        return Period.range(text, self.period.grain)
-
     def design(self, release: str) -> "Design":
         """What a release will be."""
         return self.release(release).design(self.context)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes.pages.evaluation.page import table_text
-from dpbayes.pages.evaluation.plots import box_plot
+from dpbayes.pages.evaluation import box_plot, table_text
 from dpbayes_core.experiments.interface import cell_seeds
 from dpbayes_core.experiments.registry import EXPERIMENTS
 from dpbayes_core.subsample.moments import SubsetScatters

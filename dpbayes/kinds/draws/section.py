@@ -7,11 +7,10 @@ from pydantic import Field, model_validator
 
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.networks.section import network_formula, network_of, network_problems
-from dpbayes.kinds.regression.section import regression_of
+from dpbayes.kinds.regression.section import regression_of, response_problems
 from dpbayes.kinds.section import PureSection, refused, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Real, Says, Spread, Text, exactly_one, refusal
 from dpbayes.strict_yaml.problem import Place, Problem
-from dpbayes_core.text import shown
 
 if TYPE_CHECKING:
     from dpbayes_core.draws.design import DrawDesign
@@ -125,16 +124,12 @@ class DrawSection(PureSection):
         return RegressionSubject(schema=schema, radius=self.radius, sigma=self.sigma, prior_precision=self.precision)
 
     def _model_problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        if self.nodes is not None:
-            yield from network_problems(context, place, self.nodes, self.edges)
+        if self.response is None:
+            yield from network_problems(context, place, self.nodes or (), self.edges)
             return
-        yield from undeclared(context, (*place, "covariates"), self.uses)
-        response = context.columns.get(str(self.response))
-        if response is not None and response.bounds is None:
-            what = f"{shown(str(self.response))} has no bounds, and a response must be bounded"
-            yield Problem((*place, "response"), what, "Choose a column that has bounds")
-        if self.response in (self.covariates or ()):
-            yield Problem((*place, "response"), "it is among the covariates too", "Take it out of one of them")
+        covariates = self.covariates or ()
+        yield from undeclared(context, (*place, "covariates"), covariates)
+        yield from response_problems(context, (*place, "response"), self.response, covariates)
         if context.max_rows_per_unit > 1:
             what = "draws weigh one row of each person"
             yield Problem(("source", "max_rows_per_unit"), what, "Write 1, or leave it out")

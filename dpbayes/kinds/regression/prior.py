@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes.kinds.context import ReleaseContext
 from dpbayes.kinds.prior import NOTHING, OF_REGRESSIONS, AnyPrior, PriorOfKind, PriorSpec
+from dpbayes.kinds.regression.samplers import AUTO, INDEPENDENT_SAMPLERS
 from dpbayes.kinds.regression.section import RegressionSpec
 from dpbayes.kinds.section import refused
 from dpbayes.strict_yaml.problem import Place, Problem
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from dpbayes_core.regression.planning.expected_moments import Expected
     from dpbayes_core.regression.schema import RegressionSchema
 
-AUTO = "auto"
-INDEPENDENT_SAMPLERS = (AUTO, "collapsed", "robust")
-"""What draws under the independent law; every other sampler's steps need the conjugate one."""
 
 PARTS = {"intercept_sd": "intercept", "coefficient_sd": "coefficients", "noise_shape": "noise", "noise_scale": "noise"}
 """The part of a stated prior that decides each field of the law."""

@@ -12,6 +12,12 @@ DISTRIBUTED = ("normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-dist
 CONTINUOUS_ONLY = ("normal-x", "normal-x-solve", "bs-distributed")
 ROBUST = "robust"
 
+AUTO = "auto"
+
+
+INDEPENDENT_SAMPLERS = (AUTO, "collapsed", ROBUST)
+"""What draws under the independent law; every other sampler's steps need the conjugate one."""
+
 
 def robust_problems(context: ReleaseContext, place: Place) -> Iterator[Problem]:
     """Analyses of several periods by the sampler robust, which takes one; `place` is the release's."""

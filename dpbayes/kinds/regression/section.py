@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpbayes.kinds.context import ReleaseContext
-from dpbayes.kinds.regression.auto_mechanism import Chosen, chosen_mechanism
-from dpbayes.kinds.regression.moments import NormSpec, SplitSpec
 from dpbayes.kinds.regression.noise import (
     MOST_FOR_FOURTH,
     ROBUST_SHARES,
+    Chosen,
     MechanismName,
     NoiseRequest,
+    chosen_mechanism,
     has_higher_moments,
     noise_for,
     robust_shares,
@@ -29,6 +29,55 @@ from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
     from dpbayes_core.regression.design import RegressionDesign
+
+
+from dpbayes.strict_yaml.fields import Section, Spread
+from dpbayes_core.regression.ball import Ball
+
+
+class NormSpec(Section):
+    """A bound on the length of every row where each column's bounds are -1 and 1; a longer row is shrunk to it."""
+
+    covariates: Spread = Field(
+        description="Largest length of a row's covariates together; worth it far below the root of their number.",
+        examples=["1"],
+    )
+    response: Spread = Field(description="Largest response, at most 1.", examples=["0.5"])
+
+    @model_validator(mode="after")
+    def _in_range(self) -> Self:
+        if self.response > 1:
+            raise refusal("the response is mapped to [-1, 1] already", "Write at most 1", "response")
+        try:
+            self.ball()
+        except ValueError:
+            raise refusal("the norm is too small to keep anything of a row", "Write 0.001 or more") from None
+        return self
+
+    def ball(self) -> Ball:
+        """In the terms of the statistics."""
+        return Ball(self.covariates, self.response)
+
+    def to_record(self) -> dict[str, float]:
+        """As the ledger hashes it."""
+        return {"covariates": self.covariates, "response": self.response}
+
+
+class SplitSpec(Section):
+    """Shares of the privacy loss among the second moments and the third and fourth; they add up to 1."""
+
+    second: Loss = Field(description="Share of the second moments.", examples=["0.8"])
+    fourth: Loss = Field(description="Share of the third and fourth moments of the covariates.", examples=["0.2"])
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.second + self.fourth != Decimal(1):
+            raise refusal("the shares do not add up to 1", "Write shares such as 0.8 and 0.2")
+        return self
+
+    def to_record(self) -> dict[str, str]:
+        """As the ledger hashes it."""
+        return {"fourth": decimal_text(self.fourth), "second": decimal_text(self.second)}
 
 
 class RegressionSpec(ReleaseSection):
@@ -143,7 +192,8 @@ class RegressionSpec(ReleaseSection):
 
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """Columns that cannot be what they are asked to be."""
-        found = [*self._response(context, (*place, "response")), *self._covariates(context, (*place, "covariates"))]
+        found = list(response_problems(context, (*place, "response"), self.response, self.covariates))
+        found += self._covariates(context, (*place, "covariates"))
         yield from found
         if not found:
             yield from self._schema(context, place)
@@ -176,11 +226,6 @@ class RegressionSpec(ReleaseSection):
             return None
         chosen = self._chosen(context)
         return f"auto stands for {chosen.name}: {chosen.why}"
-
-    def losses(self) -> dict[str, str]:
-        """Epsilon, or rho."""
-        stated = {"epsilon": self.epsilon, "rho": self.rho}
-        return {name: decimal_text(loss) for name, loss in stated.items() if loss is not None}
 
     def regression(self, context: ReleaseContext) -> RegressionSchema:
         """The regression in the terms of its statistics."""
@@ -216,14 +261,6 @@ class RegressionSpec(ReleaseSection):
     def _mechanism(self, context: ReleaseContext) -> MechanismName:
         """The one that is written, or that auto stands for."""
         return self._chosen(context).name if self.mechanism == "auto" else self.mechanism
-
-    def _response(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        yield from undeclared(context, place, [self.response])
-        if self.response in context.columns and context.columns[self.response].bounds is None:
-            what = f"{shown(self.response)} has no bounds, and a response must be bounded"
-            yield Problem(place, what, "Choose a column that has bounds")
-        if self.response in self.covariates:
-            yield Problem(place, f"{shown(self.response)} is among the covariates too", "Take it out of one of them")
 
     def _covariates(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         for index, covariate in enumerate(self.covariates):
@@ -267,6 +304,18 @@ class RegressionSpec(ReleaseSection):
             yield Problem(place, what, "Delete moments, or name fewer covariates")
         elif not has_higher_moments(self.regression(context)):
             yield Problem(place, "the second moments tell all that there is of these covariates", "Delete moments")
+
+
+def response_problems(
+    context: ReleaseContext, place: Place, response: str, covariates: Sequence[str]
+) -> Iterator[Problem]:
+    """A response that is not declared, has no bounds, or is a covariate too."""
+    yield from undeclared(context, place, [response])
+    if response in context.columns and context.columns[response].bounds is None:
+        what = f"{shown(response)} has no bounds, and a response must be bounded"
+        yield Problem(place, what, "Choose a column that has bounds")
+    if response in covariates:
+        yield Problem(place, f"{shown(response)} is among the covariates too", "Take it out of one of them")
 
 
 def regression_of(context: ReleaseContext, response: str, covariates: Sequence[str]) -> RegressionSchema:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpbayes.kinds.context import ReleaseContext
-from dpbayes.kinds.regression.section import regression_of
+from dpbayes.kinds.regression.section import regression_of, response_problems
 from dpbayes.kinds.section import ReleaseSection, undeclared
 from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one
 from dpbayes.strict_yaml.problem import Place, Problem
@@ -63,15 +63,12 @@ class RidgeSpec(ReleaseSection):
         if context.neighbours != "replace-one" or context.max_rows_per_unit > 1:
             what = "a ridge release is for people who have one row and are replaced by others"
             yield Problem((*place, "kind"), what, "Release a regression")
-        for field, names in (("response", (self.response,)), ("covariates", self.covariates)):
-            yield from undeclared(context, (*place, field), names)
-            for name in names:
-                if name in context.columns and context.columns[name].bounds is None:
-                    yield Problem((*place, field), f"{shown(name)} has no bounds", "Choose columns that have bounds")
-        if self.response in self.covariates:
-            yield Problem(
-                (*place, "response"), f"{shown(self.response)} is among the covariates too", "Take it out of one"
-            )
+        yield from response_problems(context, (*place, "response"), self.response, self.covariates)
+        yield from undeclared(context, (*place, "covariates"), self.covariates)
+        for name in self.covariates:
+            if name in context.columns and context.columns[name].bounds is None:
+                what = f"{shown(name)} has no bounds"
+                yield Problem((*place, "covariates"), what, "Choose columns that have bounds")
         if INTERCEPT in self.covariates:
             what = f"{INTERCEPT} is the name of another number in the results"
             yield Problem((*place, "covariates"), what, "Rename the column in the table")
@@ -91,11 +88,6 @@ class RidgeSpec(ReleaseSection):
             "mechanism": mechanism,
             "response": self.response,
         }
-
-    def losses(self) -> dict[str, str]:
-        """Epsilon, or rho."""
-        stated = {"epsilon": self.epsilon, "rho": self.rho}
-        return {name: decimal_text(loss) for name, loss in stated.items() if loss is not None}
 
     def design(self, context: ReleaseContext) -> "RidgeDesign":
         """The three statistics with this noise."""

@@ -9,9 +9,8 @@ from dpbayes.kinds.registry import texts_of
 from dpbayes.kinds.texts import Texts
 from dpbayes.markup.template import COMMON_STYLE, set_page
 from dpbayes.pages.report import texts as words
-from dpbayes.pages.report.curve import curve_picture
 from dpbayes.pages.report.estimates import chains_lines, coefficient_lines, diagnostic_lines, forest, pictured
-from dpbayes.pages.report.graph import pictures
+from dpbayes.pages.report.graph import curve_picture, pictures
 from dpbayes.pages.report.pooled import pooled
 from dpbayes.pages.report.price import (
     cap_lines,

@@ -1,24 +1,28 @@
-"""From what the study declares to the batches of its table, whatever keeps it."""
+"""From what the study declares to the batches of its table: files, a query, or files of each holder."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-from dpbayes.secure.sources.batch import Layout
-from dpbayes.study.table_source import TableSource
+import numpy as np
+import pyarrow as pa
+
+from dpbayes.secure.sources.batch import Arrow, Batch, Layout
+from dpbayes.secure.sources.files import files_of
+from dpbayes.study.table_source import Holders, TableSource
+from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
 
 
 def lay_out(source: TableSource) -> Layout:
     """Check the declared shape without looking at a value, and say where the batches are; `ShapeMismatch` otherwise."""
     if source.holders is not None and source.holders.paths:
-        from dpbayes.secure.sources.by_holder import lay_out_holders
-
-        return lay_out_holders(source, source.holders, lay_out)
+        return _lay_out_holders(source, source.holders)
     if source.query is not None:
         from dpbayes.secure.sources.sql import lay_out_query
 
         return lay_out_query(source, source.query)
     from dpbayes.secure.sources.csv import is_csv, lay_out_csv
-    from dpbayes.secure.sources.files import files_of
     from dpbayes.secure.sources.parquet import lay_out_parquet
 
     files = files_of(source)
@@ -30,3 +34,78 @@ def lay_out(source: TableSource) -> Layout:
     layout = lay_out_csv(source, files) if delimited and delimited[0] else lay_out_parquet(source, files)
     known = [file.identity for file in files]
     return replace(layout, unchanged=lambda: [file.identity for file in files_of(source)] == known)
+
+
+@dataclass(frozen=True, repr=False)
+class _HolderBatch(Confidential):
+    """One holder's rows, with a column that says so."""
+
+    rows: Batch
+    column: str
+    holder: str
+
+    @property
+    def file(self) -> str:
+        """Base name of the file."""
+        return self.rows.file
+
+    @property
+    def index(self) -> int:
+        """Place within the file."""
+        return self.rows.index
+
+    @property
+    def size(self) -> int:
+        """Bytes, for progress."""
+        return self.rows.size
+
+    @property
+    def identity(self) -> str:
+        """Which part of whose table."""
+        return f"{self.holder}\n{self.rows.identity}"
+
+    def read(self, columns: tuple[str, ...]) -> Arrow:
+        """The named columns of the holder's files, and the holder."""
+        return self._held(self.rows.read(self._stored(columns)))
+
+    def pieces(self, columns: tuple[str, ...], rows: int) -> Iterator[Arrow]:
+        """The same as several tables, where the holder's files can be read so."""
+        read: Any = getattr(self.rows, "pieces", None)
+        if read is None:
+            yield self.read(columns)
+        else:
+            yield from (self._held(piece) for piece in read(self._stored(columns), rows))
+
+    def _stored(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in columns if name != self.column)
+
+    def _held(self, table: Arrow) -> Arrow:
+        everywhere = pa.array(np.zeros(table.num_rows, np.int8))
+        return table.append_column(self.column, pa.DictionaryArray.from_arrays(everywhere, [self.holder]))
+
+
+def _lay_out_holders(source: TableSource, holders: Holders) -> Layout:
+    """Every holder's files as a table of its own, one after the other; without those that are not here."""
+    columns = tuple(rule for rule in source.columns if not rule.names_holders)
+    here = {name: paths for name, paths in zip(holders.names, holders.paths, strict=True) if paths}
+    tables = [replace(source, path=paths, columns=columns, holders=None) for paths in here.values()]
+    found = [file.place for table in tables for file in files_of(table)]
+    if len(set(found)) < len(found):
+        raise ShapeMismatch(
+            f"cannot read table {source.name}: a file of it is that of two holders. Give each holder files of its own."
+        )
+    layouts = [lay_out(table) for table in tables]
+
+    def batches() -> Iterator[Batch]:
+        for name, layout in zip(here, layouts, strict=True):
+            for batch in layout.batches():
+                yield _HolderBatch(batch, holders.column, name)
+
+    known = [layout.identity for layout in layouts if layout.identity is not None]
+    return Layout(
+        types=layouts[0].types,
+        batches=batches,
+        size=sum(layout.size for layout in layouts),
+        identity="\n\n".join(known) if len(known) == len(layouts) else None,
+        unchanged=lambda: all(layout.unchanged() for layout in layouts),
+    )

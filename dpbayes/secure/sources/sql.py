@@ -3,7 +3,7 @@
 Every value comes as the database's own text, so that a driver's conversion can neither fail by a value nor round one.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sqlalchemy import CursorResult
 
 ROWS = 1 << 16  # of one batch
-
-Types = Callable[[Any], Sequence[tuple[str, str]]]
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from dpbayes.kinds.draws.limits import between
+from dpbayes.kinds.draws.texts import between
 from dpbayes.kinds.registry import KINDS
 from dpbayes_core.draws.design import DrawDesign, grid_map, network_draws, network_map, tempered
 from dpbayes_core.draws.network import NetworkSubject, epsilon_for_floor

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes.kinds.regression.auto_mechanism import CLEARLY
+from dpbayes.kinds.regression.noise import CLEARLY
 from dpbayes.study.study import Study
 from dpbayes_core.privacy.accounting import limit_units
 from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for

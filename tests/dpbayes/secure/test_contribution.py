@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpbayes.secure.choice import least_of_each
-from dpbayes.secure.contribution import PARTITIONS, Keys, candidates, hash_units, rows_that_count
+from dpbayes.secure.contribution import PARTITIONS, Keys, candidates, hash_units, least_of_each, rows_that_count
 from dpbayes.secure.read_table import read_statistics
 from dpbayes_core.siphash import hash_rows, hash_texts
 from tests.support import small_tables

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dpbayes.secure.batches import Part, add_up, read_part, set_aside
-from dpbayes.secure.choice import least_of_each
-from dpbayes.secure.contribution import PARTITIONS, Candidates, Keys, candidates, rows_that_count
+from dpbayes.secure.contribution import PARTITIONS, Candidates, Keys, candidates, least_of_each, rows_that_count
 from dpbayes.secure.sources.open_source import lay_out
 from dpbayes.secure.spill import Waiting
 from dpbayes_core.errors import DpbayesError

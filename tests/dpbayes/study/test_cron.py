@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpbayes.strict_yaml.cron import cron_problem
+from dpbayes.study.schedule import cron_problem
 
 
 @pytest.mark.parametrize(
