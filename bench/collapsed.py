@@ -39,8 +39,8 @@ from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.regression.pool import pooled
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.samplers import SAMPLERS
 from dpbayes_core.samplers.driver import AUTO, begin, choose, combine
+from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.rounds import ChainDraws, Round, first_round, next_round, run_chain
 
 AIM, WITH_RIVALS = 300, 10  # times the better rival, up to so many covariates

@@ -18,7 +18,7 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.registry import SAMPLERS
 
 BOX = Bounds(-1.0, 1.0)
 CHAINS = 64

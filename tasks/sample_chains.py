@@ -11,11 +11,11 @@ from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
 from dpbayes.analyses.workspace import open_workspace
 from dpbayes_core.errors import DpbayesError
-from dpbayes_core.samplers.driver import begin, choose, combine
+from dpbayes_core.samplers.driver import choose, run_rounds
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.posterior import Posterior
 from dpbayes_core.sampling.protocol import Block, ChainState
-from dpbayes_core.sampling.rounds import BLOCK, ChainDraws, Round, first_round, next_round
+from dpbayes_core.sampling.rounds import BLOCK, ChainDraws, Round
 from storage.files.durable import make_folder
 from tasks.dask import dask_workers
 from tasks.dask_faults import DaskLost
@@ -53,20 +53,20 @@ def sample_chains(order: PosteriorOrder) -> tuple[Posterior, float]:
 
 def _run(analysis: Analysis, workers: Workers, checkpoints: Checkpoints) -> Posterior:
     """The same decisions as in one process; only where a block runs differs."""
-    request = analysis.request
-    choice = choose(analysis.evidence, request.sampler)
-    problem = choice.sampler.prepare(analysis.evidence, analysis.prior)
-    current: Round | None = checkpoints.round() or first_round(request.draws)
-    while True:
-        checkpoints.begin(current)
-        fresh = begin(choice.sampler, problem, current, chains=request.chains, seed=request.seed)
-        chains = [checkpoints.chain(place, current) or chain for place, chain in enumerate(fresh)]
-        cluster = _Chains(workers, request.sampler, problem, checkpoints)
-        chains = cluster.finish(chains, current)
-        posterior = combine(analysis.evidence, choice, chains, seed=request.seed)
-        current = next_round(current, posterior, request.draws)
-        if current is None:
-            return posterior
+    request, evidence = analysis.request, analysis.evidence
+    choice = choose(evidence, request.sampler)
+    problem = choice.sampler.prepare(evidence, analysis.prior)
+    cluster = _Chains(workers, request.sampler, problem, checkpoints)
+    return run_rounds(
+        evidence,
+        choice,
+        problem,
+        cluster.finish,
+        chains=request.chains,
+        draws=request.draws,
+        seed=request.seed,
+        current=checkpoints.round(),
+    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,9 @@ class _Chains:
     checkpoints: Checkpoints
 
     def finish(self, chains: list[ChainDraws], current: Round) -> list[ChainDraws]:
-        """Bring every chain to the end of the round."""
+        """Bring every chain to the end of the round, from its checkpoint where there is one."""
+        self.checkpoints.begin(current)
+        chains = [self.checkpoints.chain(place, current) or chain for place, chain in enumerate(chains)]
         end = SAMPLERS[self.sampler].warmup(current.attempt) + current.draws
         for place in range(len(chains)):
             self._submit(place, chains[place].state, end)

@@ -23,7 +23,7 @@ PRODUCT = ("dpbayes_core", "storage", "dpbayes", "tasks", "flows", "cli", "examp
 ANALYSED = """
 from dpbayes_core import Bounds, Continuous, GaussianMechanism, Prior, RegressionSchema, SeededNoise, sample
 from dpbayes_core.privacy.mechanisms import gaussian_for
-from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.release import RegressionDesign
 from dpbayes_core.regression.moments import regression_statistics
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 import dpbayes_core, importlib, pkgutil, sys

@@ -17,9 +17,9 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.moments import grid_for
+from dpbayes_core.regression.release import RegressionDesign
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.regression.sensitivity.residual import residual_sensitivity

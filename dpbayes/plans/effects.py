@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbayes.markup.numbers import listed, short
+from dpbayes_core.regression.planning.detectable_effect import detectable_effect
 from dpbayes_core.regression.planning.expected_moments import Expectation
 from dpbayes_core.regression.planning.precision import Prediction
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
-from dpbayes_core.regression.planning.telling_apart import told_from_zero
 from dpbayes_core.regression.prior import half_width, user_coefficients
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA
 
@@ -47,8 +47,8 @@ def effects_of(
         if one.coefficient in (INTERCEPT, SIGMA):
             continue
         most = float(units[place] * largest[place - schema.intercept])
-        least = _possible(told_from_zero(one.half_width, prior), most)
-        high = _possible(told_from_zero(worse[place].half_width, prior), most) if worse else least
+        least = _possible(detectable_effect(one.half_width, prior), most)
+        high = _possible(detectable_effect(worse[place].half_width, prior), most) if worse else least
         found.append(Effect(one.coefficient, most, least, high))
     return tuple(found)
 

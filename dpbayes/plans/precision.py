@@ -17,7 +17,6 @@ from dpbayes.plans.effects import Effect, effects_of, effects_words, warnings_of
 from dpbayes.study.guesses import expected_of, relations_of
 from dpbayes.study.study import Study
 from dpbayes_core.privacy.mechanisms.beside import beside_of
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.expected_prior import is_expected
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
@@ -25,6 +24,7 @@ from dpbayes_core.regression.planning.noise_blocks import NoiseBlock, noise_bloc
 from dpbayes_core.regression.planning.precision import Prediction, foresee, impossible
 from dpbayes_core.regression.planning.relations import CORRELATION, HIGH_CORRELATION, Relations
 from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import RegressionDesign
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import released_entries
 from storage.ledger.refusal import USUAL_DELTA

@@ -1,6 +1,5 @@
 """Draws as releases: parameters and the public model they belong to; the sums they were drawn from stay behind."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -8,13 +7,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.canonical import canonical_json
 from dpbayes_core.draws.grid import GridSubject
 from dpbayes_core.draws.model import Subject
 from dpbayes_core.draws.network import NetworkSubject
 from dpbayes_core.draws.regression import RegressionSubject
 from dpbayes_core.networks.sensitivity import ADD_REMOVE
 from dpbayes_core.privacy.mechanisms import Mechanism, PosteriorDrawMechanism, mechanism_from_record
+from dpbayes_core.privacy.release import PublicNumbers
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 
 SUBJECTS: Mapping[str, type[Subject]] = {
@@ -25,7 +24,7 @@ SUBJECTS: Mapping[str, type[Subject]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosteriorDrawRelease:
+class PosteriorDrawRelease(PublicNumbers):
     """Exact draws from a posterior, tempered as its mechanism says."""
 
     kind: ClassVar[str] = "posterior-draw"
@@ -60,24 +59,13 @@ class PosteriorDrawRelease:
         whole = whole and all(len(draw) == len(self.names) for draw in self.values)
         return public and whole and self.mechanism.oscillation >= self.subject.oscillation(self.neighbours)
 
-    @property
-    def digest(self) -> str:
-        """sha256 of the draws alone, with the names and the public number of rows."""
-        return hashlib.sha256(canonical_json(self.payload())).hexdigest()
-
     def payload(self) -> dict[str, Any]:
         """The draws and what they are of."""
         return {"draws": [list(draw) for draw in self.values], "names": list(self.names), "rows": self.rows}
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
-        return {
-            "kind": self.kind,
-            "mechanism": self.mechanism.to_record(),
-            "neighbours": self.neighbours,
-            "noisy": self.payload(),
-            "subject": self.subject.to_record(),
-        }
+        return self._record(neighbours=self.neighbours, subject=self.subject.to_record())
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:

@@ -45,7 +45,7 @@ def clip_and_count_known(
 
 @_njit
 def quantise_into(values: Any, middle: float, width: float, scale: float, out: Any) -> None:
-    """What `fixed_point.quantise` does with `scale` steps a width, the same operations in the same order."""
+    """Fill `out` with values rounded to `scale` steps a width, clipped; NaN becomes the middle."""
     top = scale / 2
     for i in range(len(values)):
         steps = np.rint((values[i] - middle) / width * scale)

@@ -1,8 +1,7 @@
 """What one pass over confidential rows adds up, whatever it is for: exact integers, the same for every cut."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +21,6 @@ class EncodedTable(Confidential):
     def counted(self) -> NDArray[np.int32]:
         """The rows that count."""
         return self.integers if self.counts is None else np.asfortranarray(self.integers[self.counts])
-
-
-class Exact(Protocol):
-    """Confidential exact sums over rows; adding two is the sum over both their rows."""
-
-    def __add__(self, other: Self, /) -> Self: ...
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays for the encrypted store of an interrupted pass."""
-        ...
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `to_arrays`."""
-        ...
 
 
 class Statistic(Protocol):

@@ -11,11 +11,10 @@ from dpbayes_core.bounds import Bounds
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
 from dpbayes_core.privacy.mechanisms import laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.moments import SecondMoments, grid_for, on_grid
 from dpbayes_core.regression.prediction import forecast
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.sampling.posterior import Posterior

@@ -12,12 +12,11 @@ from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Pa
 from dpbayes_core.experiments.intervals import TAIL, Fit, band, fit_of, held_rows, relative
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.expected_prior import expected_prior
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.moments import SecondMoments, grid_for, on_grid
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 

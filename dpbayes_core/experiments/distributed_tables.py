@@ -12,13 +12,13 @@ from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.pool import Evidence, pooled
+from dpbayes_core.regression.release import RegressionDesign
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.ridge.estimate import ridge_estimate
 from dpbayes_core.ridge.release import ridge_design
+from dpbayes_core.ridge.sampler import ridge_estimate
 
 EPSILON, DELTA = 1.0, 1e-7  # of ours; as published delta is 1 / rows
 TEST_SHARE = 0.2

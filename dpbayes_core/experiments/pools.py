@@ -11,12 +11,11 @@ from dpbayes_core.experiments.pool_tables import Part, PoolTable, parts_of, tabl
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.privacy.sensitivity import ADD_REMOVE, REPLACE_ONE
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.parts_alike import parts_check
 from dpbayes_core.regression.pool import Pool
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 

@@ -91,11 +91,6 @@ def _simulated(mechanism: Mechanism, repeats: int, generator: np.random.Generato
     return mechanism.scales * generator.laplace(size=shape)
 
 
-def as_published_bump(sums: int, epsilon: float, t: float) -> float:
-    """The paper's 4 t |N_I|^2 / epsilon, for evaluation: its claimed probability of success is wrong."""
-    return 4 * t * sums**2 / epsilon
-
-
 def rows_of(release: NetworkRelease) -> float:
     """The number of rows: public, or the noisy estimate that the release has of it."""
     if release.rows is not None:

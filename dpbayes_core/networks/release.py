@@ -1,6 +1,5 @@
 """What leaves the secure task of a network: noisy tables, or noisy signed sums of binary nodes."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,10 +9,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.canonical import canonical_json
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 from dpbayes_core.networks.sensitivity import ADD_REMOVE, protected
 from dpbayes_core.privacy.mechanisms import Mechanism, mechanism_from_record
+from dpbayes_core.privacy.release import PublicNumbers
 
 What = Literal["all-families", "maximal-families", "signed-sums"]
 
@@ -56,7 +55,7 @@ class NoisySign:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkRelease:
+class NetworkRelease(PublicNumbers):
     """Noisy sums of a network's records; everything anyone may know about the data."""
 
     kind: ClassVar[str] = "bayes-net"
@@ -109,11 +108,6 @@ class NetworkRelease:
         whole = len(self.values) == len(self.mechanism.scales)
         return public and whole and protected(self.schema, self.nodes, self.what, self.neighbours, self.mechanism)
 
-    @property
-    def digest(self) -> str:
-        """sha256 of the noisy payload alone."""
-        return hashlib.sha256(canonical_json(self.payload())).hexdigest()
-
     def payload(self) -> dict[str, Any]:
         """The noisy numbers and the nodes they belong to."""
         names = [[self.schema.names[node] for node in nodes] for nodes in self.nodes]
@@ -121,13 +115,7 @@ class NetworkRelease:
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
-        return {
-            "kind": self.kind,
-            "mechanism": self.mechanism.to_record(),
-            "neighbours": self.neighbours,
-            "noisy": self.payload(),
-            "schema": self.schema.to_record(),
-        }
+        return self._record(neighbours=self.neighbours, schema=self.schema.to_record())
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "NetworkRelease":

@@ -53,11 +53,6 @@ def hadamard(values: np.ndarray) -> np.ndarray:
     return result
 
 
-def published_signs_move(schema: NetworkSchema, sums: tuple[Nodes, ...]) -> int:
-    """2 |N_I|, the set of no node counted: what the paper has; only for comparison."""
-    return 2 * (len(sums) + (() not in sums))
-
-
 def check_neighbours(neighbours: str) -> str:
     """The relation as it is, or a refusal."""
     if neighbours not in (REPLACE_ONE, ADD_REMOVE):

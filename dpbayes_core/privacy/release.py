@@ -1,8 +1,10 @@
 """What a release will be, in public terms: what is summed, which noise is added, what comes out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self
 
+from dpbayes_core import canonical
 from dpbayes_core.exact_sums.protocol import Statistic
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
@@ -50,6 +52,25 @@ class AnyRelease(Protocol):
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of `to_record`."""
         ...
+
+
+class PublicNumbers(ABC):
+    """What releases of every kind do alike with their noisy payload."""
+
+    kind: ClassVar[str]
+    mechanism: Any
+
+    @abstractmethod
+    def payload(self) -> dict[str, Any]:
+        """The noisy numbers and the places they belong to."""
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the noisy payload alone."""
+        return canonical.digest(self.payload())
+
+    def _record(self, **about: Any) -> dict[str, Any]:
+        return {"kind": self.kind, "mechanism": self.mechanism.to_record(), "noisy": self.payload()} | about
 
 
 class Design(Protocol):

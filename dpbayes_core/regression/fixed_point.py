@@ -1,74 +1,40 @@
-"""Columns as integers: products and sums are then exact, whatever the order, and sensitivity speaks of integers."""
+"""Columns as integers: products and sums are then exact in any order, and sensitivity is a number of integers."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_core.arrays import Floats
-from dpbayes_core.bounds import Bounds
-from dpbayes_core.confidential import Confidential
+from dpbayes_core.arrays import Columns, ShortIntegers
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.regression.standardisation import Standardisation
-
-Codes = NDArray[np.integer[Any]]
-Columns = Mapping[str, Floats | Codes]
 
 BITS = 20
 UNIT = 2 ** (BITS - 1)  # the integer of 1: the constant, an indicator that is on, an upper bound
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class EncodedRows(Confidential):
-    """Rows as (rows, m) integers in [-UNIT, UNIT], held as float64. Made by `encode`, or chosen from what it made."""
+def encoded_integers(schema: RegressionSchema, names: Sequence[str], columns: Columns, bits: int) -> ShortIntegers:
+    """One integer per row and column, (rows, columns): 2**bits steps from -1 to 1, or the code of a level."""
+    from dpbayes_core.exact_sums.kernels import quantise_into
 
-    schema: RegressionSchema
-    matrix: Floats
-
-
-def quantise(values: Floats | Codes, bounds: Bounds, out: Floats | None = None) -> Floats:
-    """Clipped, standardised, rounded to integers in [-UNIT, UNIT]; total: infinities clip, NaN becomes the middle."""
-    return _quantise(values, Standardisation.shifted(bounds), out)
-
-
-def _quantise(values: Floats | Codes, standard: Standardisation, out: Floats | None) -> Floats:
-    result = np.empty(len(values)) if out is None else out
-    # only values far outside can overflow, and those are clipped; a warning would tell on them
-    with np.errstate(all="ignore"):
-        np.subtract(values, standard.middle, out=result)
-        np.divide(result, standard.width, out=result)
-        np.multiply(result, 2.0**BITS, out=result)
-        np.rint(result, out=result)
-        np.clip(result, -UNIT, UNIT, out=result)  # after rounding: the middle itself is rounded
-    np.copyto(result, 0.0, where=np.isnan(result))
-    return np.clip(result, *standard.steps(BITS), out=result)
-
-
-def encode(schema: RegressionSchema, columns: Columns) -> EncodedRows:
-    """Raw numbers of continuous columns and integer level codes of factors, as variables of the rows that count."""
-    needed = {name: columns[name] for name in (*(c.name for c in schema.covariates), schema.response.name)}
-    if len({len(column) for column in needed.values()}) > 1:
+    declared = {column.name: column for column in (*schema.covariates, schema.response)}
+    needed: list[NDArray[Any]] = [columns[name] for name in names]
+    if len({len(values) for values in needed}) > 1:
         raise ValueError("cannot encode rows: the columns differ in length. Give one value of each column per row.")
-    matrix = np.empty((len(needed[schema.response.name]), schema.m), order="F")
-    place = 0
-    for column in (*schema.covariates, schema.response):
-        values = needed[column.name]
+    unit = 2 ** (bits - 1)
+    integers = np.empty((len(needed[0]) if needed else 0, len(needed)), np.int32, order="F")
+    for place, (name, values) in enumerate(zip(names, needed, strict=True)):
+        column, out = declared[name], integers[:, place]
         if isinstance(column, Continuous):
-            _quantise(values, schema.standardised(column), matrix[:, place])
-            place += 1
+            standard = schema.standardised(column)
+            quantise_into(values, standard.middle, standard.width, 2.0**bits, out)
+            if (steps := standard.steps(bits)) != (-unit, unit):
+                np.clip(out, *steps, out=out)
         elif len(column.levels) == 2:
-            matrix[:, place] = np.where(values == 1, UNIT, -UNIT)
-            place += 1
+            integers[:, place] = np.where(values == 1, unit, -unit)
         else:
-            for code in range(1, len(column.levels)):
-                np.multiply(values == code, float(UNIT), out=matrix[:, place])
-                place += 1
-    if schema.ball is not None:
-        schema.ball.clip(matrix, UNIT)
-    counts = rows_that_count(schema, columns)
-    return EncodedRows(schema, matrix if counts is None else np.asfortranarray(matrix[counts]))
+            integers[:, place] = np.where((values > 0) & (values < len(column.levels)), values, 0)
+    return integers
 
 
 def rows_that_count(schema: RegressionSchema, columns: Columns) -> NDArray[np.bool_] | None:

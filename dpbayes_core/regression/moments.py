@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpbayes_core.arrays import Columns, Floats, ShortIntegers, Words
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.exact_sums.protocol import EncodedTable
-from dpbayes_core.regression.fixed_point import BITS, UNIT, EncodedRows, rows_that_count
+from dpbayes_core.regression.fixed_point import BITS, UNIT, encoded_integers, rows_that_count
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 
 EXACT_BITS = 53  # doubles hold every integer up to 2**53
@@ -63,23 +63,6 @@ def limbs(values: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def from_limbs(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[int]:
     """The inverse of `limbs`."""
     return [(a << LIMB_BITS) + b for a, b in zip(high.tolist(), low.tolist(), strict=True)]
-
-
-def block_products(encoded: EncodedRows) -> ExactStatistics:
-    """Second moments of encoded rows, block by block so that no sum is ever rounded."""
-    total = ExactStatistics.empty(encoded.schema)
-    for start in range(0, len(encoded.matrix), BLOCK_ROWS):
-        total += _exact_block(encoded.schema, encoded.matrix[start : start + BLOCK_ROWS])
-    return total
-
-
-def _exact_block(schema: RegressionSchema, block: Floats) -> ExactStatistics:
-    moments = np.empty((schema.m + 1, schema.m + 1))
-    moments[0, 1:] = block.sum(axis=0) * UNIT
-    moments[1:, 1:] = block.T @ block
-    places = np.array(schema.entries)
-    sums = moments[places[:, 0], places[:, 1]].astype(np.int64)  # exact: integers below 2**53
-    return ExactStatistics(len(block), tuple(sums.tolist()))
 
 
 def regression_statistics(schema: RegressionSchema, columns: Columns) -> ExactStatistics:
@@ -170,6 +153,28 @@ class SecondMoments:
         return ColumnLayout.of(self.schema)
 
 
+@dataclass(frozen=True)
+class WithSecondMoments:
+    """What statistics do alike that sum second moments and something else of the same rows."""
+
+    schema: RegressionSchema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Covariates in their declared order, the response last."""
+        return self.second.columns
+
+    @property
+    def needs_people(self) -> bool:
+        """No: people do not weigh rows."""
+        return False
+
+    @cached_property
+    def second(self) -> SecondMoments:
+        """The second moments alone."""
+        return SecondMoments(self.schema)
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnLayout:
     """Which column of the integers holds which variables of the schema."""
@@ -197,27 +202,3 @@ class ColumnLayout:
         places = [(j, i) if i in indicators and j not in indicators else (i, j) for i, j in schema.entries]
         first, second = np.array(places).T
         return cls(tuple(numbers), tuple(factors), np.array([0, *(v for _, v in numbers)]), first, second)
-
-
-def encoded_integers(schema: RegressionSchema, names: Sequence[str], columns: Columns, bits: int) -> ShortIntegers:
-    """One integer per row and column, (rows, columns): 2**bits steps from -1 to 1, or the code of a level."""
-    from dpbayes_core.exact_sums.kernels import quantise_into
-
-    declared = {column.name: column for column in (*schema.covariates, schema.response)}
-    needed: list[NDArray[Any]] = [columns[name] for name in names]
-    if len({len(values) for values in needed}) > 1:
-        raise ValueError("cannot encode rows: the columns differ in length. Give one value of each column per row.")
-    unit = 2 ** (bits - 1)
-    integers = np.empty((len(needed[0]) if needed else 0, len(needed)), np.int32, order="F")
-    for place, (name, values) in enumerate(zip(names, needed, strict=True)):
-        column, out = declared[name], integers[:, place]
-        if isinstance(column, Continuous):
-            standard = schema.standardised(column)
-            quantise_into(values, standard.middle, standard.width, 2.0**bits, out)
-            if (steps := standard.steps(bits)) != (-unit, unit):
-                np.clip(out, *steps, out=out)
-        elif len(column.levels) == 2:
-            integers[:, place] = np.where(values == 1, unit, -unit)
-        else:
-            integers[:, place] = np.where((values > 0) & (values < len(column.levels)), values, 0)
-    return integers

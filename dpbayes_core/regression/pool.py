@@ -1,11 +1,10 @@
 """Several releases of one regression on disjoint people, analysed as one: holders of a table, or periods."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dpbayes_core.canonical import canonical_json
+from dpbayes_core import canonical
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 
@@ -52,7 +51,7 @@ class Pool:
     @property
     def digest(self) -> str:
         """sha256 of the parts' digests in their order."""
-        return hashlib.sha256(canonical_json([part.digest for part in self.parts])).hexdigest()
+        return canonical.digest([part.digest for part in self.parts])
 
 
 Evidence = Release | Pool

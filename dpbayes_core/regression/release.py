@@ -1,20 +1,21 @@
-"""What leaves the secure task: noisy statistics together with the mechanism that made them."""
+"""The release of a regression: its design, and noisy moments together with the mechanism that made them."""
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import Mechanism, mechanism_from_record
 from dpbayes_core.privacy.mechanisms.beside import beside_of
-from dpbayes_core.privacy.sensitivity import NEIGHBOURS, Sensitivity
-from dpbayes_core.regression.higher_moments import HigherMoments
+from dpbayes_core.privacy.noise import NoiseSource
+from dpbayes_core.privacy.release import PublicNumbers
+from dpbayes_core.privacy.sensitivity import NEIGHBOURS, REPLACE_ONE, Sensitivity
+from dpbayes_core.regression.fourth import HigherMoments, MomentSums, SecondAndFourthMoments
+from dpbayes_core.regression.moments import ExactStatistics, SecondMoments, on_grid
 from dpbayes_core.regression.public_fit import PublicFit, public_fit
-from dpbayes_core.regression.residual_moments import ResidualMoments
+from dpbayes_core.regression.residual_moments import ResidualMoments, SecondMomentsWithRows, SumsAndRows
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.box import (
     count_is_public,
@@ -25,7 +26,7 @@ from dpbayes_core.regression.sensitivity.box import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class Release(PublicNumbers):
     """Noisy second moments in standardised units; everything a sampler may know about the data.
 
     Where the mechanism has noise beside it, the covariates' third and fourth moments are part of it, or their second
@@ -93,11 +94,6 @@ class Release:
             return True
         return self.fourth is not None and self.fourth.protected(self.neighbours, self.max_rows_per_unit)
 
-    @property
-    def digest(self) -> str:
-        """sha256 of the noisy payload alone: entries, values and the public number of rows."""
-        return hashlib.sha256(canonical_json(self.payload())).hexdigest()
-
     def payload(self) -> dict[str, Any]:
         """The noisy numbers and the places they belong to."""
         rest = {} if self.fourth is None else {"fourth": self.fourth.payload()}
@@ -116,14 +112,7 @@ class Release:
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
         several = {} if self.max_rows_per_unit == 1 else {"max_rows_per_unit": self.max_rows_per_unit}
-        return {
-            "kind": self.kind,
-            "mechanism": self.mechanism.to_record(),
-            "neighbours": self.neighbours,
-            "noisy": self.payload(),
-            "schema": self.schema.to_record(),
-            **several,
-        }
+        return self._record(neighbours=self.neighbours, schema=self.schema.to_record(), **several)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Release":
@@ -150,3 +139,77 @@ def _residuals(
         raise ValueError("cannot read a release: what its residuals weigh has no noise of its own. Fetch it again.")
     fit, values = PublicFit.from_record(record["fit"]), tuple(record["values"])
     return ResidualMoments(schema=schema, mechanism=mechanism, fit=fit, values=values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionDesign:
+    """Noisy second moments of one regression, its number of rows among them where that is not public.
+
+    Where the mechanism has noise beside it, third and fourth moments of the covariates too, or what the robust sampler
+    needs of their residuals: a second step, of the same rows, by a fit that the first step's noisy numbers give.
+    """
+
+    schema: RegressionSchema
+    mechanism: Mechanism
+    neighbours: str = REPLACE_ONE
+    max_rows_per_unit: int = 1
+    besides: Literal["fourth", "residuals"] = "fourth"  # what noise beside the mechanism is for
+
+    def statistic(self) -> SecondMoments | SecondAndFourthMoments | SecondMomentsWithRows:
+        """Sums of products of the encoded columns."""
+        if self._beside is None:
+            return SecondMoments(self.schema)
+        return (SecondAndFourthMoments if self.besides == "fourth" else SecondMomentsWithRows)(self.schema)
+
+    def release(self, noise: NoiseSource, exact: ExactStatistics | MomentSums | SumsAndRows) -> Release:
+        """The exact sums on the mechanism's grid, with its noise; both steps or none."""
+        if isinstance(exact, SumsAndRows):
+            return self._with_residuals(noise, exact, self._release(noise, exact.second, exact.second))
+        return self._release(noise, exact.second if isinstance(exact, MomentSums) else exact, exact)
+
+    def _release(self, noise: NoiseSource, second: ExactStatistics, exact: ExactStatistics | MomentSums) -> Release:
+        public = count_is_public(self.neighbours, self.max_rows_per_unit, self.schema.cases)
+        noisy = self.mechanism.release(noise, on_grid(second if public else second.with_count(), self.mechanism.grid))
+        return Release(
+            schema=self.schema,
+            neighbours=self.neighbours,
+            rows=second.rows if public else None,
+            mechanism=self.mechanism,
+            values=tuple(noisy.tolist()),
+            max_rows_per_unit=self.max_rows_per_unit,
+            higher=self._higher(noise, exact),
+        )
+
+    def _with_residuals(self, noise: NoiseSource, exact: SumsAndRows, first: Release) -> Release:
+        if self._beside is None:
+            return first
+        found = ResidualMoments.release(self.schema, self._beside, noise, first.fit(), exact.rows)
+        return replace(first, residuals=found)
+
+    def _higher(self, noise: NoiseSource, exact: ExactStatistics | MomentSums) -> tuple[float, ...]:
+        if self._beside is None or not isinstance(exact, MomentSums):
+            return ()
+        return HigherMoments.release(self.schema, self._beside, noise, exact.fourth).values
+
+    @property
+    def _beside(self) -> Mechanism | None:
+        return beside_of(self.mechanism)
+
+
+HEAVY = 0.2  # a mean weight from which on standard deviations come out a tenth too small, and soon by half
+
+
+def weighs_few_rows(release: Release) -> bool:
+    """Whether rows have a large mean weight in some direction of the covariates, by the released numbers alone.
+
+    Under equal spread a row's mean weight is a twenty-fifth in every direction; where noise hides a direction of the
+    covariates, nothing is told of it.
+    """
+    if release.residuals is None:
+        return False
+    moments = release.matrix()[:-1, :-1]
+    values, vectors = np.linalg.eigh(moments)
+    known = values > 4 * float(release.mechanism.scales.max())
+    towards = vectors[:, known] / np.sqrt(values[known])
+    weighed = towards.T @ (release.residuals.matrix() / release.residuals.fit.limit**2) @ towards
+    return bool(np.linalg.eigvalsh(weighed).max(initial=0.0) > HEAVY)

@@ -6,7 +6,6 @@ a whole number of steps of 2^-19, and so is every covariate times it: a row adds
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.regression.fixed_point import UNIT
-from dpbayes_core.regression.moments import BLOCK_ROWS, ColumnLayout, ExactStatistics, SecondMoments, on_grid
+from dpbayes_core.regression.moments import BLOCK_ROWS, ColumnLayout, ExactStatistics, WithSecondMoments, on_grid
 from dpbayes_core.regression.public_fit import PublicFit
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.residual import residual_entries, residual_sensitivity
@@ -47,37 +46,21 @@ class SumsAndRows(Confidential):
 
 
 @dataclass(frozen=True)
-class SecondMomentsWithRows:
+class SecondMomentsWithRows(WithSecondMoments):
     """Second moments of one regression, whose encoded rows are kept until residuals can be taken of them."""
-
-    schema: RegressionSchema
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Covariates in their declared order, the response last."""
-        return self._second.columns
-
-    @property
-    def needs_people(self) -> bool:
-        """No: every row weighs the same in the second moments, and as its residual says in the others."""
-        return False
 
     def encode(self, columns: Columns) -> EncodedTable:
         """As for second moments alone."""
-        return self._second.encode(columns)
+        return self.second.encode(columns)
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> SumsAndRows:
         """Exact sums over the rows that count, and those rows."""
         rows = encoded.counted
-        return SumsAndRows(self._second.sum(encoded), (rows,) if len(rows) else ())
+        return SumsAndRows(self.second.sum(encoded), (rows,) if len(rows) else ())
 
     def empty(self) -> SumsAndRows:
         """The sums over no rows."""
-        return SumsAndRows(self._second.empty(), ())
-
-    @cached_property
-    def _second(self) -> SecondMoments:
-        return SecondMoments(self.schema)
+        return SumsAndRows(self.second.empty(), ())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,27 +1,104 @@
-"""The release that AdaSSP asks for: noisy moments of (1, x), noisy X'y and a noisy least eigenvalue, at one price."""
+"""The release that AdaSSP asks for: noisy moments of (1, x), noisy X'y and a noisy least eigenvalue, at one price.
 
-import hashlib
-from collections.abc import Mapping
+Sensitivity under replace-one, every column in [-1, 1], r = (1, x) with d columns. The squares of the parts add up, so
+that a release is priced as the sum of its parts:
+
+- moments of (1, x): 4 floor((d + 1)^2 / 4), as for any second moments of d columns;
+- X'y: |r y - r' y'| <= |r| |y| + |r'| |y'| <= 2 sqrt(d + 1), attained at r = r' = (1, .., 1), y = 1, y' = -1;
+- the least eigenvalue of S = sum r r': removing r r' lowers it by at most |r|^2, adding it raises it by at most |r|^2,
+  hence by at most d + 1 either way; attained where the new row is parallel to the least eigenvector.
+
+The eigenvalue of exact integer moments is rounded down to a grid without any floating point.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, Mechanism, gaussian_for, mechanism_from_record
 from dpbayes_core.privacy.noise import NoiseSource
-from dpbayes_core.privacy.sensitivity import REPLACE_ONE
+from dpbayes_core.privacy.release import PublicNumbers
+from dpbayes_core.privacy.sensitivity import REPLACE_ONE, Sensitivity
 from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics, SecondMoments, on_grid
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.ridge.eigenvalue import least_eigenvalue_steps
-from dpbayes_core.ridge.sensitivity import ridge_entries, ridge_sensitivity
+from dpbayes_core.rounding import float_up, root_up
+
+Matrix = Sequence[Sequence[int]]
+
+
+def least_eigenvalue_steps(matrix: Matrix, step: int) -> int:
+    """The largest t with matrix - t step I positive definite; -1 where t = 0 has none.
+
+    A function of the eigenvalue alone that moves by at most one step more than it. The first diagonal entry is the
+    number of rows, public and the largest: the number of tests says nothing.
+    """
+    low, high = -1, 1 + matrix[0][0] // step
+    for _ in range((high + 1).bit_length()):
+        middle = (low + high) // 2
+        if is_positive_definite(matrix, middle * step):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def is_positive_definite(matrix: Matrix, shift: int) -> bool:
+    """Whether matrix - shift I is: every leading minor positive, by Bareiss' elimination in integers."""
+    size = len(matrix)
+    rows = [[int(value) - (shift if i == j else 0) for j, value in enumerate(row)] for i, row in enumerate(matrix)]
+    previous = 1
+    for k in range(size):
+        pivot = rows[k][k]
+        if pivot <= 0:
+            return False
+        for i in range(k + 1, size):
+            for j in range(k + 1, size):
+                rows[i][j] = (rows[i][j] * pivot - rows[i][k] * rows[k][j]) // previous
+        previous = pivot
+    return True
+
+
+@dataclass(frozen=True)
+class RidgeSquares:
+    """Exact squares of the L2 sensitivities of the three parts."""
+
+    moments: int
+    cross: int
+    eigenvalue: int
+
+    @classmethod
+    def of(cls, d: int) -> "RidgeSquares":
+        """Of d continuous covariates and an intercept."""
+        return cls(4 * ((d + 1) ** 2 // 4), 4 * (d + 1), (d + 1) ** 2)
+
+
+def ridge_entries(schema: RegressionSchema) -> tuple[tuple[int, int], ...]:
+    """Places (i, j) of the moments of (1, x), then of X'y; the least eigenvalue comes after them and has none."""
+    size = schema.m
+    moments = tuple((i, j) for i in range(size) for j in range(max(i, 1), size))
+    return (*moments, *((i, size) for i in range(size)))
+
+
+def ridge_sensitivity(schema: RegressionSchema) -> Sensitivity:
+    """Of all three together; only Gaussian noise is meant for it."""
+    if any(variable.kind != "continuous" for variable in schema.variables) or not schema.intercept:
+        raise ValueError(
+            "cannot bound sensitivity: a ridge release takes continuous columns and an intercept. Release a regression."
+        )
+    parts = RidgeSquares.of(schema.d)
+    whole = float_up(root_up(Fraction(parts.moments + parts.cross + parts.eigenvalue)))
+    return Sensitivity(math.inf, whole, (1.0,) * (len(ridge_entries(schema)) + 1), REPLACE_ONE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RidgeRelease:
+class RidgeRelease(PublicNumbers):
     """Noisy, in standardised units: moments of (1, x), X'y, least eigenvalue; the number of rows is public."""
 
     kind: ClassVar[str] = "ridge"
@@ -47,11 +124,6 @@ class RidgeRelease:
         due = ridge_sensitivity(self.schema)
         return gaussian and len(self.values) == len(due.weights) and self.mechanism.protects(due)
 
-    @property
-    def digest(self) -> str:
-        """sha256 of the noisy payload alone."""
-        return hashlib.sha256(canonical_json(self.payload())).hexdigest()
-
     def payload(self) -> dict[str, Any]:
         """The noisy numbers, their places and the number of rows."""
         return {
@@ -73,13 +145,7 @@ class RidgeRelease:
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
-        return {
-            "kind": self.kind,
-            "mechanism": self.mechanism.to_record(),
-            "neighbours": self.neighbours,
-            "noisy": self.payload(),
-            "schema": self.schema.to_record(),
-        }
+        return self._record(neighbours=self.neighbours, schema=self.schema.to_record())
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "RidgeRelease":

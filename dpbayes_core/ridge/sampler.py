@@ -1,20 +1,62 @@
-"""`ada-ssp` as an entry of the registry: independent draws around the point estimate."""
+"""`ada-ssp` as an entry of the registry: AdaSSP's estimate, and independent draws around it.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+AdaSSP is ridge regression whose penalty is only as large as the noise and the least eigenvalue require. Wang's bounds
+with the noise of the release: the penalty makes the noisy moments as safe to invert as a matrix whose least
+eigenvalue exceeds the norm of their noise with probability 1 - MISSED.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.ridge.estimate import RidgeEstimate, ridge_estimate
 from dpbayes_core.ridge.release import RidgeRelease
-from dpbayes_core.sampling.protocol import Block, ChainState
-from dpbayes_core.sampling.streams import from_words, stream, to_words
+from dpbayes_core.sampling.independent import IndependentDraws
+
+MISSED = 0.05
 
 
 @dataclass(frozen=True)
-class AdaSSP:
+class RidgeEstimate:
+    """Standardised coefficients, the constant first, and the covariance that the noise gives them to first order."""
+
+    theta: Floats
+    covariance: Floats
+    penalty: float
+
+
+def penalty_of(release: RidgeRelease) -> float:
+    """What one holder adds to the diagonal."""
+    size, scale = release.schema.m, float(release.mechanism.scales[0])
+    least = max(release.values[-1] - float(release.mechanism.scales[-1]) * sqrt(2 * log(2 / MISSED)), 0.0)
+    return max(0.0, scale * sqrt(size * log(2 * size**2 / MISSED)) - least)
+
+
+def ridge_estimate(releases: Sequence[RidgeRelease]) -> RidgeEstimate:
+    """Of all holders together: moments, X'y and penalties are summed."""
+    total = np.sum([release.moments() for release in releases], axis=0)
+    penalty, size = sum(penalty_of(release) for release in releases), len(total)
+    inverse = np.linalg.inv(total[:, :size] + penalty * np.eye(size))
+    theta = inverse @ total[:, size]
+    spread = np.zeros((size, size))
+    for release in releases:
+        # the noise of S theta - X'y, entry by entry
+        for (i, j), scale in zip(release.entries, release.mechanism.scales, strict=False):
+            moved = np.zeros(size)
+            if j == size:
+                moved[i] = scale
+            else:
+                moved[i] += scale * theta[j]
+                moved[j] += scale * theta[i] * (i != j)
+            spread += np.outer(moved, moved)
+    return RidgeEstimate(theta, inverse @ spread @ inverse.T, penalty)
+
+
+@dataclass(frozen=True)
+class AdaSSP(IndependentDraws):
     """The estimate, and normal draws around it with the spread of the privacy noise."""
 
     name: str = "ada-ssp"
@@ -36,28 +78,12 @@ class AdaSSP:
         """The estimate; a prior plays no part."""
         return ridge_estimate((release,))
 
-    def warmup(self, attempt: int) -> int:
-        """None: the draws are independent."""
-        return 0
-
-    def start(self, problem: RidgeEstimate, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
-        """The chain's stream is its whole state."""
-        words = to_words(stream(seed, chain, attempt))
-        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
-
-    def run_block(self, problem: RidgeEstimate, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """Draw `iterations` times."""
-        generator, size = from_words(state.generator), len(problem.theta)
+    def draw(self, problem: RidgeEstimate, generator: np.random.Generator, count: int) -> Floats:
+        """Coefficients around the estimate."""
         root = np.linalg.cholesky(problem.covariance)
-        draws = problem.theta + np.stack([root @ one for one in generator.standard_normal((iterations, size))])
-        after = replace(state, iteration=state.iteration + iterations, generator=to_words(generator))
-        return after, Block(parameters=draws, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
+        return problem.theta + np.stack([root @ one for one in generator.standard_normal((count, len(problem.theta)))])
 
     def draws(self, release: RidgeRelease, parameters: Floats) -> Mapping[str, Floats]:
         """Coefficients; what it is given holds nothing on sigma."""
         theta, _ = release.schema.to_user_units(parameters, np.zeros(parameters.shape[:-1]))
         return {name: theta[..., place] for place, name in enumerate(release.schema.coefficients)}
-
-    def monitors(self, release: RidgeRelease, latent: Floats) -> Mapping[str, Floats]:
-        """Nothing is latent."""
-        return {}

@@ -1,6 +1,6 @@
 """From a release and a prior to a posterior: the choice of a sampler, its chains, their draws as one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -70,10 +70,29 @@ def sample(
     check_order(chains=chains, draws=draws, seed=seed, block=block)
     choice = choose(release, sampler)
     problem = choice.sampler.prepare(release, prior)
-    current: Round | None = first_round(draws)
+
+    def run(drawn: list[ChainDraws], current: Round) -> list[ChainDraws]:
+        return [run_chain(choice.sampler, problem, chain, current, block=block) for chain in drawn]
+
+    return run_rounds(release, choice, problem, run, chains=chains, draws=draws, seed=seed)
+
+
+def run_rounds(
+    release: AnyRelease,
+    choice: Choice,
+    problem: object,
+    run: Callable[[list[ChainDraws], Round], list[ChainDraws]],
+    *,
+    chains: int,
+    draws: int,
+    seed: int,
+    current: Round | None = None,
+) -> Posterior:
+    """Rounds until no further one would help; `run` brings the chains to the end of one, in whatever process."""
+    current = current or first_round(draws)
     drawn = begin(choice.sampler, problem, current, chains=chains, seed=seed)
     while True:
-        drawn = [run_chain(choice.sampler, problem, chain, current, block=block) for chain in drawn]
+        drawn = run(drawn, current)
         posterior = combine(release, choice, drawn, seed=seed)
         following = next_round(current, posterior, draws)
         if following is None:

@@ -8,9 +8,8 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.samplers.labels import latent_draws, regression_draws
-from dpbayes_core.sampling.protocol import Block, ChainState
-from dpbayes_core.sampling.streams import from_words, stream, to_words
+from dpbayes_core.samplers.labels import regression_draws
+from dpbayes_core.sampling.independent import IndependentDraws
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class NaiveProblem:
 
 
 @dataclass(frozen=True)
-class Naive:
+class Naive(IndependentDraws):
     """Independent draws from the normal-inverse-gamma posterior of the repaired noisy statistic."""
 
     name: str = "naive"
@@ -48,38 +47,17 @@ class Naive:
         moments = (prior.conjugate.response_matrix(schema) + repaired(noisy, centred=schema.intercept)) / n
         return NaiveProblem(moments, n, prior.conjugate.noise_shape + n / 2)
 
-    def warmup(self, attempt: int) -> int:
-        """None: the draws are independent."""
-        return 0
-
-    def start(self, problem: NaiveProblem, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
-        """The chain's stream is its whole state."""
-        words = to_words(stream(seed, chain, attempt))
-        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
-
-    def run_block(self, problem: NaiveProblem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """Draw `iterations` times."""
+    def draw(self, problem: NaiveProblem, generator: np.random.Generator, count: int) -> Floats:
+        """Coefficients and the variance."""
         from dpbayes_core.samplers.conjugate import draw_many  # numba
 
-        generator = from_words(state.generator)
-        draws = np.zeros((iterations, len(problem.moments)))
+        draws = np.zeros((count, len(problem.moments)))
         draw_many(generator, problem.moments, problem.rows, problem.shape, draws)
-        after = ChainState(
-            chain=state.chain,
-            attempt=state.attempt,
-            iteration=state.iteration + iterations,
-            numbers=state.numbers,
-            generator=to_words(generator),
-        )
-        return after, Block(parameters=draws, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
+        return draws
 
     def draws(self, evidence: Evidence, parameters: Floats) -> Mapping[str, Floats]:
         """Coefficients and sigma."""
         return regression_draws(evidence, parameters)
-
-    def monitors(self, evidence: Evidence, latent: Floats) -> Mapping[str, Floats]:
-        """The latent statistic."""
-        return latent_draws(evidence, latent)
 
 
 def repaired(noisy: Floats, *, centred: bool = True) -> Floats:

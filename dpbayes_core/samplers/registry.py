@@ -7,7 +7,7 @@ from dpbayes_core.networks.posterior.naive_tables import NaiveTables
 from dpbayes_core.ridge.sampler import AdaSSP
 from dpbayes_core.samplers.collapsed.sampler import Collapsed
 from dpbayes_core.samplers.naive import Naive
-from dpbayes_core.samplers.papers.distributed.members import DISTRIBUTED_SAMPLERS
+from dpbayes_core.samplers.papers.distributed.samplers import DISTRIBUTED_SAMPLERS
 from dpbayes_core.samplers.papers.gibbs.samplers import GIBBS_SAMPLERS
 from dpbayes_core.samplers.robust.sampler import Robust
 from dpbayes_core.sampling.protocol import Sampler

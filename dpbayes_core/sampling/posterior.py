@@ -1,20 +1,41 @@
-"""Posterior draws in the user's units, what drew them, and whether they may be believed."""
+"""Posterior draws in the user's units, what drew them, whether they converged, and what can be asked of them."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.sampling import posterior_functions as functions
 from dpbayes_core.sampling.diagnostics import MOST_DIVERGENT, Diagnosis, diagnose, shown_beside
 from dpbayes_core.sampling.work_limits import beyond
 
 if TYPE_CHECKING:
     from dpbayes_core.regression.prediction import Predictive, Rows
     from dpbayes_core.regression.schema import RegressionSchema
+
+Draws = Mapping[str, Floats]
+Statement = Callable[[Draws], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its Monte Carlo standard error: how far another run of the same chains might be."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Posterior mean and sd of a coefficient, and the Monte Carlo standard error of the mean."""
+
+    mean: float
+    sd: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -106,28 +127,70 @@ class Posterior:
             lines.append(CoefficientSummary(name, *moments, *mixed))
         return lines
 
-    def moments(self) -> dict[str, functions.Moments]:
-        """Mean and sd of each coefficient, with less Monte Carlo error than the summary where the sampler allows it."""
-        return functions.moments(self.draws, self.expected)
+    def moments(self) -> dict[str, Moments]:
+        """Mean and sd by coefficient: averages of conditional moments where the sampler knows them, else of the draws.
+
+        Rao-Blackwell: the mean is that of conditional means; the variance is the mean of conditional variances and the
+        variance of conditional means. That has less Monte Carlo error than the summary.
+        """
+        found: dict[str, Moments] = {}
+        for name, values in self.draws.items():
+            means, variances = self.expected.get(name, (values, np.zeros(())))
+            spread = float(means.var(ddof=1)) + float(np.mean(variances))
+            found[name] = Moments(float(means.mean()), math.sqrt(spread), _error(means))
+        return found
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """The equal-tailed interval of a coefficient."""
-        return functions.interval(self.contrast({name: 1.0}), level)
+        """The equal-tailed interval of a coefficient, of this posterior probability."""
+        if not 0 < level < 1:
+            raise ValueError("cannot give an interval: its level is a probability between 0 and 1. Write 0.95, say.")
+        low, high = np.quantile(self.contrast({name: 1.0}), ((1 - level) / 2, (1 + level) / 2))
+        return float(low), float(high)
 
     def contrast(self, weights: Mapping[str, float]) -> Floats:
         """Draws of a weighted sum of coefficients."""
-        return functions.contrast(self.draws, weights)
+        if not weights:
+            raise ValueError("cannot form a contrast: it names no coefficient. Give names and their weights.")
+        self._check(*weights)
+        return sum((weight * self.draws[name] for name, weight in weights.items()), np.zeros(()))
 
-    def probability(self, statement: functions.Statement) -> functions.Estimate:
+    def probability(self, statement: Statement) -> Estimate:
         """The posterior probability of a statement about draws, such as `lambda draws: draws["age"] > 0`."""
-        return functions.probability(self.draws, statement)
+        true = np.asarray(statement(self.draws))
+        if true.dtype != np.bool_ or true.shape != next(iter(self.draws.values())).shape:
+            raise ValueError(
+                "cannot give a probability: the statement is not true or false of every draw. Compare draws."
+            )
+        return estimate(true.astype(np.float64))
 
-    def above(self, name: str, value: float) -> functions.Estimate:
+    def above(self, name: str, value: float) -> Estimate:
         """The posterior probability that a coefficient is larger than `value`."""
-        return functions.above(self.draws, name, value)
+        self._check(name)
+        return self.probability(lambda draws: draws[name] > value)
 
     def predict(self, schema: "RegressionSchema", rows: "Rows", generator: np.random.Generator) -> "Predictive":
         """Draws of the response of public rows; `schema` is the release's."""
         from dpbayes_core.regression.prediction import predict
 
         return predict(self.draws, schema, rows, generator)
+
+    def _check(self, *names: str) -> None:
+        for name in names:
+            if name not in self.draws:
+                known = ", ".join(self.draws)
+                raise ValueError(f"cannot use {name}: the posterior has no such name. Choose from {known}.")
+
+
+def estimate(values: Floats) -> Estimate:
+    """The mean of values (chains, draws), whose chains may move slowly."""
+    return Estimate(float(values.mean()), _error(values))
+
+
+def _error(values: Floats) -> float:
+    """Standard error of the mean, by the effective sample size; 0 where nothing varies."""
+    from arviz_stats.base.array import array_stats  # imports scipy.stats
+
+    if np.ptp(values) == 0:
+        return 0.0
+    size: Any = array_stats.ess(values[None], method="mean")
+    return float(values.std(ddof=1) / np.sqrt(np.asarray(size).item()))

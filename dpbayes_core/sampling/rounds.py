@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbayes_core.sampling.diagnostics import LEAST_ESS
-from dpbayes_core.sampling.packing import pack, unpack
 from dpbayes_core.sampling.posterior import Posterior
-from dpbayes_core.sampling.protocol import Block, ChainState, Sampler
+from dpbayes_core.sampling.protocol import Block, ChainState, Sampler, pack, unpack
 
 MOST_EXTENSION = 16  # times the draws asked for
 JUDGED_AFTER = 4  # times the draws asked for: from then on, stop if the cap would not be enough

@@ -135,19 +135,3 @@ def fisher_references(subsets: int, *, least: float, noise_scale: float, seed: i
 def fisher_points(means: Floats, references: Floats) -> Floats:
     """The share of reference draws above each released statistic."""
     return 1 - np.searchsorted(references, means, side="right") / len(references)
-
-
-def point_estimates(release: ProbabilityRelease, *, seed: int) -> Floats:
-    """Each query's answer by the release's own method: a posterior mean, or the plain methods' point."""
-    terms = release.terms
-    if terms.method == "rescaled-normal":
-        return rescaled_normal(release.means, terms.subsets)
-    if terms.method == "fisher":
-        return np.array([_fisher_point(release, place, seed) for place in range(len(release.values))])
-    return np.array([law.mean() for law in laws(release)])
-
-
-def _fisher_point(release: ProbabilityRelease, place: int, seed: int) -> float:
-    scale, terms = float(release.noise_scales[place]), release.terms
-    references = fisher_references(terms.subsets, least=terms.least, noise_scale=scale, seed=seed)
-    return float(fisher_points(release.means[place], references))

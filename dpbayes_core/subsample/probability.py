@@ -4,7 +4,6 @@ Each subset's answer is one of 2^20 steps, so the sums are integers, one subset 
 the noise is two-sided geometric. Assignment is by person, so replacing, adding or removing one moves one subset.
 """
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.mechanisms.geometric import GeometricMechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
-from dpbayes_core.rounding import printed_down
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.answers import probabilities
 from dpbayes_core.subsample.fits import DEFAULT_PRIOR, OpenPrior, Powers, subset_laws
-from dpbayes_core.subsample.moments import SubsetScatters, scatters
-from dpbayes_core.subsample.regressions import SubsetMoments, SubsetRegressions
+from dpbayes_core.subsample.moments import SubsetScatters
+from dpbayes_core.subsample.regressions import SubsetMoments
+from dpbayes_core.subsample.release import SubsetDesign, SubsetRelease, stated
 from dpbayes_core.subsample.schema import OpenSchema, printed
 
 Method = Literal["noise-aware", "rescaled-normal", "fisher"]
@@ -120,7 +118,7 @@ class ProbabilityTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbabilityRelease:
+class ProbabilityRelease(SubsetRelease):
     """Noisy sums over subsets, in steps; everything an analysis may know about the data."""
 
     kind: ClassVar[str] = "posterior-probability"
@@ -130,30 +128,10 @@ class ProbabilityRelease:
     values: tuple[int, ...]  # one for each query
 
     @property
-    def schema(self) -> OpenSchema:
-        """The regression asked about."""
-        return self.terms.schema
-
-    @property
-    def neighbours(self) -> str:
-        """The relation under which it is private."""
-        return self.terms.neighbours
-
-    @property
-    def max_rows_per_unit(self) -> None:
-        """Any number: all rows of a person fall in one subset."""
-        return None
-
-    @property
     def protected(self) -> bool:
         """Whether the noise suffices for how far one subset can move these sums, one value each."""
         whole = len(self.values) == len(self.terms.queries)
         return whole and self.mechanism == _mechanism(self.terms, self.mechanism.epsilon)
-
-    @property
-    def digest(self) -> str:
-        """sha256 of the noisy payload alone."""
-        return hashlib.sha256(canonical_json(self.payload())).hexdigest()
 
     @property
     def means(self) -> Floats:
@@ -164,19 +142,6 @@ class ProbabilityRelease:
     def noise_scales(self) -> Floats:
         """The scale of the noise on each mean."""
         return self.mechanism.scales / (STEPS * self.terms.subsets)
-
-    def payload(self) -> dict[str, Any]:
-        """The noisy numbers and the queries they answer."""
-        return {"queries": list(self.terms.names), "values": list(self.values)}
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON, the kind included."""
-        return {
-            "kind": self.kind,
-            "mechanism": self.mechanism.to_record(),
-            "noisy": self.payload(),
-            "terms": self.terms.to_record(),
-        }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "ProbabilityRelease":
@@ -189,24 +154,11 @@ class ProbabilityRelease:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbabilityDesign:
+class ProbabilityDesign(SubsetDesign):
     """A release of posterior probabilities, decided before any row is read."""
 
     terms: ProbabilityTerms
     mechanism: GeometricMechanism
-
-    @property
-    def neighbours(self) -> str:
-        """The relation under which it will be private."""
-        return self.terms.neighbours
-
-    def statistic(self) -> SubsetRegressions:
-        """The subsets' sums, under a key of their own."""
-        return SubsetRegressions(self.terms.schema, self.terms.subsets)
-
-    def answers(self, exact: SubsetMoments) -> NDArray[np.int64]:
-        """Confidential: each query's exact sum of the subsets' answers, in steps."""
-        return self.answers_of(scatters(exact))
 
     def answers_of(self, data: SubsetScatters) -> NDArray[np.int64]:
         """The same, from centred moments."""
@@ -226,10 +178,7 @@ class ProbabilityDesign:
 
 def probability_design(terms: ProbabilityTerms, *, epsilon: float | Decimal) -> ProbabilityDesign:
     """The design, calibrated; refused where public facts rule it out."""
-    stated = epsilon if isinstance(epsilon, float) else printed_down(epsilon)
-    if refusal := terms.refusal(stated):
-        raise refusal
-    return ProbabilityDesign(terms=terms, mechanism=_mechanism(terms, stated))
+    return ProbabilityDesign(terms=terms, mechanism=_mechanism(terms, stated(terms, epsilon)))
 
 
 def _mechanism(terms: ProbabilityTerms, epsilon: float) -> GeometricMechanism:

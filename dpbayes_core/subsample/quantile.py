@@ -1,6 +1,5 @@
 """Posterior quantiles of a coefficient within public outer bounds: medians over subsets, or centre and scale."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,7 +8,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpbayes_core.arrays import Floats, Integers
-from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.mechanisms.centre_scale import (
     CELLS,
@@ -23,12 +21,12 @@ from dpbayes_core.privacy.mechanisms.centre_scale import (
 from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
-from dpbayes_core.rounding import printed_down
 from dpbayes_core.subsample import refusals
 from dpbayes_core.subsample.answers import quantiles, spreads
 from dpbayes_core.subsample.fits import DEFAULT_PRIOR, OpenPrior, Powers, subset_laws
-from dpbayes_core.subsample.moments import SubsetScatters, scatters
-from dpbayes_core.subsample.regressions import SubsetMoments, SubsetRegressions
+from dpbayes_core.subsample.moments import SubsetScatters
+from dpbayes_core.subsample.regressions import SubsetMoments
+from dpbayes_core.subsample.release import SubsetDesign, SubsetRelease, stated
 from dpbayes_core.subsample.schema import OpenSchema, printed
 
 Method = Literal["auto", "median", "centre-scale"]
@@ -126,7 +124,7 @@ class QuantileTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantileRelease:
+class QuantileRelease(SubsetRelease):
     """Grid points drawn by the exponential mechanism, and the noisy sum behind a mean where there is one."""
 
     kind: ClassVar[str] = "posterior-quantile"
@@ -136,30 +134,10 @@ class QuantileRelease:
     values: tuple[int, ...]  # one for each probability; or centre, scale and, where there is one, sum
 
     @property
-    def schema(self) -> OpenSchema:
-        """The regression asked about."""
-        return self.terms.schema
-
-    @property
-    def neighbours(self) -> str:
-        """The relation under which it is private."""
-        return self.terms.neighbours
-
-    @property
-    def max_rows_per_unit(self) -> None:
-        """Any number: all rows of a person fall in one subset."""
-        return None
-
-    @property
     def protected(self) -> bool:
         """Whether it was drawn by the mechanism its terms ask for, one value each."""
         whole = len(self.values) == self.mechanism.entries
         return whole and self.mechanism == _mechanism(self.terms, self.mechanism.epsilon)
-
-    @property
-    def digest(self) -> str:
-        """sha256 of the noisy payload alone."""
-        return hashlib.sha256(canonical_json(self.payload())).hexdigest()
 
     @property
     def centre(self) -> float:
@@ -189,19 +167,6 @@ class QuantileRelease:
 
         return self.centre + self.spread * ndtri(np.array(self.terms.probabilities))
 
-    def payload(self) -> dict[str, Any]:
-        """The noisy numbers and the queries they answer."""
-        return {"queries": list(self.terms.names), "values": list(self.values)}
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON, the kind included."""
-        return {
-            "kind": self.kind,
-            "mechanism": self.mechanism.to_record(),
-            "noisy": self.payload(),
-            "terms": self.terms.to_record(),
-        }
-
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "QuantileRelease":
         """The inverse of `to_record`."""
@@ -214,24 +179,11 @@ class QuantileRelease:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantileDesign:
+class QuantileDesign(SubsetDesign):
     """A release of posterior quantiles, decided before any row is read."""
 
     terms: QuantileTerms
     mechanism: QuantileMechanism
-
-    @property
-    def neighbours(self) -> str:
-        """The relation under which it will be private."""
-        return self.terms.neighbours
-
-    def statistic(self) -> SubsetRegressions:
-        """The subsets' sums, under a key of their own."""
-        return SubsetRegressions(self.terms.schema, self.terms.subsets)
-
-    def answers(self, exact: SubsetMoments) -> Integers:
-        """Confidential: what each subset answers, on the public grids; a row for each exponential mechanism."""
-        return self.answers_of(scatters(exact))
 
     def answers_of(self, data: SubsetScatters) -> Integers:
         """The same, from centred moments."""
@@ -253,10 +205,7 @@ class QuantileDesign:
 
 def quantile_design(terms: QuantileTerms, *, epsilon: float | Decimal) -> QuantileDesign:
     """The design, calibrated; refused where public facts rule it out."""
-    stated = epsilon if isinstance(epsilon, float) else printed_down(epsilon)
-    if refusal := terms.refusal(stated):
-        raise refusal
-    return QuantileDesign(terms=terms, mechanism=_mechanism(terms, stated))
+    return QuantileDesign(terms=terms, mechanism=_mechanism(terms, stated(terms, epsilon)))
 
 
 def _mechanism(terms: QuantileTerms, epsilon: float) -> QuantileMechanism:

@@ -12,13 +12,11 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.sampling.protocol import Block, ChainState
-from dpbayes_core.sampling.streams import from_words, stream, to_words
+from dpbayes_core.sampling.independent import IndependentDraws
 from dpbayes_core.subsample.aggregates import ZetaLaw, laws
 from dpbayes_core.subsample.probability import ProbabilityRelease
 from dpbayes_core.subsample.quantile import QuantileRelease
 from dpbayes_core.subsample.quantile_laws import CentreScaleLaw, MediansLaw, centre_scale_law, medians_law
-from dpbayes_core.subsample.refusals import unresolvable
 
 AggregateRelease = ProbabilityRelease | QuantileRelease
 
@@ -50,7 +48,7 @@ class QuantileProblem:
 
 
 @dataclass(frozen=True)
-class AggregateSampler:
+class AggregateSampler(IndependentDraws):
     """Draws by inversion; what distinguishes the two is whether the noise is part of the law."""
 
     name: str
@@ -95,31 +93,9 @@ class AggregateSampler:
         """The answers by name."""
         return {name: parameters[..., place] for place, name in enumerate(self.names(release))}
 
-    def monitors(self, release: AggregateRelease, latent: Floats) -> Mapping[str, Floats]:
-        """Nothing is latent."""
-        return {}
-
-    def warmup(self, attempt: int) -> int:
-        """None: the draws are independent."""
-        return 0
-
-    def start(self, problem: Any, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
-        """The chain's stream is its whole state."""
-        words = to_words(stream(seed, chain, attempt))
-        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
-
-    def run_block(self, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """Draw `iterations` times, one after the other, so that blocks of any size give the same draws."""
-        generator = from_words(state.generator)
-        draws = np.concatenate([problem.draw(generator, 1) for _ in range(iterations)])
-        after = ChainState(
-            chain=state.chain,
-            attempt=state.attempt,
-            iteration=state.iteration + iterations,
-            numbers=state.numbers,
-            generator=to_words(generator),
-        )
-        return after, Block(parameters=draws, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
+    def draw(self, problem: Any, generator: np.random.Generator, count: int) -> Floats:
+        """The answers, (count, parameters)."""
+        return np.concatenate([problem.draw(generator, 1) for _ in range(count)])
 
 
 AGGREGATE_SAMPLERS: Mapping[str, AggregateSampler] = {
@@ -143,11 +119,3 @@ AGGREGATE_SAMPLERS: Mapping[str, AggregateSampler] = {
         ),
     )
 }
-
-
-def unresolvable_queries(release: ProbabilityRelease) -> tuple[str, ...]:
-    """The queries that the noise drowns, by public facts alone."""
-    subsets = release.terms.subsets
-    rates = 1 / (subsets * release.noise_scales)  # each query's own epsilon
-    pairs = zip(release.terms.names, rates.tolist(), strict=True)
-    return tuple(name for name, epsilon in pairs if unresolvable(subsets=subsets, epsilon=epsilon))

@@ -11,8 +11,7 @@ from dpbayes_core.privacy.accounting import UNITS, limit_units
 from dpbayes_core.privacy.conversion import cap_rho_units
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.regression.sensitivity.fourth import fourth_sensitivity

@@ -12,7 +12,7 @@ from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, parts_of, pooled
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-from dpbayes_core.samplers import sample
+from dpbayes_core.samplers.driver import sample
 from dpbayes_core.sampling.posterior import Posterior
 from tests.support.regressions import (
     JOB,

@@ -13,8 +13,9 @@ from dpbayes_core.regression.pool import Evidence, pooled
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.samplers import SamplerUnsuitable, sample
+from dpbayes_core.samplers.driver import sample
 from dpbayes_core.sampling.posterior import Posterior
+from dpbayes_core.sampling.protocol import SamplerUnsuitable
 from tests.support.regressions import REGION, SEX, UNIT, mechanism, moments_of, regression_draws, released, schema_of
 
 TWO = schema_of("x", "z")

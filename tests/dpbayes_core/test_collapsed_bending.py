@@ -6,12 +6,12 @@ import pytest
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-from dpbayes_core.samplers import SAMPLERS
 from dpbayes_core.samplers.collapsed.arrays import BENT, MOMENTS, PLAIN, ROWS, SCALES, STEADIED, work_for
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.part_terms import statistic
 from dpbayes_core.samplers.collapsed.start import referred
 from dpbayes_core.samplers.collapsed.target import build_target
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.regressions import mechanism, moments_of, released, schema_of
 
 NAMES = tuple("abcde")

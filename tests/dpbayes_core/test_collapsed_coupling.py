@@ -8,7 +8,6 @@ from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, pooled
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Covariate
-from dpbayes_core.samplers import SAMPLERS
 from dpbayes_core.samplers.collapsed import whitening
 from dpbayes_core.samplers.collapsed.arrays import REFERENCE, Target, work_for
 from dpbayes_core.samplers.collapsed.density import log_density
@@ -17,6 +16,7 @@ from dpbayes_core.samplers.collapsed.sampler import CollapsedProblem
 from dpbayes_core.samplers.collapsed.start import referred
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched, stretched_back
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.regressions import JOB, SEX, example, schema_of
 
 NAMES = tuple("abcde")
@@ -41,7 +41,7 @@ def prepared(evidence: Evidence, prior: Prior = PRIORS["in residual sds"]) -> tu
 def stretch_of(problem: CollapsedProblem) -> Stretch:
     blocks, reference = problem.stretch, int(problem.numbers[REFERENCE])
     transposed = blocks.transpose(0, 2, 1).copy()
-    return Stretch(problem.starts, blocks, transposed, problem.lean, reference, problem.along, problem.turn)
+    return Stretch(problem.starts, blocks, transposed, problem.cross, reference, problem.directions, problem.scaling)
 
 
 def matrix_of(stretch: Stretch) -> Floats:
@@ -75,7 +75,7 @@ def test_the_stretch_is_the_inverse_root_of_the_curvature(
     The coordinates of the second prior are standard already, and the ridge is a tenth of that.
     """
     target, problem = prepared(parts(400, 900, 300, scale=3.0, columns=columns), prior)
-    assert problem.lean.size > 0, "relative to the best known one"
+    assert problem.cross.size > 0, "relative to the best known one"
     root = matrix_of(stretch_of(problem))
     stretched = root.T @ curvature(target, problem.centre) @ root
     np.testing.assert_allclose(stretched, np.eye(len(root)), atol=ridge)
@@ -123,7 +123,7 @@ def test_parts_are_stretched_alone_where_coupling_is_too_dear(monkeypatch: pytes
     _, coupled = prepared(evidence)
     monkeypatch.setattr(whitening, "MOST_OF_COUPLING", 0.0)
     sampler, (_, alone) = SAMPLERS["collapsed"], prepared(evidence)
-    assert len(coupled.along) > 0
-    assert len(alone.along) == 0
+    assert len(coupled.directions) > 0
+    assert len(alone.directions) == 0
     _, block = sampler.run_block(alone, sampler.start(alone, 1, 0), sampler.warmup(0) + 50)
     assert np.isfinite(block.parameters).all()

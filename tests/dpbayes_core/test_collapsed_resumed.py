@@ -12,7 +12,8 @@ import pytest
 from dpbayes_core.regression.pool import Evidence, pooled
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-from dpbayes_core.samplers import SAMPLERS, ChainDraws, Round, run_chain
+from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.sampling.rounds import ChainDraws, Round, run_chain
 from tests.support.regressions import SEX, example, mechanism, schema_of
 
 ROOT = Path(__file__).parent.parent.parent

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.regressions import JOB, example, schema_of
 
 ROOT = Path(__file__).parent.parent.parent

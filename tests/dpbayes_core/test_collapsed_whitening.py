@@ -7,13 +7,14 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.samplers import SAMPLERS, sample
 from dpbayes_core.samplers.collapsed.arrays import BENT, KINKED, LAPLACE, NOISE, SMOOTHED, STEADIED, Target, work_for
 from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.layout import Layout
-from dpbayes_core.samplers.collapsed.start import referred, undrawn
+from dpbayes_core.samplers.collapsed.start import referred, unshrunk
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.collapsed.whitening import Whitening, whiten
+from dpbayes_core.samplers.driver import sample
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.regressions import JOB, REGION, SEX, example, mechanism, schema_of
 
 SCHEMAS = {"x": schema_of("x"), "levels": schema_of(SEX, REGION, JOB), "all": schema_of("x", SEX, "z", REGION)}
@@ -22,7 +23,7 @@ SCHEMAS = {"x": schema_of("x"), "levels": schema_of(SEX, REGION, JOB), "all": sc
 def whitened(release: Release) -> tuple[Target, Whitening]:
     layout, schema = Layout.of(release.schema), release.schema
     target, start = referred(build_target(release, Prior(), layout), layout, Prior(), schema)
-    return target, whiten(target, start, undrawn(target, layout, Prior(), schema))
+    return target, whiten(target, start, unshrunk(target, layout, Prior(), schema))
 
 
 def slopes_at_the_centre(target: Target, whitening: Whitening) -> Floats:

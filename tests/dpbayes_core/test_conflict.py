@@ -11,13 +11,13 @@ from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.moments import SecondMoments, grid_for
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.prior_conflict import UNLIKELY, PriorConflict, normal_scores, prior_conflict
+from dpbayes_core.regression.release import RegressionDesign
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.samplers import sample
+from dpbayes_core.samplers.driver import sample
 from tests.support.regressions import REGION, SEX, encoded, example, mechanism, moments_of, released, schema_of
 
 ENCODED = schema_of("x", SEX, REGION)

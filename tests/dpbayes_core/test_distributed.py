@@ -11,8 +11,11 @@ from bench.random_walk_wishart import run_all
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence, Pool
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.samplers import SAMPLERS, ChainDraws, Round, SamplerUnsuitable, choose, run_chain, sample
-from dpbayes_core.samplers.papers.distributed.members import DISTRIBUTED_SAMPLERS
+from dpbayes_core.samplers.driver import choose, sample
+from dpbayes_core.samplers.papers.distributed.samplers import DISTRIBUTED_SAMPLERS
+from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.sampling.protocol import SamplerUnsuitable
+from dpbayes_core.sampling.rounds import ChainDraws, Round, run_chain
 from tests.support.regressions import SEX, example, mechanism, moments_of, released, schema_of
 from tests.support.textbook_distributed import gibbs_of_whole_moments, plugged_in, possible
 
@@ -115,7 +118,7 @@ def test_a_pool_is_sampled_to_the_same_bytes_however_it_is_cut(name: str) -> Non
 
 
 def test_repair_makes_impossible_moments_possible_and_leaves_others_alone() -> None:
-    from dpbayes_core.samplers.papers.distributed.repair import repair
+    from dpbayes_core.samplers.papers.distributed.chain import repair
 
     fine = example(schema_of("x", "w"), 500, scale=0.1).matrix()
     kept = fine.copy()
@@ -129,7 +132,7 @@ def test_repair_makes_impossible_moments_possible_and_leaves_others_alone() -> N
 
 
 def test_the_limit_law_of_moments_is_that_of_sums_over_normal_rows() -> None:
-    from dpbayes_core.samplers.papers.distributed.solve import draw_limit, limit_covariance, second_moments
+    from dpbayes_core.samplers.papers.distributed.moments import draw_limit, limit_covariance, second_moments
 
     generator, rows = np.random.default_rng(6), 40
     mean, spread = np.array([0.3, -0.2]), np.array([[0.5, 0.0], [0.2, 0.4]])

@@ -7,8 +7,8 @@ from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.samplers import SAMPLERS, sample
-from dpbayes_core.samplers.driver import begin, choose, combine
+from dpbayes_core.samplers.driver import begin, choose, combine, sample
+from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.diagnostics import LEAST_ESS, MOST_RHAT
 from dpbayes_core.sampling.posterior import Posterior
 from dpbayes_core.sampling.rounds import first_round, run_chain

@@ -13,7 +13,6 @@ from scipy import integrate, special, stats
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.draws.ball import ball_gaussian
 from dpbayes_core.draws.design import (
     DrawDesign,
     grid_map,
@@ -22,11 +21,10 @@ from dpbayes_core.draws.design import (
     regression_draws,
     tempered,
 )
-from dpbayes_core.draws.dirichlet import log_mass, rate_for, truncated_dirichlet
-from dpbayes_core.draws.gamma import LogGamma, gamma_excess
+from dpbayes_core.draws.dirichlet import LogGamma, gamma_excess, log_mass, rate_for, truncated_dirichlet
 from dpbayes_core.draws.log_concave import Hull
 from dpbayes_core.draws.network import NetworkSubject
-from dpbayes_core.draws.regression import RegressionSubject
+from dpbayes_core.draws.regression import RegressionSubject, ball_gaussian
 from dpbayes_core.draws.release import MapRelease, PosteriorDrawRelease
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.privacy.accounting import UNITS

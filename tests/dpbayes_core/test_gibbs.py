@@ -11,23 +11,23 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Pool
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.samplers import SAMPLERS
-from dpbayes_core.samplers.papers.gibbs.dense import solve_dense
-from dpbayes_core.samplers.papers.gibbs.exact import log_exact_over_limit
-from dpbayes_core.samplers.papers.gibbs.flat import Moments, gradients_for, row_for, work_for
+from dpbayes_core.samplers.papers.gibbs.arrays import Moments, gradients_for, row_for, work_for
 from dpbayes_core.samplers.papers.gibbs.laws import declared_moments, moments_of, noisy_moments
 from dpbayes_core.samplers.papers.gibbs.moment_chain import MomentChain, Space
 from dpbayes_core.samplers.papers.gibbs.moment_chain import draw_start as draw_start_given_moments
 from dpbayes_core.samplers.papers.gibbs.moment_chain import write_covariance as write_given_moments
-from dpbayes_core.samplers.papers.gibbs.normal_step import (
+from dpbayes_core.samplers.papers.gibbs.normal_chain import log_exact_over_limit
+from dpbayes_core.samplers.papers.gibbs.parameters import draw_variance
+from dpbayes_core.samplers.papers.gibbs.repair import diagonalise, repair
+from dpbayes_core.samplers.papers.gibbs.samplers import GIBBS_SAMPLERS
+from dpbayes_core.samplers.papers.gibbs.statistic import (
     apply_covariance,
     draw_start,
     solve_by_gradients,
+    solve_dense,
     write_covariance,
 )
-from dpbayes_core.samplers.papers.gibbs.repair import diagonalise, repair
-from dpbayes_core.samplers.papers.gibbs.samplers import GIBBS_SAMPLERS
-from dpbayes_core.samplers.papers.gibbs.scale_mixture import draw_variance
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.regressions import JOB, SEX, encoded, example, example_with_fourth, schema_of
 
 BY_NAME = {sampler.name: sampler for sampler in GIBBS_SAMPLERS}

@@ -3,8 +3,7 @@
 import numpy as np
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.regression.fourth_moments import FourthMoments
-from dpbayes_core.regression.higher_moments import MomentSums, SecondAndFourthMoments
+from dpbayes_core.regression.fourth import FourthMoments, MomentSums, SecondAndFourthMoments
 from dpbayes_core.regression.holders import HolderSums
 from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema

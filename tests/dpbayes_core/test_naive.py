@@ -5,8 +5,9 @@ import pytest
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.samplers import SAMPLERS, sample
+from dpbayes_core.samplers.driver import sample
 from dpbayes_core.samplers.naive import repaired
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.regressions import SEX, encoded, example, mechanism, moments_of, released, schema_of
 
 

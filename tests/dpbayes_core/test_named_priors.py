@@ -10,7 +10,7 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.prior import Prior, half_width, user_coefficients
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.samplers import sample
+from dpbayes_core.samplers.driver import sample
 from tests.support.regressions import JOB, SEX, encoded, mechanism, moments_of, released
 
 SCHEMA = RegressionSchema(

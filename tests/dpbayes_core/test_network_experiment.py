@@ -5,8 +5,17 @@ import pytest
 
 from dpbayes.evaluation.public_tables import PUBLIC_TABLES, read_public_table
 from dpbayes_core.experiments.network_study import classifier_cells, classifier_rows
-from dpbayes_core.experiments.networks import CENSUS, EXPERIMENT, REFERENCE, SIMULATED
-from dpbayes_core.experiments.wages import EQUATION, LEVELS, encoded, simulated_wages, wage_subject
+from dpbayes_core.experiments.networks import (
+    CENSUS,
+    EQUATION,
+    EXPERIMENT,
+    LEVELS,
+    REFERENCE,
+    SIMULATED,
+    encoded,
+    simulated_wages,
+    wage_subject,
+)
 
 
 def ball(**stated: object) -> dict[str, object]:

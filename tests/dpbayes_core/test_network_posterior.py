@@ -13,17 +13,23 @@ from scipy.stats import kstest
 from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.networks.posterior.clusters import MOST_CELLS, Clusters, family_clusters, junction_forest
-from dpbayes_core.networks.posterior.collapsed_tables import CollapsedTables, FamilyTables
+from dpbayes_core.networks.posterior.collapsed_tables import (
+    WARMUP,
+    CollapsedTables,
+    FamilyTables,
+    run_block,
+    start,
+    tables_problem,
+)
 from dpbayes_core.networks.posterior.evidence import Evidence
 from dpbayes_core.networks.posterior.naive_tables import NaiveTables
-from dpbayes_core.networks.posterior.prediction import conditional_probabilities
 from dpbayes_core.networks.posterior.prior import NetworkPrior
-from dpbayes_core.networks.posterior.sampling import WARMUP, run_block, start, tables_problem
 from dpbayes_core.networks.release import NetworkRelease, NoisySign, NoisyTable
 from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.regression.schema import Factor
-from dpbayes_core.samplers import ChainDraws, ChainState, Round, Sampler, run_chain
 from dpbayes_core.sampling.diagnostics import diagnose
+from dpbayes_core.sampling.protocol import ChainState, Sampler
+from dpbayes_core.sampling.rounds import ChainDraws, Round, run_chain
 from tests.support.noisy_networks import (
     CHAIN,
     COLLIDER,
@@ -315,36 +321,3 @@ def test_small_concentrations_give_draws_that_are_numbers() -> None:
     parameters, _ = drawn(evidence, (1e-3, 1e-3), 400)
     assert np.all(np.isfinite(parameters))
     assert np.allclose(parameters[..., :2].sum(axis=-1), 1.0)
-
-
-def test_conditional_probabilities_are_those_of_the_joint_law_of_every_draw() -> None:
-    generator = np.random.default_rng(2)
-    schema = NetworkSchema(
-        (Factor("a", ("x", "y")), Factor("b", ("u", "v", "w")), Factor("c", ("s", "t")), Factor("d", ("m", "n"))),
-        {"b": ("a",), "c": ("a",), "d": ("c", "b")},
-    )
-    draws = dict[str, Floats]()
-    for node, family in enumerate(schema.families):
-        rows = generator.dirichlet(np.ones(schema.levels[node]), size=(2, 5, schema.cells(family[:-1])))
-        for place, name in enumerate(schema.probabilities(node)):
-            draws[name] = rows.reshape(2, 5, -1)[..., place]
-    joint = np.zeros((2, 5, *schema.levels))
-    for a, b, c, d in product("xy", "uvw", "st", "mn"):
-        place = ("xy".index(a), "uvw".index(b), "st".index(c), "mn".index(d))
-        joint[(..., *place)] = (
-            draws[f"P(a={a})"]
-            * draws[f"P(b={b} | a={a})"]
-            * draws[f"P(c={c} | a={a})"]
-            * draws[f"P(d={d} | c={c}, b={b})"]
-        )
-    given_d = joint[..., 1].sum(axis=(3, 4))
-    aim = given_d / given_d.sum(axis=-1, keepdims=True)
-    assert np.allclose(conditional_probabilities(schema, draws, "a", {"d": "n"}), aim)
-    every = joint[:, :, :, 2, 0, 1]
-    aim = every / every.sum(axis=-1, keepdims=True)
-    assert np.allclose(conditional_probabilities(schema, draws, "a", {"b": "w", "c": "s", "d": "n"}), aim)
-    aim = joint.sum(axis=(2, 4, 5))
-    assert np.allclose(conditional_probabilities(schema, draws, "b", {}), aim)
-    for wrong in (("e", {}), ("a", {"a": "x"}), ("a", {"d": "q"})):
-        with pytest.raises(StudyInvalid, match="cannot predict"):
-            conditional_probabilities(schema, draws, *wrong)

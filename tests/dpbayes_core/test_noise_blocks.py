@@ -5,10 +5,10 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import laplace_for
+from dpbayes_core.regression.planning.detectable_effect import detectable_effect
 from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
 from dpbayes_core.regression.planning.noise_blocks import noise_blocks
 from dpbayes_core.regression.planning.relations import Relations
-from dpbayes_core.regression.planning.telling_apart import told_from_zero
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 
@@ -54,7 +54,7 @@ def test_every_released_number_is_in_one_block_and_the_worst_of_each_is_told() -
 def test_the_least_effect_that_is_told_is_told_in_four_of_five_releases(prior: float, error: float) -> None:
     """Conjugate: estimates are normal around the truth, posteriors around the shrunken estimate."""
     variance = 1 / (1 / prior**2 + 1 / error**2)
-    least = told_from_zero(1.96 * np.sqrt(variance), 1.96 * prior)
+    least = detectable_effect(1.96 * np.sqrt(variance), 1.96 * prior)
     assert least is not None
     estimates = least + error * np.random.default_rng(3).standard_normal(200_000)
     told = np.abs(variance / error**2 * estimates) > 1.96 * np.sqrt(variance)
@@ -62,5 +62,5 @@ def test_the_least_effect_that_is_told_is_told_in_four_of_five_releases(prior: f
 
 
 def test_nothing_is_told_where_the_prior_decides() -> None:
-    assert told_from_zero(0.99, 1.0) is None
-    assert told_from_zero(1.02, 1.0) is None
+    assert detectable_effect(0.99, 1.0) is None
+    assert detectable_effect(1.02, 1.0) is None

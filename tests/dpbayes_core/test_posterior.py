@@ -8,7 +8,7 @@ import pytest
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.samplers import sample
+from dpbayes_core.samplers.driver import sample
 from dpbayes_core.sampling.posterior import Posterior
 from tests.support.regressions import JOB, SEX, encoded, example, mechanism, moments_of, released, schema_of
 

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_core.sampling.posterior import Posterior
-from dpbayes_core.sampling.posterior_functions import estimate
+from dpbayes_core.sampling.posterior import Posterior, estimate
 from tests.dpbayes_core.test_posterior import posterior as made
 
 

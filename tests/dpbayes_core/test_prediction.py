@@ -12,7 +12,7 @@ from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.prediction import covariate_rows, forecast, mixture_quantile, predict
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.samplers import sample
+from dpbayes_core.samplers.driver import sample
 from tests.support.regressions import JOB, SEX, encoded, mechanism, moments_of, released
 
 SCHEMA = RegressionSchema(Continuous("pay", Bounds(0.0, 200.0)), (Continuous("age", Bounds(20.0, 60.0)), SEX, JOB))

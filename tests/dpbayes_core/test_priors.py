@@ -14,7 +14,7 @@ from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.prior import LEAST, MOST, Prior, user_coefficients
 from dpbayes_core.regression.prior_conflict import prior_conflict
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.samplers import sample
+from dpbayes_core.samplers.driver import sample
 from tests.support.regressions import REGION, SEX, UNIT, example, schema_of
 
 SCHEMA = RegressionSchema(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.residual_weights import are_heavy
+from dpbayes_core.regression.release import weighs_few_rows
 from tools.robust_coverage import Cell, columns, designs
 
 
@@ -23,4 +23,4 @@ def test_few_rows_with_large_residuals_are_told(spread: str, rare: bool, heavy: 
         table["y"] = np.where(few, table["y"], table["y"].mean() + 0.05 * generator.normal(size=cell.rows))
     statistic = design.statistic()
     release = design.release(SeededNoise(2, i_know_this_is_not_private=True), statistic.sum(statistic.encode(table)))
-    assert are_heavy(release) == heavy
+    assert weighs_few_rows(release) == heavy

@@ -14,10 +14,9 @@ from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.releases import release_from_record
-from dpbayes_core.ridge.estimate import MISSED, penalty_of, ridge_estimate
-from dpbayes_core.ridge.release import RidgeRelease, ridge_design
-from dpbayes_core.ridge.sensitivity import RidgeSquares
-from dpbayes_core.samplers import sample
+from dpbayes_core.ridge.release import RidgeRelease, RidgeSquares, ridge_design
+from dpbayes_core.ridge.sampler import MISSED, penalty_of, ridge_estimate
+from dpbayes_core.samplers.driver import sample
 from tests.support.regressions import schema_of
 
 

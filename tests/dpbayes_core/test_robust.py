@@ -9,11 +9,10 @@ import pytest
 from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Pool
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
 from dpbayes_core.samplers.driver import choose, sample

@@ -8,7 +8,8 @@ import pytest
 from dpbayes_core.regression.pool import pooled
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-from dpbayes_core.samplers import SAMPLERS, sample
+from dpbayes_core.samplers.driver import sample
+from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling import work_limits as budget
 from dpbayes_core.sampling.posterior import Posterior
 from dpbayes_core.sampling.work_limits import LEAST_DEPTH, MOST_DEPTH, MOST_OF_A_ROUND, beyond, deepest, multiplications

@@ -5,17 +5,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.samplers import (
-    SAMPLERS,
-    Round,
-    SamplerUnsuitable,
-    check_order,
-    choose,
-    first_round,
-    next_round,
-    sample,
-)
-from dpbayes_core.sampling.rounds import MOST_EXTENSION
+from dpbayes_core.samplers.driver import check_order, choose, sample
+from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.sampling.protocol import SamplerUnsuitable
+from dpbayes_core.sampling.rounds import MOST_EXTENSION, Round, first_round, next_round
 from tests.support.regressions import example, schema_of
 
 

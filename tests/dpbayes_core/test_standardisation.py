@@ -7,10 +7,11 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.ball import Ball
-from dpbayes_core.regression.fixed_point import BITS, UNIT, encode
-from dpbayes_core.regression.moments import SecondMoments, block_products
+from dpbayes_core.regression.fixed_point import BITS, UNIT
+from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.standardisation import Standardisation
+from tests.support.reference_encoding import block_products, encode
 
 BOXES = (Bounds(-1, 1), Bounds(5, 6), Bounds(-80, -16), Bounds(-3e5, 10), Bounds(0, 1e-3), Bounds(-1, 3))
 

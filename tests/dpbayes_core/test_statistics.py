@@ -5,18 +5,19 @@ import pickle
 import numpy as np
 import pytest
 
+from dpbayes_core.arrays import Columns
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.regression.fixed_point import UNIT, Columns, encode
+from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.moments import (
     BLOCK_ROWS,
     PRODUCT_BITS,
     ExactStatistics,
-    block_products,
     grid_for,
     on_grid,
     regression_statistics,
 )
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from tests.support.reference_encoding import block_products, encode
 
 SCHEMA = RegressionSchema(
     Continuous("wage", Bounds(0, 5)),

@@ -13,7 +13,6 @@ from dpbayes_core.subsample.aggregates import (
     fisher_points,
     fisher_references,
     laws,
-    point_estimates,
     rescaled_normal,
     zeta_law,
 )
@@ -26,7 +25,7 @@ from dpbayes_core.subsample.probability import (
 )
 from dpbayes_core.subsample.quantile import POINTS, QuantileRelease, QuantileTerms, quantile_design
 from dpbayes_core.subsample.quantile_laws import MEDIAN_SCATTER, centre_scale_law, medians_law
-from dpbayes_core.subsample.samplers import AGGREGATE_SAMPLERS, AggregateSampler, unresolvable_queries
+from dpbayes_core.subsample.samplers import AGGREGATE_SAMPLERS, AggregateSampler
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded
 
 SCHEMA = OpenSchema("y", (Unbounded("x"),))
@@ -127,22 +126,6 @@ def test_the_rescaled_mean_is_unbiased_only_with_the_corrected_factor() -> None:
     assert rescaled_normal(mean, subsets)[0] == pytest.approx(stats.norm.cdf(zeta))
     assert rescaled_normal(mean, subsets, factor=1.0)[0] == pytest.approx(stats.norm.cdf(zeta / math.sqrt(2)))
     assert rescaled_normal(np.array([-0.1, 1.2]), subsets).tolist() == [0.0, 1.0]
-
-
-def test_point_estimates_follow_the_method() -> None:
-    middle = probability_release(0.5, 0.48)
-    assert point_estimates(middle, seed=1)[0] == pytest.approx(0.5, abs=1e-6)
-    rescaled = probability_release(0.5, 0.48, method="rescaled-normal")
-    np.testing.assert_allclose(point_estimates(rescaled, seed=1), rescaled_normal(rescaled.means, 100))
-    fisher = probability_release(0.3, 0.4, method="fisher")
-    found = point_estimates(fisher, seed=1)
-    assert ((found >= 0) & (found <= 1)).all()
-    assert found[0] > found[1]  # less of log p* is more of p
-
-
-def test_queries_that_the_noise_drowns_are_named() -> None:
-    assert unresolvable_queries(probability_release(0.5, epsilon=1.0)) == ()
-    assert unresolvable_queries(probability_release(0.5, 0.4, epsilon=0.2)) == ("P(x <= 0)", "P(x <= 1)")
 
 
 def drawn(sampler: AggregateSampler, release: ProbabilityRelease | QuantileRelease, count: int = 4000) -> np.ndarray:

@@ -17,7 +17,7 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import Cases, Covariate, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import count_is_public, regression_sensitivity
-from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.regressions import (
     JOB,
     SEX,

@@ -14,15 +14,15 @@ from dpbayes_core.arrays import Columns
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.moments import grid_for
+from dpbayes_core.regression.planning.detectable_effect import detectable_effect
 from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
 from dpbayes_core.regression.planning.precision import foresee
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION, UNSTATED, Relations
-from dpbayes_core.regression.planning.telling_apart import told_from_zero
 from dpbayes_core.regression.pool import pooled
 from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import RegressionDesign
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 from dpbayes_core.samplers.driver import sample
@@ -288,7 +288,7 @@ def test_effects_of_the_size_that_plan_names_are_told_from_0_in_about_three_rele
     made = Made(schema, {"y": Expected(0, 2), "x0": GUESS}, _shop, rows, "gaussian", epsilon)
     known = Expectation.of(schema, made.mechanism(), rows=rows, expected=made.expected, places=released_entries(schema))
     (_, slope, _), draws = foresee(known, Prior()), Prior().draws(schema, 100_000, np.random.default_rng(1))["x0"]
-    least = told_from_zero(slope.half_width, float(np.diff(np.quantile(draws, (0.025, 0.975)))[0] / 2))
+    least = detectable_effect(slope.half_width, float(np.diff(np.quantile(draws, (0.025, 0.975)))[0] / 2))
     assert least is not None
     design, told = RegressionDesign(schema=schema, mechanism=made.mechanism()), 0
     for seed in range(EFFECT_RELEASES):

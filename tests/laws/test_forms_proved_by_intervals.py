@@ -12,7 +12,7 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.ball import Ball
-from dpbayes_core.regression.fourth_moments import FourthMoments
+from dpbayes_core.regression.fourth import FourthMoments
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity, understated_sensitivity
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_sensitivity, fourth_weights

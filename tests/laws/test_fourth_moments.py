@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.regression.fourth_moments import FOURTH_BITS, FOURTH_UNIT, FourthMoments
+from dpbayes_core.regression.fourth import FOURTH_BITS, FOURTH_UNIT, FourthMoments
 from dpbayes_core.regression.moments import ExactStatistics, on_grid
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_sensitivity, fourth_weights

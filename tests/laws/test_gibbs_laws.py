@@ -15,9 +15,11 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.metrics import ks_uniform
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-from dpbayes_core.samplers import SAMPLERS, ChainState, sample
+from dpbayes_core.samplers.driver import sample
+from dpbayes_core.samplers.papers.gibbs.arrays import MomentProblem, noisy_of
 from dpbayes_core.samplers.papers.gibbs.laws import moments_of
-from dpbayes_core.samplers.papers.gibbs.problem import MomentProblem, noisy_of
+from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.sampling.protocol import ChainState
 from dpbayes_core.sampling.streams import stream, to_words
 from tests.support.regressions import (
     entries_of,

@@ -12,10 +12,9 @@ import pytest
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.moments import regression_statistics
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.schema import Cases, Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.samplers.driver import sample

@@ -11,8 +11,8 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.networks.posterior.arrangement import output_of
 from dpbayes_core.networks.posterior.chain import draw_exact
 from dpbayes_core.networks.posterior.clusters import family_clusters, junction_forest
+from dpbayes_core.networks.posterior.collapsed_tables import WARMUP, run_block, start, tables_problem
 from dpbayes_core.networks.posterior.evidence import Evidence, estimated_table
-from dpbayes_core.networks.posterior.sampling import WARMUP, run_block, start, tables_problem
 from tests.support.noisy_networks import (
     BINARY_TREE,
     CHAIN,

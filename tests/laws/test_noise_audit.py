@@ -26,10 +26,11 @@ from dpbayes_core.privacy.mechanisms import (
 )
 from dpbayes_core.privacy.noise import OpenDPNoise
 from dpbayes_core.privacy.sensitivity import Sensitivity
-from dpbayes_core.regression.fixed_point import UNIT, encode
-from dpbayes_core.regression.moments import block_products, grid_for, on_grid
+from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.moments import grid_for, on_grid
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from tests.support.reference_encoding import block_products, encode
 
 ALPHA = 1e-6
 RUNS = 100_000

@@ -12,10 +12,11 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.sensitivity import Sensitivity
-from dpbayes_core.regression.fixed_point import UNIT, encode
+from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.moments import regression_statistics
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import count_is_public, regression_sensitivity, released_entries
+from tests.support.reference_encoding import encode
 
 Shape = tuple[int, int, int]  # continuous columns (the response included), two-level columns, factors of three levels
 SHAPES: list[Shape] = [

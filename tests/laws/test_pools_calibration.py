@@ -83,10 +83,10 @@ def coordinates_of(problem: CollapsedProblem, numbers: Floats) -> tuple[Target, 
         problem.starts,
         problem.stretch,
         problem.stretch.transpose(0, 2, 1).copy(),
-        problem.lean,
+        problem.cross,
         len(problem.parts),
-        problem.along,
-        problem.turn,
+        problem.directions,
+        problem.scaling,
     )
     coordinates = problem.centre.copy()
     stretched(stretch, numbers[: coordinates.size], coordinates)

@@ -11,10 +11,11 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.sensitivity import Sensitivity
-from dpbayes_core.regression.fixed_point import UNIT, encode
+from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics, grid_for, on_grid, regression_statistics
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
+from tests.support.reference_encoding import encode
 
 Row = dict[str, float | int]
 Pair = tuple[Row, Row]

@@ -13,12 +13,11 @@ from dpbayes_core.privacy.mechanisms import GaussianMechanism, Mechanism, gaussi
 from dpbayes_core.privacy.mechanisms.beside import beside_of
 from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
 from dpbayes_core.privacy.sensitivity import Sensitivity
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.holders import HolderSums
 from dpbayes_core.regression.moments import ExactStatistics, SecondMoments
 from dpbayes_core.regression.public_fit import PublicFit, fit_of
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_entries, residual_sums
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity

@@ -8,8 +8,13 @@ import pytest
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
-from dpbayes_core.ridge.eigenvalue import is_positive_definite, least_eigenvalue_steps
-from dpbayes_core.ridge.sensitivity import RidgeSquares, ridge_entries, ridge_sensitivity
+from dpbayes_core.ridge.release import (
+    RidgeSquares,
+    is_positive_definite,
+    least_eigenvalue_steps,
+    ridge_entries,
+    ridge_sensitivity,
+)
 from tests.support.regressions import SEX, schema_of
 from tests.support.regressions import UNIT as BOX
 

@@ -13,7 +13,9 @@ import pytest
 
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
-from dpbayes_core.samplers import SAMPLERS, Block, ChainDraws, ChainState, Round, Sampler, run_chain
+from dpbayes_core.samplers.registry import SAMPLERS
+from dpbayes_core.sampling.protocol import Block, ChainState, Sampler
+from dpbayes_core.sampling.rounds import ChainDraws, Round, run_chain
 from tests.support.sampler_examples import example_for
 
 ROOT = Path(__file__).parent.parent.parent
@@ -87,7 +89,7 @@ def test_running_a_block_twice_gives_it_twice(sampler: Sampler) -> None:
 PROGRAM = """
 import hashlib, json, sys
 from dpbayes_core.releases import release_from_record
-from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.laws.test_samplers_contract import chain_of
 for name, record in json.load(sys.stdin).items():
     made = chain_of(SAMPLERS[name], block=41, made=release_from_record(record))

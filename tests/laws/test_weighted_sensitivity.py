@@ -14,12 +14,13 @@ import pytest
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.ball import Ball
-from dpbayes_core.regression.fixed_point import UNIT, encode
-from dpbayes_core.regression.fourth_moments import FOURTH_UNIT, FourthMoments
+from dpbayes_core.regression.fixed_point import UNIT
+from dpbayes_core.regression.fourth import FOURTH_UNIT, FourthMoments
 from dpbayes_core.regression.moments import regression_statistics
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import count_is_public, regression_sensitivity, released_entries
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_sensitivity, fourth_weights
+from tests.support.reference_encoding import encode
 
 WEIGHT = 2**19  # weights are whole numbers of steps of 1 / WEIGHT
 BOX, UPPER, NARROW = Bounds(-1, 1), Bounds(0, 1), Bounds(0.5, 1)

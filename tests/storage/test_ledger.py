@@ -20,8 +20,7 @@ from dpbayes_core.errors import (
 )
 from dpbayes_core.privacy.mechanisms import laplace_for
 from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
-from dpbayes_core.regression.design import RegressionDesign
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from storage.ledger.cap_document import cap_document
 from storage.ledger.entries import Entry, Stamp

@@ -13,7 +13,7 @@ import numpy as np
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import OpenDPNoise
-from dpbayes_core.regression.design import RegressionDesign
+from dpbayes_core.regression.release import RegressionDesign
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from storage.ledger.entries import Entry, Stamp

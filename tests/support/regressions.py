@@ -9,7 +9,7 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
-from dpbayes_core.regression.fourth_moments import FourthMoments
+from dpbayes_core.regression.fourth import FourthMoments
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release

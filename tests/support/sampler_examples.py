@@ -12,8 +12,8 @@ from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Factor
 from dpbayes_core.ridge.release import ridge_design
-from dpbayes_core.samplers import Sampler
-from dpbayes_core.samplers.papers.distributed.members import DISTRIBUTED_SAMPLERS
+from dpbayes_core.samplers.papers.distributed.samplers import DISTRIBUTED_SAMPLERS
+from dpbayes_core.sampling.protocol import Sampler
 from dpbayes_core.subsample.probability import ProbabilityQuery, ProbabilityTerms, probability_design
 from dpbayes_core.subsample.quantile import QuantileTerms, quantile_design
 from dpbayes_core.subsample.schema import OpenSchema, Unbounded

@@ -6,8 +6,7 @@ from typing import Any
 from dpbayes.kinds.regression.measured_coverage import Place, cells, nearest
 from dpbayes.kinds.regression.pooled_parts import parts_words
 from dpbayes.markup.numbers import listed, short
-from dpbayes_core.regression.release import Release
-from dpbayes_core.regression.residual_weights import are_heavy
+from dpbayes_core.regression.release import Release, weighs_few_rows
 from dpbayes_core.regression.schema import SIGMA
 
 Record = Mapping[str, Any]
@@ -50,7 +49,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
     if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
         return common
     if posterior["sampler"]["name"] == "robust":
-        return (*((CUT,) if are_heavy(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
+        return (*((CUT,) if weighs_few_rows(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
     several = len(parts) > 1
     measured = OF_SEVERAL if several else _measured(Place.of(parts, posterior), posterior)
     return (measured, *_sigma(posterior), EQUAL + (ASKED_FOR_ONCE if several else ASKED_FOR), *common)

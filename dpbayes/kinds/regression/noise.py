@@ -61,7 +61,7 @@ def robust_shares() -> dict[str, str]:
 
 def has_higher_moments(schema: RegressionSchema) -> bool:
     """Whether any third or fourth moment of the covariates is not a second one."""
-    from dpbayes_core.regression.fourth_moments import fourth_entries
+    from dpbayes_core.regression.sensitivity.fourth import fourth_entries
 
     return next(iter(fourth_entries(schema)), None) is not None
 

@@ -28,7 +28,7 @@ from dpbayes_core.text import shown
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
-    from dpbayes_core.regression.design import RegressionDesign
+    from dpbayes_core.regression.release import RegressionDesign
 
 
 from dpbayes.strict_yaml.fields import Section, Spread
@@ -235,7 +235,7 @@ class RegressionSpec(ReleaseSection):
 
     def design(self, context: ReleaseContext) -> "RegressionDesign":
         """The moments with this noise."""
-        from dpbayes_core.regression.design import RegressionDesign
+        from dpbayes_core.regression.release import RegressionDesign
 
         schema = self.regression(context)
         return RegressionDesign(

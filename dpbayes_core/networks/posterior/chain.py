@@ -7,10 +7,9 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
-from dpbayes_core.networks.posterior.flips import family_counts, flip
+from dpbayes_core.networks.posterior.flips import family_counts, flip, renew
 from dpbayes_core.networks.posterior.kernel import MOST_NODES, Walk, move
 from dpbayes_core.networks.posterior.model import Model, Output
-from dpbayes_core.networks.posterior.renewal import renew
 
 
 class Record(NamedTuple):

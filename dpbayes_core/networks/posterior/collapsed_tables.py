@@ -1,19 +1,149 @@
-"""The noise-aware posteriors of a network: one set of latent tables for all families, or one for each family."""
+"""The noise-aware posteriors of a network: one set of latent tables for all families, or one for each family.
+
+Chains start at integer tables near the noisy ones, which differ from each other by about the noise.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpbayes_core.arrays import Floats
-from dpbayes_core.networks.posterior.arrangement import monitor_names
-from dpbayes_core.networks.posterior.clusters import MOST_CELLS, junction_forest
-from dpbayes_core.networks.posterior.evidence import Evidence
+import numpy as np
+
+from dpbayes_core.arrays import Floats, Integers
+from dpbayes_core.networks.posterior.arrangement import flips_of, layout_of, monitor_names, output_of
+from dpbayes_core.networks.posterior.clusters import MOST_CELLS, Clusters, family_clusters, junction_forest
+from dpbayes_core.networks.posterior.evidence import Evidence, estimated_table, places_in
+from dpbayes_core.networks.posterior.model import Model, separate_terms, tied_terms
 from dpbayes_core.networks.posterior.prior import NetworkPrior
-from dpbayes_core.networks.posterior.sampling import WARMUP, TablesProblem, run_block, start, tables_problem
 from dpbayes_core.networks.release import NetworkRelease
 
 if TYPE_CHECKING:
     from dpbayes_core.sampling.protocol import Block, ChainState
+
+FITS = 30  # passes of proportional fitting
+SPREAD = 2.0  # times the noise
+LEAST = 1e-3  # of a record, in every cell: proportional fitting cannot leave zero
+
+
+def shaken(evidence: Evidence, generator: np.random.Generator) -> Evidence:
+    """The evidence with more noise of its own kind: starts are further apart than draws will be."""
+    tables = (
+        replace(table, counts=table.counts + generator.laplace(0.0, SPREAD * table.scale, table.counts.shape))
+        for table in evidence.tables
+    )
+    signs = (
+        replace(sign, value=sign.value + float(generator.laplace(0.0, SPREAD * sign.scale))) for sign in evidence.signs
+    )
+    return replace(evidence, tables=tuple(tables), signs=tuple(signs))
+
+
+def start_cells(evidence: Evidence, clusters: Clusters, most_rows: int, generator: np.random.Generator) -> Floats:
+    """Tables of whole records, one cluster after the other, that agree where clusters meet."""
+    near = shaken(evidence, generator)
+    families = [(family, estimated_table(near, family)) for family in evidence.families]
+    rows = _rows(evidence, [table.sum() for _, table in families], most_rows)
+    made: list[Floats] = []
+    for cluster, own in enumerate(clusters.nodes):
+        shared = clusters.separator(cluster)
+        before = clusters.before[cluster]
+        given = np.array([float(rows)])
+        if before >= 0:
+            there = clusters.nodes[before]
+            given = np.bincount(places_in(evidence, there, shared), made[before], evidence.cells(shared)).astype(
+                np.float64
+            )
+        fitted = np.full(evidence.cells(own), rows / evidence.cells(own) + LEAST)
+        inside = [
+            (places_in(evidence, own, family), np.maximum(table, 0.0) + LEAST)
+            for family, table in families
+            if set(family) <= set(own)
+        ]
+        for _ in range(FITS if len(inside) > 1 else 1):
+            for places, table in inside:
+                fitted *= (table / np.bincount(places, fitted, len(table)))[places]
+        made.append(_whole(fitted, places_in(evidence, own, shared), given))
+    return np.concatenate(made)
+
+
+def _rows(evidence: Evidence, totals: list[float], most_rows: int) -> int:
+    if evidence.rows is not None:
+        return evidence.rows
+    return int(min(max(round(float(np.median(totals))), 0), most_rows))
+
+
+def _whole(fitted: Floats, places: Integers, given: Floats) -> Floats:
+    """Whole records in proportion to `fitted`, as many in each part as given, by the largest remainders."""
+    found = np.zeros(len(fitted))
+    for part, count in enumerate(given):
+        cells = np.flatnonzero(places == part)
+        share = fitted[cells] * (count / fitted[cells].sum())
+        found[cells] = np.floor(share)
+        missing = round(count - found[cells].sum())
+        last = cells[np.argsort(np.floor(share) - share, kind="stable")]
+        found[last[:missing]] += 1.0
+    return found
+
+
+WARMUP = 300
+SWEEPS = 2  # moves in an iteration for each latent cell
+
+
+@dataclass(frozen=True)
+class TablesProblem:
+    """What was released, which nodes share a latent table, and the density of the tables."""
+
+    evidence: Evidence
+    clusters: Clusters
+    model: Model
+
+
+def tables_problem(
+    evidence: Evidence, concentrations: tuple[float, ...], most_rows: int, clusters: Clusters | None
+) -> TablesProblem:
+    """Latent tables of these clusters, tied where they meet; without clusters one for each family, on its own."""
+    terms = separate_terms if clusters is None else tied_terms
+    found = family_clusters(evidence.families) if clusters is None else clusters
+    layout = layout_of(evidence, found, tied=clusters is not None)
+    model = Model(
+        terms(evidence, found, concentrations),
+        layout,
+        output_of(evidence, found, concentrations),
+        0 if evidence.rows is not None else most_rows,
+        SWEEPS * int(layout.offset[-1]),
+        flips_of(evidence, found, tied=clusters is not None),
+    )
+    return TablesProblem(evidence, found, model)
+
+
+def start(problem: TablesProblem, seed: int, chain: int, attempt: int) -> "ChainState":
+    """A chain at tables near the noisy ones."""
+    from dpbayes_core.sampling.protocol import ChainState  # its package lists this sampler
+    from dpbayes_core.sampling.streams import stream, to_words
+
+    generator = stream(seed, chain, attempt)
+    cells = start_cells(problem.evidence, problem.clusters, problem.model.most_rows, generator)
+    return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=cells, generator=to_words(generator))
+
+
+def run_block(problem: TablesProblem, state: "ChainState", iterations: int, warmup: int) -> "tuple[ChainState, Block]":
+    """The chain `iterations` later; the numbers of a state are the latent cells, which are whole."""
+    from dpbayes_core.networks.posterior.chain import Record, advance, walk_from  # numba
+    from dpbayes_core.sampling.protocol import Block, ChainState
+    from dpbayes_core.sampling.streams import from_words, to_words
+
+    model, generator, cells = problem.model, from_words(state.generator), state.numbers.copy()
+    draws = min(iterations, max(0, state.iteration + iterations - warmup))
+    monitors = int(model.output.monitor.max()) + 1
+    record = Record(np.zeros((draws, int(model.output.first[-1]))), np.zeros((draws, monitors)))
+    advance(generator, model, walk_from(model, cells), record, iterations)
+    after = ChainState(
+        chain=state.chain,
+        attempt=state.attempt,
+        iteration=state.iteration + iterations,
+        numbers=cells,
+        generator=to_words(generator),
+    )
+    return after, Block(parameters=record.parameters, latent=record.latent, divergences=0, gradients=0)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from dpbayes_core.networks.posterior.evidence import Evidence
 from dpbayes_core.networks.posterior.model import Output
 from dpbayes_core.networks.posterior.prior import NetworkPrior
 from dpbayes_core.networks.release import NetworkRelease
-
-if TYPE_CHECKING:
-    from dpbayes_core.sampling.protocol import Block, ChainState
+from dpbayes_core.sampling.independent import IndependentDraws
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class NaiveTablesProblem:
 
 
 @dataclass(frozen=True)
-class NaiveTables:
+class NaiveTables(IndependentDraws):
     """Independent draws from the Dirichlet posteriors of the clipped noisy counts."""
 
     name: str = "naive-tables"
@@ -54,42 +51,14 @@ class NaiveTables:
         counts = np.concatenate([table.ravel() for table in tables])
         return NaiveTablesProblem(counts, output_of(evidence, clusters, weights))
 
-    def warmup(self, attempt: int) -> int:
-        """None: the draws are independent."""
-        return 0
-
-    def start(self, problem: NaiveTablesProblem, seed: int, chain: int, *, attempt: int = 0) -> "ChainState":
-        """The chain's stream is its whole state."""
-        from dpbayes_core.sampling.protocol import ChainState  # its package lists this sampler
-        from dpbayes_core.sampling.streams import stream, to_words
-
-        words = to_words(stream(seed, chain, attempt))
-        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
-
-    def run_block(
-        self, problem: NaiveTablesProblem, state: "ChainState", iterations: int
-    ) -> "tuple[ChainState, Block]":
-        """Draw `iterations` times."""
+    def draw(self, problem: NaiveTablesProblem, generator: np.random.Generator, count: int) -> Floats:
+        """Every conditional probability."""
         from dpbayes_core.networks.posterior.chain import draw_exact  # numba
-        from dpbayes_core.sampling.protocol import Block, ChainState
-        from dpbayes_core.sampling.streams import from_words, to_words
 
-        generator = from_words(state.generator)
-        parameters = np.zeros((iterations, len(problem.counts)))
+        parameters = np.zeros((count, len(problem.counts)))
         draw_exact(generator, problem.output, problem.counts, parameters)
-        after = ChainState(
-            chain=state.chain,
-            attempt=state.attempt,
-            iteration=state.iteration + iterations,
-            numbers=state.numbers,
-            generator=to_words(generator),
-        )
-        return after, Block(parameters=parameters, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
+        return parameters
 
     def draws(self, release: NetworkRelease, parameters: Floats) -> Mapping[str, Floats]:
         """The conditional probabilities, by name."""
         return {name: parameters[..., place] for place, name in enumerate(release.schema.coefficients)}
-
-    def monitors(self, release: NetworkRelease, latent: Floats) -> Mapping[str, Floats]:
-        """Nothing is latent."""
-        return {}

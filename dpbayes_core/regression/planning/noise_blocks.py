@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbayes_core.privacy.mechanisms import Mechanism
-from dpbayes_core.regression.fourth_moments import FourthMoments
+from dpbayes_core.regression.fourth import FourthMoments
 from dpbayes_core.regression.planning.expected_moments import SPREAD_OF, Expectation
 from dpbayes_core.regression.public_fit import REACH
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_weights

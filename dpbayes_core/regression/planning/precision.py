@@ -13,8 +13,15 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.planning.expected_moments import Expectation
-from dpbayes_core.regression.planning.precision_per_column import Column, Given, MadeUp, Moments, columns_of, moments
-from dpbayes_core.regression.planning.precision_prior import PriorLaw
+from dpbayes_core.regression.planning.precision_per_column import (
+    Column,
+    Given,
+    MadeUp,
+    Moments,
+    PriorLaw,
+    columns_of,
+    moments,
+)
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import SIGMA
 

@@ -8,9 +8,13 @@ from functools import cache, lru_cache
 
 from dpbayes_core.privacy.sensitivity import NEIGHBOURS, REPLACE_ONE, Sensitivity
 from dpbayes_core.regression.schema import Cases, RegressionSchema
-from dpbayes_core.regression.sensitivity.ball import moved_in_ball
-from dpbayes_core.regression.sensitivity.row_change import Moved
-from dpbayes_core.regression.sensitivity.through_origin import lowest_of, lowest_once_shrunk, moved_without_intercept
+from dpbayes_core.regression.sensitivity.row_change import (
+    Moved,
+    lowest_of,
+    lowest_once_shrunk,
+    moved_in_ball,
+    moved_without_intercept,
+)
 from dpbayes_core.rounding import float_up, root_up
 
 Point = tuple[Fraction, Fraction]

@@ -5,16 +5,18 @@ to the entries themselves.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from itertools import combinations_with_replacement
 from math import comb, factorial, isqrt
 
 from dpbayes_core.privacy.sensitivity import NEIGHBOURS, REPLACE_ONE, Sensitivity
-from dpbayes_core.regression.fourth_moments import Places, fourth_entries
-from dpbayes_core.regression.schema import RegressionSchema
+from dpbayes_core.regression.schema import RegressionSchema, Variable
 from dpbayes_core.regression.sensitivity.box import count_is_public
 from dpbayes_core.rounding import float_up, root_up
 
+Places = tuple[int, int, int, int]
 WEIGHT_BITS = 10  # weights are multiples of 2**-10, so that weighted sums are whole numbers too
 WEIGHT_UNIT = 2**WEIGHT_BITS
 
@@ -87,3 +89,18 @@ def _weight(entry: Places) -> int:
     for times in Counter(entry).values():
         quadruples //= factorial(times)
     return isqrt(quadruples * WEIGHT_UNIT**2)
+
+
+def fourth_entries(schema: RegressionSchema) -> Iterator[Places]:
+    """Products of three or four covariates' variables; a level's own square or another level of it adds nothing."""
+    variables = schema.variables[:-1]
+    for size in (3, 4):
+        for chosen in combinations_with_replacement(range(1, len(variables) + 1), size):
+            if _is_new([variables[i - 1] for i in chosen]):
+                first, *rest = chosen
+                yield (0, first, rest[0], rest[1]) if size == 3 else (first, rest[0], rest[1], rest[2])
+
+
+def _is_new(chosen: list[Variable]) -> bool:
+    levels = [variable.column for variable in chosen if variable.kind != "continuous"]
+    return len(set(levels)) == len(levels)

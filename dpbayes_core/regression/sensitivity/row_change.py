@@ -1,7 +1,18 @@
-"""How far one row moves the released sums, exactly; what `sensitivity` rounds up and multiplies for persons."""
+"""How far one row changes the released sums, exactly: without an intercept, and with a bounded norm.
+
+These are theorems 5 and 6 of docs/sensitivity.md; box.py rounds the results up and multiplies them for persons.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor, prod
+
+import numpy as np
+
+from dpbayes_core.regression.ball import Ball
+from dpbayes_core.regression.fixed_point import BITS, UNIT
+from dpbayes_core.regression.schema import Continuous, RegressionSchema
+from dpbayes_core.rounding import root_up
 
 
 @dataclass(frozen=True)
@@ -13,3 +24,122 @@ class Moved:
     added: Fraction  # one row more; the count is among the entries
     added_square: Fraction
     weight_bits: int = 0
+
+
+def moved_in_ball(ball: Ball, *, intercept: bool, box: Moved) -> Moved:
+    """Squared L2 of rows in the ball; L1 is that of the columns' box, and so is all where the box is the smaller."""
+    replaced, added = _replaced(ball, intercept=intercept), _added(ball, intercept=intercept)
+    if box.weight_bits and replaced >= box.replaced_square:
+        return box
+    return Moved(box.replaced, min(replaced, box.replaced_square), box.added, min(added, box.added_square))
+
+
+def _replaced(ball: Ball, *, intercept: bool) -> Fraction:
+    x, y = Fraction(ball.covariates) ** 2, Fraction(ball.response) ** 2
+    if intercept:
+        return 2 * x**2 + 2 * x + 2 * x * y + 4 * y + _turned(1 - y, x)
+    return 2 * x**2 + max(2 * x * y + _turned(y, x), x * y + y**2)
+
+
+def _turned(gain: Fraction, square: Fraction) -> Fraction:
+    """The largest -2 c**2 + 2 c gain for |c| <= square: what turning the rows towards each other brings."""
+    return gain**2 / 2 if gain <= 2 * square else 2 * square * gain - 2 * square**2
+
+
+def _added(ball: Ball, *, intercept: bool) -> Fraction:
+    x, y = Fraction(ball.covariates) ** 2, Fraction(ball.response) ** 2
+    return 1 + x**2 + x * y + y**2 + (x + y if intercept else 0)
+
+
+MOST_CORNERS = 2**15
+ROUNDING = Fraction(1, 10**9)  # far above the error of sums of doubles
+
+
+def moved_without_intercept(lows: tuple[Fraction, ...], *, weighted: bool = True) -> Moved:
+    """L1 is exact for all boxes, L2 for most; else it exceeds the supremum by a few percent at most."""
+    bits = ((len(lows) + 1).bit_length() - 2) // 2 if weighted and set(lows) == {-1} else 0
+    ones = Fraction(len(lows) * (len(lows) + 1), 2) + 1
+    return Moved(
+        replaced=ones - 1 - _least(lows),
+        replaced_square=_largest_square(lows, bits),
+        added=ones,
+        added_square=ones + len(lows) * (4**bits - 1),
+        weight_bits=bits,
+    )
+
+
+def lowest_of(schema: RegressionSchema) -> tuple[Fraction, ...]:
+    """The lower end of each variable's box, its sign such that the upper end is 1."""
+    lows: list[Fraction] = []
+    for column in (*schema.covariates, schema.response):
+        assert isinstance(column, Continuous)  # the schema takes no other without intercept
+        low, high = schema.standardised(column).steps(BITS)
+        lows.append(Fraction(low if high == UNIT else -high, UNIT))
+    return tuple(lows)
+
+
+def lowest_once_shrunk(schema: RegressionSchema) -> tuple[Fraction, ...]:
+    """The same of the rows whose sums are released: where the box excludes 0, a row shrunk into the ball leaves it."""
+    *covariates, response = lowest_of(schema)
+    if schema.ball is None:
+        return (*covariates, response)
+    return (*(_shrunk(low, schema.ball, schema.d) for low in covariates), response)
+
+
+def _shrunk(low: Fraction, ball: Ball, covariates: int) -> Fraction:
+    """The least that is left of a covariate: that of the longest row in which it is at its lower end."""
+    if low <= 0:
+        return low  # shrinking moves towards 0
+    longest = root_up(low**2 + covariates - 1)
+    steps = floor(Fraction(ball.covariates) * low / longest * UNIT) - 1  # one for what doubles may have rounded
+    return min(low, Fraction(max(steps, 0), UNIT))
+
+
+def _least(lows: tuple[Fraction, ...]) -> Fraction:
+    """The least sum of y_i y_j over i <= j: some y stay at their lower ends, the others share one value."""
+    down, found = sorted(lows, reverse=True), list[Fraction]()
+    for kept in range(len(down) + 1):
+        shared = min(Fraction(1), -Fraction(sum(down[:kept])) / (len(down) - kept + 1))
+        values = [max(low, shared) for low in down]
+        found.append(Fraction(sum(values) ** 2 + sum(value**2 for value in values)) / 2)
+    return min(found)
+
+
+def _largest_square(lows: tuple[Fraction, ...], bits: int) -> Fraction:
+    """Squared L2: of the symmetric box, of all entries' ranges together, or of corners, whichever is least."""
+    m = len(lows)
+    symmetric = m**2 - (m % 2 if 2 * 4**bits < m + 1 else 0)
+    if set(lows) == {-1}:
+        return Fraction(symmetric)
+    apart = sum((_span(low, low, square=True) ** 2 for low in lows), Fraction(0))
+    apart += sum((_span(lows[i], lows[j]) ** 2 for i in range(m) for j in range(i)), Fraction(0))
+    if min(lows) >= 0:
+        return apart
+    return min(Fraction(symmetric), apart, max(_at_corners(lows), Fraction(m * (m + 1), 2) + 1))
+
+
+def _at_corners(lows: tuple[Fraction, ...]) -> Fraction:
+    """The most of all y whose coordinates are lower ends or 1; no less where so many differ that some are merged."""
+    low, count = (np.array(part) for part in zip(*_merged(lows), strict=True))
+    down = np.stack(np.meshgrid(*(np.arange(n + 1.0) for n in count), indexing="ij"), axis=-1).reshape(-1, len(low))
+    up = len(lows) - down.sum(axis=1)
+    apart = (1 - np.outer(low, low)) ** 2
+    pairs = ((down @ apart) * down).sum(axis=1) / 2 + down @ np.diag(apart) / 2  # among those down, squares included
+    reached = float((pairs + up * (down @ (1 - low) ** 2)).max())
+    return Fraction(reached) * (1 + ROUNDING)
+
+
+def _merged(lows: tuple[Fraction, ...]) -> list[tuple[float, int]]:
+    """Lower ends and how many have each, the nearest put together at the lower one until corners can be counted."""
+    groups = [(float(low), lows.count(low)) for low in sorted(set(lows))]
+    while prod(count + 1 for _, count in groups) > MOST_CORNERS:
+        at = min(range(len(groups) - 1), key=lambda place: groups[place + 1][0] - groups[place][0])
+        groups[at : at + 2] = [(groups[at][0], groups[at][1] + groups[at + 1][1])]
+    return groups
+
+
+def _span(low: Fraction, other: Fraction, *, square: bool = False) -> Fraction:
+    """1 less the least product of two variables in [low, 1] and [other, 1]."""
+    if square:
+        return 1 - max(low, Fraction(0)) ** 2
+    return 1 - (low * other if min(low, other) >= 0 else min(low, other))

@@ -56,7 +56,7 @@ def learn_metric(adaptation: Adaptation, position: Floats) -> None:
 
 @compiled
 def close_window(adaptation: Adaptation) -> None:
-    """Take the window's variances, drawn a little towards the whitening's 1, as the metric."""
+    """Set the metric to the window's variances, shrunk a little towards the 1 of whitened coordinates."""
     count = adaptation.numbers[COUNT]
     for i in range(adaptation.metric.size):
         adaptation.metric[i] = (adaptation.squares[i] * count / (count - 1.0) + 5.0) / (count + 5.0)
@@ -68,7 +68,7 @@ def close_window(adaptation: Adaptation) -> None:
 
 @compiled
 def adapt(adaptation: Adaptation, schedule: Integers, iteration: int, position: Floats, excess: float) -> None:
-    """One warm-up iteration; `excess` is the acceptance above its aim."""
+    """One warm-up iteration; `excess` is the acceptance rate less its target."""
     learn_step(adaptation, excess)
     if schedule[0] <= iteration < schedule[2]:
         learn_metric(adaptation, position)
@@ -84,7 +84,7 @@ def schedule_for(warmup: int) -> Integers:
 
 
 def fresh(size: int) -> Floats:
-    """A flat array to be viewed as an adaptation that knows nothing yet."""
+    """A flat array that `view` reads as an adaptation before its first iteration."""
     flat = np.zeros(NUMBERS + 3 * size)
     adaptation = view(flat)
     adaptation.metric[:] = 1.0

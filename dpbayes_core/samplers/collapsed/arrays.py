@@ -7,13 +7,13 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 
 # (0: means are free; 1: no intercept), what is done to C where noise is Laplace's, whether the number of rows is
-# latent, whether C is told relative to the reference's; what its coordinates say of sigma, whether its rows are in
+# latent, whether C is relative to the reference's; what its coordinates say of sigma, whether its rows are in
 # the coordinates of a prior that does not depend on sigma (wide.py), and for those a likely variance of the response
-# and the first column of C that is told after the numbers' own products (late.py; their first row's number: none is)
+# and the first column of C that is placed after the numbers' own products (wide.py; the first number's row: none is)
 ROWS, NOISE, OFFSET, COLUMNS, LOW, BENT, LATENT, RELATED, SIGMA, WIDE, BALL, EARLY = range(12)
 # values of part.numbers[NOISE]; SMOOTHED: pseudo-Huber, the Laplace law's slope and curvature 1/(2 b^2)
 GAUSSIAN, LAPLACE, SMOOTHED = range(3)
-# values of part.numbers[BENT]: nothing; entries are steadied; and kinks bent out
+# values of part.numbers[BENT]: nothing; entries are corrected; kinks are removed, too (laplace_transform.py)
 PLAIN, STEADIED, KINKED = range(3)
 # values of part.numbers[SIGMA]: nothing; its logarithm; and that of its ratio to C_yy
 ELSEWHERE, ABSOLUTE, RATIO = range(3)
@@ -34,12 +34,12 @@ FIRST, SIZE, STEP, SHARE = range(4)
 # of factors, 1 with an intercept, twice the power of the correlations' determinant, precision of the means of
 # covariates, rate of their variances, 1 where a number of rows is latent, the part whose C the others' are relative to
 # (-1: none), and where sigma is not integrated out the rate of its gamma law, whose shape is that above (0: it is);
-# where parts' covariates differ, the first coordinate of what they share (0: parts are alike, or there is one), and the
-# scale of the half-normal priors of how far they are apart
+# where covariates of parts differ, the first coordinate of what they share (0: parts have one law, or are one), and the
+# scale of the half-normal priors of how much they differ
 CONSTANT, UNIT_ROWS, SHAPE, INSIDE, INTERCEPT, POWER, MEAN_PRECISION, VARIANCE_RATE, COUNTED, REFERENCE = range(10)
 RATE, DIFFERING, APART = 10, 11, 12
 # work of a part: C, H, M, M^-1 [U, I] and what is derived in them; C C'; shares and their slopes in row 0;
-# C before entries are steadied, derivatives in it, and C after that, before kinks are bent out, beside
+# C before entries are corrected, derivatives in it, and C after that, before kinks are removed, next to
 # its residuals (transposed); the r_j of each row
 FACTOR, WITHIN, MIXING, ROTATED = range(4)
 BAR, WITHIN_BAR, ROTATED_BAR, MIXING_BAR = range(4, 8)
@@ -47,7 +47,7 @@ MOMENTS, ROOT, INVERSE, SHARES, REST, SLOPES, STRAIGHT, STRAIGHT_BAR, STEADY, LE
 # where a prior does not depend on sigma: B with softened pivots, S, the Cholesky factor of A and its inverse, and what
 # is derived in S and A; vectors in their rows 0
 SOFTENED, SPREAD, PRECISION, COVARIANCE, SPREAD_BAR, PRECISION_BAR = range(18, 24)
-# where levels are told after numbers, of late column c and row i > c: tanh w (i, c) and 1 / cosh w (c, i); r (i, c) and
+# where levels come after numbers, of late column c and row i > c: tanh w (i, c) and 1 / cosh w (c, i); r (i, c) and
 # g (c, i); derivatives in the angles (i, c) and in g (c, i)
 TURN, REACH, TURN_BAR = range(24, 27)
 SLOTS = 27
@@ -77,11 +77,6 @@ class Target(NamedTuple):
     matrices: Floats  # (parts, 4, m+1, m+1)
     weights: Floats  # (parts, 11, m+1)
     blocks: Floats  # (factors, 4)
-
-
-def part_of(target: Target, index: int) -> Part:
-    """One release's arrays."""
-    return Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
 
 
 def work_for(target: Target) -> Floats:

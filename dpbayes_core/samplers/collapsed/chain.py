@@ -39,7 +39,7 @@ class Chain(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Where draws go: `places` and `order` lead from the coordinates' order back to the releases'."""
+    """The draws made; `places` and `order` map the order of the coordinates to that of the releases."""
 
     statistic: Floats  # (draws, entries of every part)
     parameters: Floats  # (draws, coefficients + 1): theta, sigma
@@ -82,7 +82,7 @@ def record_draw(generator: np.random.Generator, space: Space, position: Floats, 
 
 @inlined
 def settle(chain: Chain) -> None:
-    """Evaluate where the chain stands; a start outside the density is first drawn towards the centre."""
+    """Evaluate the density at the chain's position; a start outside it is first moved towards the centre."""
     start = chain.tree.chosen
     evaluate(chain.space, start)
     for _ in range(60):

@@ -1,13 +1,15 @@
 """Unconstrained coordinates of the statistic R = n C C', levels included, with log Jacobian and reverse pass.
 
-Rows of C: the constant (row e_0), the variables of each factor, then continuous covariates, then the response.
-A factor's rows follow from the logits of its level shares and free cross products U with the factors before it:
-L_f = H M^-1 [U, I], H H' the known scatter within the factor, M M' = I + U U'. A continuous row is its mean, then its
-length and partial correlations. With fewer rows than variables C has as many columns as there are rows, and the rows
-of C below are free numbers.
+Rows of C: the constant (row e_0), the variables of each factor, then continuous covariates, then the response. A
+factor's rows follow from the logits of its level shares and free cross products U with the factors before it: L_f = H
+M^-1 [U, I], H H' the known scatter within the factor, M M' = I + U U'. A continuous row is its mean, then its length
+and its partial correlations with the rows before it: T_j = r_j tanh w_j, r_{j+1} = r_j / cosh w_j, the last entry
+being the rest, r_i > 0. However short or correlated a row is, these coordinates keep about the same width: the law of
+correlations has exponential tails in w. With fewer rows than variables C has as many columns as there are rows, and
+the rows of C below are free numbers.
 """
 
-from math import exp, log, sqrt
+from math import cosh, exp, log, sqrt, tanh
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
@@ -34,13 +36,38 @@ from dpbayes_core.samplers.collapsed.arrays import (
     WITHIN_BAR,
     Part,
 )
-from dpbayes_core.samplers.collapsed.directions import place_row, pull_row
 from dpbayes_core.samplers.collapsed.levels import (
     level_shares,
     level_slopes,
     within_factor,
     within_factor_reverse,
 )
+
+
+@compiled
+def place_row(position: Floats, size: int, row: Floats, lengths: Floats) -> float:
+    """Fill `row` from w_1..w_{size-1} and the log length; returns the log Jacobian. `lengths` keeps the r_j."""
+    length, value = exp(position[size - 1]), position[size - 1]
+    for j in range(size - 1):
+        lengths[j] = length
+        row[j] = length * tanh(position[j])
+        length /= cosh(position[j])
+        value += log(length)
+    lengths[size - 1] = length
+    row[size - 1] = length
+    return value
+
+
+@compiled
+def pull_row(position: Floats, size: int, lengths: Floats, bar: Floats, gradient: Floats) -> None:
+    """Derivatives in the coordinates, given those in the row (`bar`); the Jacobian's are added."""
+    in_length = bar[size - 1]
+    for j in range(size - 2, -1, -1):
+        in_length += 1.0 / lengths[j + 1]
+        slope, rest = tanh(position[j]), lengths[j + 1] / lengths[j]
+        gradient[j] = lengths[j] * rest * (bar[j] * rest - in_length * slope)
+        in_length = bar[j] * slope + in_length * rest
+    gradient[size - 1] = in_length * lengths[0] + 1.0
 
 
 @compiled

@@ -26,7 +26,7 @@ STEP = 1e-5  # of differences, in coordinates
 
 
 class Search(NamedTuple):
-    """What is climbed."""
+    """The density whose mode is searched for."""
 
     target: Target
     work: Floats
@@ -35,14 +35,14 @@ class Search(NamedTuple):
 
 
 class Side(NamedTuple):
-    """What is seen from one side of a position."""
+    """What differences need of the density at one side of a position."""
 
     slopes: Floats
     moments: Floats  # of the whole, and log sigma where it is not integrated out
 
 
 class Curvature(NamedTuple):
-    """B and A at a position; see coupling.py."""
+    """B and A at a position; see joint_mode.py."""
 
     blocks: Floats  # (parts, size, size), lower triangles
     between: Floats  # (parts, size, size): of each part and the reference; none without one
@@ -51,7 +51,7 @@ class Curvature(NamedTuple):
 
 @inlined
 def shared_moments(target: Target, work: Floats, first: int, last: int, result: Floats) -> None:
-    """What the parts from `first` up to `last` add to the moments of the whole."""
+    """The sum of the moments of the parts from `first` up to `last`."""
     result[:] = 0.0
     for part in range(first, last):
         share, entry = target.parts[part, ROWS] / target.numbers[UNIT_ROWS], 0
@@ -65,7 +65,7 @@ def shared_moments(target: Target, work: Floats, first: int, last: int, result: 
 
 @inlined
 def look(probe: Floats, search: Search, index: int, in_rows: float, side: Side) -> None:
-    """From where only one part's coordinates have moved, the whole's slopes in its moments standing still."""
+    """Evaluate where only one part's coordinates have moved, the slopes of the whole in its moments kept."""
     target, work = search.target, search.work
     if index == int(target.numbers[REFERENCE]):  # all parts' C have moved
         statistic(probe, target, work)
@@ -86,7 +86,7 @@ def shared_entries(target: Target, size: int) -> int:
 
 @compiled
 def curvature_at(position: Floats, search: Search) -> Curvature:
-    """B and A; the work is as it was in the end."""
+    """B and A; `work` is restored."""
     target, work, starts = search.target, search.work, search.starts
     parts, size, reference = len(target.parts), np.max(starts[1:] - starts[:-1]), int(target.numbers[REFERENCE])
     entries, probe = shared_entries(target, work.shape[2]), position.copy()
@@ -119,7 +119,7 @@ def curvature_at(position: Floats, search: Search) -> Curvature:
 
 @inlined
 def whole_slopes(target: Target, work: Floats, slopes: Floats) -> bool:
-    """Derivatives of what the density says of the whole in its moments; False outside."""
+    """Derivatives of the terms of the whole in its moments; False outside the density."""
     whole, rows = work[len(target.parts)], target.numbers[UNIT_ROWS]
     value, in_rows = whole_terms(target, work, rows * whole[MOMENTS, 0, 0])
     entry = 0

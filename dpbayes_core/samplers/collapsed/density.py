@@ -34,8 +34,7 @@ from dpbayes_core.samplers.collapsed.arrays import (
     VARIANCE_RATE,
     Target,
 )
-from dpbayes_core.samplers.collapsed.counting import digamma, rows_constant
-from dpbayes_core.samplers.collapsed.part_terms import part_slopes, statistic
+from dpbayes_core.samplers.collapsed.part_terms import digamma, part_slopes, rows_constant, statistic
 from dpbayes_core.samplers.collapsed.pools.density import pool_density
 
 
@@ -116,7 +115,7 @@ def pool(target: Target, work: Floats) -> float:
 
 @compiled
 def whole_constant(rows: float, numbers: Floats, d: int) -> tuple[float, float]:
-    """What of the normalising constant depends on the number of all rows, and its derivative."""
+    """The part of the normalising constant that depends on the number of all rows, and its derivative."""
     value, slope = rows_constant(rows, int(numbers[INSIDE]), d, numbers[INTERCEPT])
     if numbers[RATE] > 0.0:
         return -0.5 * rows * log(2.0 * pi) - value, -0.5 * log(2.0 * pi) - slope
@@ -126,7 +125,7 @@ def whole_constant(rows: float, numbers: Floats, d: int) -> tuple[float, float]:
 
 @compiled
 def response_terms(target: Target, whole: Floats, rows: float) -> tuple[float, float]:
-    """Of the response, where the prior does not depend on sigma, and the derivatives in the rows and in log sigma."""
+    """Terms of the response where the prior does not depend on sigma; their derivatives in the rows and log sigma."""
     numbers, last, first = target.numbers, whole.shape[1] - 1, 1 - int(target.numbers[INTERCEPT])
     logged, weights, prior, in_prior = whole[FREE, 0, 0], whole[BAR, 0], whole[SCALED], 0.0
     variance, sigma = exp(2.0 * logged), exp(logged)
@@ -150,7 +149,7 @@ def response_terms(target: Target, whole: Floats, rows: float) -> tuple[float, f
 
 @compiled
 def whole_terms(target: Target, work: Floats, rows: float) -> tuple[float, float]:
-    """What the density says of the sum over all parts, and its derivative in the number of rows at given moments."""
+    """Log density of the sum over all parts, and its derivative in the number of rows at given moments."""
     numbers, size = target.numbers, work.shape[2]
     whole = work[len(target.parts)]
     weights = whole[BAR, 0]

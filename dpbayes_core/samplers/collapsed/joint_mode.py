@@ -1,10 +1,12 @@
-"""The mode of a density of many parts, and its curvature: each part's own, and what couples all through their sum.
+"""The mode of a density of many parts, and its curvature: each part's own, and that of the sum which couples them.
 
-With T the moments of the whole, B the curvature while the whole's slopes in T stand still (a block for each part, and
-one between it and the reference that it is told relative to), A the slopes of T in the coordinates and H the whole's
-curvature in T, that of all is B + A' H A. With B = L L', S = L^-T and A S = R'V, V's rows orthonormal, it is
+With T the moments of the whole, B the curvature at constant slopes of the whole in T (a block for each part, and one
+between it and the reference that it is relative to), A the slopes of T in the coordinates and H the curvature of the
+whole in T, that of all is B + A' H A. With B = L L', S = L^-T and A S = R'V, the rows of V orthonormal, it is
 S^-T (I + V'(K - I) V) S^-1, K = I + R H R'.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.newton import FLOOR, ridged_cholesky
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, gather, stretched, stretched_back
 
-COLLINEAR = 1e-7  # what is left of a direction, as a share, below which it is one of the others
+COLLINEAR = 1e-7  # remaining share of a direction below which it is a combination of the others
 NEAR = 0.01  # of a step's gain, for each coordinate: chains are hardly ever nearer to the mode
 WEAKEST = 1e-3  # the smallest curvature believed along what couples the parts, as a share of the parts' own
 
@@ -25,7 +27,7 @@ WEAKEST = 1e-3  # the smallest curvature believed along what couples the parts, 
 @compiled
 def orthonormal(rows: Floats) -> tuple[Floats, Floats]:
     """V and R with rows = R'V, by Gram and Schmidt twice, without rows that are combinations of earlier ones."""
-    kept, along, weights = 0, np.zeros_like(rows), np.zeros((rows.shape[0], rows.shape[0]))
+    kept, directions, weights = 0, np.zeros_like(rows), np.zeros((rows.shape[0], rows.shape[0]))
     for entry in range(rows.shape[0]):
         vector, before = rows[entry].copy(), 0.0
         for i in range(vector.size):
@@ -34,19 +36,19 @@ def orthonormal(rows: Floats) -> tuple[Floats, Floats]:
             for k in range(kept):
                 inner = 0.0
                 for i in range(vector.size):
-                    inner += along[k, i] * vector[i]
+                    inner += directions[k, i] * vector[i]
                 weights[k, entry] += inner
                 for i in range(vector.size):
-                    vector[i] -= inner * along[k, i]
+                    vector[i] -= inner * directions[k, i]
         left = 0.0
         for i in range(vector.size):
             left += vector[i] * vector[i]
         if left > COLLINEAR * COLLINEAR * before:
             weights[kept, entry] = np.sqrt(left)
             for i in range(vector.size):
-                along[kept, i] = vector[i] / weights[kept, entry]
+                directions[kept, i] = vector[i] / weights[kept, entry]
             kept += 1
-    return along[:kept].copy(), weights[:kept].copy()
+    return directions[:kept].copy(), weights[:kept].copy()
 
 
 @compiled
@@ -84,8 +86,8 @@ def invert_root(matrix: Floats, size: int, result: Floats) -> None:
 
 
 @compiled
-def lean_on(upper: Floats, between: Floats, block: Floats) -> Floats:
-    """E = S_j'(between), the block that the reference is left with taken down by E'E; returns S_j E."""
+def cross_block(upper: Floats, between: Floats, block: Floats) -> Floats:
+    """S_j E with E = S_j'(between); subtracts E'E from `block`, the remaining curvature of the reference."""
     size, others = between.shape
     turned, result = np.zeros((size, others)), np.zeros((size, others))
     for i in range(size):
@@ -104,45 +106,45 @@ def lean_on(upper: Floats, between: Floats, block: Floats) -> Floats:
 
 @compiled
 def root_blocks(search: Search, curvature: Curvature) -> tuple[Floats, Floats]:
-    """S and F: every part's own block, and the reference's last, of what the others leave it with."""
+    """S and F: a block for each part, the reference's last, from the curvature that remains given the others."""
     starts, reference = search.starts, int(search.target.numbers[REFERENCE])
-    blocks, lean = np.zeros_like(curvature.blocks), np.zeros_like(curvature.between)
+    blocks, cross = np.zeros_like(curvature.blocks), np.zeros_like(curvature.between)
     for index in range(len(blocks)):
         if index != reference:
             size = starts[index + 1] - starts[index]
             invert_root(curvature.blocks[index], size, blocks[index])
             if reference >= 0:
                 left = curvature.blocks[reference]
-                lean[index, :size] = lean_on(blocks[index], curvature.between[index, :size], left)
+                cross[index, :size] = cross_block(blocks[index], curvature.between[index, :size], left)
     if reference >= 0:
         width = starts[reference + 1] - starts[reference]
         invert_root(curvature.blocks[reference], width, blocks[reference])
         upper = blocks[reference]
         for index in range(len(blocks)):
-            for i in range(lean.shape[1]):
+            for i in range(cross.shape[1]):
                 for j in range(width - 1, -1, -1):
                     total = 0.0
                     for k in range(j + 1):
-                        total += lean[index, i, k] * upper[k, j]
-                    lean[index, i, j] = total
-    return blocks, lean
+                        total += cross[index, i, k] * upper[k, j]
+                    cross[index, i, j] = total
+    return blocks, cross
 
 
 def stretch_at(position: Floats, search: Search) -> Stretch:
     """The inverse root of the curvature at a position."""
     starts, reference = search.starts, int(search.target.numbers[REFERENCE])
     curvature = curvature_at(position, search)
-    blocks, lean = root_blocks(search, curvature)
+    blocks, cross = root_blocks(search, curvature)
     transposed = blocks.transpose(0, 2, 1).copy()
-    alone = Stretch(starts, blocks, transposed, lean, reference, np.zeros((0, position.size)), np.zeros((0, 0)))
+    alone = Stretch(starts, blocks, transposed, cross, reference, np.zeros((0, position.size)), np.zeros((0, 0)))
     if not search.together:
         return alone
     rows = np.zeros_like(curvature.slopes)
     for own, row in zip(curvature.slopes, rows, strict=True):
         gather(alone, own, row)
-    along, weights = orthonormal(rows)
+    directions, weights = orthonormal(rows)
     turned = coupled(weights, whole_curvature(search.target, search.work))
-    return alone._replace(along=along, turn=turned)
+    return alone._replace(directions=directions, scaling=turned)
 
 
 def ascent(stretch: Stretch, gradient: Floats) -> Floats:
@@ -155,18 +157,41 @@ def ascent(stretch: Stretch, gradient: Floats) -> Floats:
 
 def climb_together(start: Floats, search: Search, rounds: int) -> tuple[Floats, Stretch]:
     """Newton's method with ridges towards the mode; returns the end and the curvature's inverse root."""
+
+    def density(position: Floats, gradient: Floats) -> float:
+        return log_density(position, search.target, search.work, gradient)
+
+    def newton(position: Floats, gradient: Floats) -> tuple[float, Floats]:
+        value = density(position, gradient)
+        return value, ascent(stretch_at(position, search), gradient)
+
+    position = ascend(start, newton, density, rounds=rounds, near=NEAR)
+    return position, stretch_at(position, search)
+
+
+def ascend(
+    start: Floats,
+    newton: Callable[[Floats, Floats], tuple[float, Floats]],
+    density: Callable[[Floats, Floats], float],
+    *,
+    rounds: int,
+    near: float,
+) -> Floats:
+    """Newton's steps (`newton` fills the gradient), each halved until the density rises by a share of what it promises.
+
+    It ends where no length helps, or where a step promises less than `near` for each coordinate.
+    """
     position, gradient, unused = start, np.zeros(start.size), np.zeros(start.size)
     for _ in range(rounds):
-        value = log_density(position, search.target, search.work, gradient)
-        step = ascent(stretch_at(position, search), gradient)
+        value, step = newton(position, gradient)
         gain = float(np.sum(step * gradient))
         for halving in range(40):
             trial = position + 0.5**halving * step
-            if log_density(trial, search.target, search.work, unused) > value + 1e-4 * 0.5**halving * gain:
+            if density(trial, unused) > value + 1e-4 * 0.5**halving * gain:
                 position = trial
                 break
         else:
             break
-        if gain < NEAR * start.size:
+        if gain < near * start.size:
             break
-    return position, stretch_at(position, search)
+    return position

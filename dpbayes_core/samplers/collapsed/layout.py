@@ -1,4 +1,4 @@
-"""Where each variable of a regression stands in the coordinates of the collapsed density."""
+"""The order of a regression's variables in the coordinates of the collapsed density."""
 
 from dataclasses import dataclass
 from itertools import groupby
@@ -59,7 +59,7 @@ class Layout:
         return pairs[:, 1], pairs[:, 0]
 
     def arranged(self, matrix: Floats, *, corner: float = 0.0) -> Floats:
-        """A matrix over (constant, variables) in the layout's order; without a constant, `corner` stands for it."""
+        """A matrix over (constant, variables) in the layout's order; without a constant, `corner` is in its place."""
         if len(matrix) < len(self.order):
             full = np.zeros((len(self.order),) * 2)
             full[0, 0], full[1:, 1:] = corner, matrix

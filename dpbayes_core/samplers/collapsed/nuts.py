@@ -32,7 +32,7 @@ class Tree(NamedTuple):
 
 
 class Half(NamedTuple):
-    """What is asked of a new half of the tree."""
+    """The request for a new half of the tree."""
 
     forward: bool
     leaves: int
@@ -41,7 +41,7 @@ class Half(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What growing reports: of a half, or of a whole transition."""
+    """The result of growing: of a half, or of a whole transition."""
 
     status: int
     weight: float

@@ -1,6 +1,11 @@
-"""Each part of the collapsed density: its statistics from the coordinates, what it and its noise say, and back."""
+"""The terms of one part of the collapsed density: log densities of its statistics and of its noise, with derivatives.
 
-from math import copysign, exp, log, sqrt
+With s variables, n rows and means taken out or not, the statistics of normal rows have the normalising constant
+k_s(n) = n s / 2 log(n pi) - log Gamma_s((n - 1) / 2), the last without the -1 where there is no mean. A noisy number
+of rows is latent, so that the derivative of the constant is needed, too.
+"""
+
+from math import copysign, exp, lgamma, log, pi, sqrt
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled, inlined
@@ -34,11 +39,41 @@ from dpbayes_core.samplers.collapsed.arrays import (
     Part,
     Target,
 )
-from dpbayes_core.samplers.collapsed.bending import bend, unbend
 from dpbayes_core.samplers.collapsed.coordinates import place, pull
-from dpbayes_core.samplers.collapsed.counting import rows_constant
+from dpbayes_core.samplers.collapsed.laplace_transform import bend, unbend
 from dpbayes_core.samplers.collapsed.relative_parts import place_relative, pull_relative
 from dpbayes_core.samplers.collapsed.wide import place_wide, pull_wide
+
+
+@compiled
+def digamma(x: float) -> float:
+    """Derivative of log Gamma for x > 0: recurrence up to 10, then the asymptotic series."""
+    value = 0.0
+    while x < 10.0:
+        value -= 1.0 / x
+        x += 1.0
+    square = 1.0 / (x * x)
+    series = 1.0 / 12 - square * (1.0 / 120 - square * (1.0 / 252 - square * (1.0 / 240 - square / 132)))
+    return value + log(x) - 0.5 / x - square * series
+
+
+@compiled
+def log_gammas(x: float, first: int, last: int) -> tuple[float, float]:
+    """Sum of log Gamma(x - k/2) over first <= k < last, and its derivative."""
+    value, slope = 0.0, 0.0
+    for k in range(first, last):
+        value += lgamma(x - 0.5 * k)
+        slope += digamma(x - 0.5 * k)
+    return value, slope
+
+
+@compiled
+def rows_constant(rows: float, inside: int, size: int, lost: float) -> tuple[float, float]:
+    """k_size - k_inside at `rows`, and its derivative, `lost` (1: a mean is taken out) from the degrees."""
+    value, slope = log_gammas(0.5 * (rows - lost), inside, size)
+    span = size - inside
+    value = 0.5 * rows * span * log(rows * pi) - value
+    return value, 0.5 * span * (log(rows * pi) + 1.0) - 0.5 * slope
 
 
 @compiled
@@ -54,7 +89,7 @@ def moments(work: Floats) -> None:
 
 @inlined
 def place_part(position: Floats, target: Target, index: int, work: Floats) -> float:
-    """Fill rows, C and moments of one part; returns what of the log density is no function of these alone."""
+    """Fill rows, C and moments of one part; returns the log density's terms that are no function of these alone."""
     part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
     own, reference = work[index], int(target.numbers[REFERENCE])
     value, offset = 0.0, int(part.numbers[OFFSET])
@@ -85,7 +120,7 @@ def place_part(position: Floats, target: Target, index: int, work: Floats) -> fl
 
 @inlined
 def in_turn(turn: int, reference: int) -> int:
-    """The part whose turn it is: the reference's C first, on which the others' rest."""
+    """The index of the part to place next: the reference first, for other parts' C depend on it."""
     if turn == 0 and reference >= 0:
         return reference
     return turn - 1 if turn <= reference else turn
@@ -93,7 +128,7 @@ def in_turn(turn: int, reference: int) -> int:
 
 @compiled
 def statistic(position: Floats, target: Target, work: Floats) -> float:
-    """The same of every part."""
+    """Fill rows, C and moments of every part; returns the terms that are not functions of these alone."""
     value = 0.0
     for turn in range(len(target.parts)):
         value += place_part(position, target, in_turn(turn, int(target.numbers[REFERENCE])), work)
@@ -150,7 +185,7 @@ def noise_terms(part: Part, work: Floats) -> tuple[float, float]:
 
 @inlined
 def pull_whole(share: float, whole: Floats, work: Floats) -> float:
-    """Add to BAR what the whole says of one part; returns the derivative in its rows, in unit rows."""
+    """Add to BAR the derivatives of the whole's terms in one part; returns the derivative in its rows, in unit rows."""
     in_share, size = 0.0, work.shape[1]
     for i in range(size):
         for k in range(size):
@@ -204,7 +239,7 @@ def pull_part(position: Floats, target: Target, index: int, work: Floats, gradie
 
 @inlined
 def part_slopes(position: Floats, target: Target, work: Floats, in_rows: float, gradient: Floats) -> float:
-    """Log density of all parts, and the gradient in all coordinates: the reference last, whom all others pull."""
+    """Log density of all parts, and the gradient in all coordinates: the reference last: others add to its slopes."""
     value, reference = 0.0, int(target.numbers[REFERENCE])
     for j in range(len(target.parts)):
         value += own_slopes(target, j, work, in_rows, gradient)

@@ -1,5 +1,7 @@
-"""The mode of a pool whose parts differ, and the stretch of its chains' space: a block for each part, leaning on what
-they share, which is the last block. Parts are independent given that, so that one difference serves all of them.
+"""The mode of a pool whose parts differ, and the linear map that whitens the space of its chains.
+
+There is a block for each part, and the last block is what they share. Parts are independent given that, so that one
+difference of the gradient serves all of them.
 """
 
 import numpy as np
@@ -23,10 +25,10 @@ from dpbayes_core.samplers.collapsed.arrays import (
     work_for,
 )
 from dpbayes_core.samplers.collapsed.curvature import Curvature, Search
-from dpbayes_core.samplers.collapsed.joint_mode import ascent, root_blocks
+from dpbayes_core.samplers.collapsed.joint_mode import ascend, ascent, root_blocks
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.newton import FLOOR, ridged_cholesky
-from dpbayes_core.samplers.collapsed.pool_target import likely_spreads, own_coordinates, pool_target, tell
+from dpbayes_core.samplers.collapsed.pool_target import likely_spreads, own_coordinates, pool_target, standardise
 from dpbayes_core.samplers.collapsed.pools.density import place_parts, pool_density
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch
 from dpbayes_core.samplers.collapsed.whitening import Whitening
@@ -34,13 +36,13 @@ from dpbayes_core.samplers.collapsed.whitening import Whitening
 STEP = 1e-4  # of differences, in coordinates whose natural scale is 1
 ROUNDS = 60
 SCALE = 0.5  # sd of the logs of tau and t that chains start with
-TOLD = 2  # times that coordinates are told anew from the mode found
+STANDARDISED = 2  # times that coordinates are standardised anew at the mode found
 NEAR = 1e-3  # of a step's gain, for each coordinate: chains are hardly ever nearer to the mode
 
 
 @compiled
 def pool_curvature(position: Floats, search: Search) -> Curvature:
-    """Minus the second derivatives: each part's own, between it and what is shared, and of that, the last block."""
+    """Minus the second derivatives: of each part, between it and what is shared, and of that, the last block."""
     starts, target = search.starts, search.target
     parts, widest = len(target.parts), int(np.max(starts[1:] - starts[:-1]))
     blocks, between = np.zeros((parts + 1, widest, widest)), np.zeros((parts + 1, widest, widest))
@@ -74,8 +76,8 @@ def pool_curvature(position: Floats, search: Search) -> Curvature:
 
 
 @compiled
-def held_apart(left: Floats, first: int) -> Floats:
-    """What to add to the corner of `left`, of tau and t, for the rest to leave them SCALE as their sd."""
+def added_precision(left: Floats, first: int) -> Floats:
+    """What the corner of `left`, that of tau and t, lacks for their sd to be SCALE once the rest is integrated out."""
     size = len(left)
     rest = np.zeros((size - first, size - first))
     for i in range(first, size):
@@ -97,59 +99,55 @@ def held_apart(left: Floats, first: int) -> Floats:
 
 
 def pool_stretch(position: Floats, search: Search, spreads: int) -> Stretch:
-    """The inverse root of the curvature at a position; of tau and t, the first `spreads` that are shared, as held."""
+    """The inverse root of the curvature at a position; tau and t, the first `spreads` shared numbers, get sd SCALE."""
     curvature, parts = pool_curvature(position, search), len(search.target.parts)
     corner = curvature.blocks[parts, :spreads, :spreads]
     kept, size = curvature.blocks[parts].copy(), int(search.starts[-1] - search.starts[-2])
     root_blocks(search, curvature)
-    added = held_apart(curvature.blocks[parts, :size, :size].copy(), spreads)
+    added = added_precision(curvature.blocks[parts, :size, :size].copy(), spreads)
     curvature.blocks[parts] = kept
     corner += added
-    blocks, lean = root_blocks(search, curvature)
+    blocks, cross = root_blocks(search, curvature)
     return Stretch(
         starts=search.starts,
         blocks=blocks,
         transposed=blocks.transpose(0, 2, 1).copy(),
-        lean=lean,
+        cross=cross,
         reference=parts,
-        along=np.zeros((0, position.size)),
-        turn=np.zeros((0, 0)),
+        directions=np.zeros((0, position.size)),
+        scaling=np.zeros((0, 0)),
     )
 
 
 def climb_pool(start: Floats, search: Search, spreads: int) -> tuple[Floats, Stretch]:
     """Newton's method with ridges to the mode at the start's tau and t; returns it and the stretch there.
 
-    The joint mode is no guide to tau and t: where noise drowns the parts it has them as large as noise makes parts
-    look, since what they then cost is volume, which a mode does not see.
+    The joint mode is no guide to tau and t: where noise dominates the parts, it makes them as large as noise makes the
+    parts differ, since their cost is in volume, which a mode does not measure.
     """
-    position, gradient, unused = start, np.zeros(start.size), np.zeros(start.size)
     held = slice(int(search.starts[-2]), int(search.starts[-2]) + spreads)
-    for _ in range(ROUNDS):
+    directions, scaling = np.zeros((0, start.size)), np.zeros((0, 0))
+
+    def density(position: Floats, gradient: Floats) -> float:
+        return pool_density(position, search.target, search.work, gradient)
+
+    def newton(position: Floats, gradient: Floats) -> tuple[float, Floats]:
         curvature = pool_curvature(position, search)
         curvature.blocks[-1, :, :spreads], curvature.blocks[-1, :spreads], curvature.between[:, :, :spreads] = 0, 0, 0
         curvature.blocks[-1, range(spreads), range(spreads)] = 1.0
-        value = pool_density(position, search.target, search.work, gradient)
+        value = density(position, gradient)
         gradient[held] = 0.0
-        blocks, lean = root_blocks(search, curvature)
+        blocks, cross = root_blocks(search, curvature)
         turned = blocks.transpose(0, 2, 1).copy()
-        along, turn = np.zeros((0, position.size)), np.zeros((0, 0))
-        step = ascent(Stretch(search.starts, blocks, turned, lean, len(search.target.parts), along, turn), gradient)
-        gain = float(np.sum(step * gradient))
-        for halving in range(40):
-            trial = position + 0.5**halving * step
-            if pool_density(trial, search.target, search.work, unused) > value + 1e-4 * 0.5**halving * gain:
-                position = trial
-                break
-        else:
-            break
-        if gain < NEAR * start.size:
-            break
+        stretch = Stretch(search.starts, blocks, turned, cross, len(search.target.parts), directions, scaling)
+        return value, ascent(stretch, gradient)
+
+    position = ascend(start, newton, density, rounds=ROUNDS, near=NEAR)
     return position, pool_stretch(position, search, spreads)
 
 
-def settle_pool(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Whitening]:
-    """The target, its coordinates told as they look from its mode, and how its chains' space is stretched."""
+def whitened_pool(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Whitening]:
+    """The target, its coordinates standardised at its mode, and the whitening of its chains' space."""
     target, position = pool_target(pool, prior, layout)
     starts = np.concatenate([target.parts[:, OFFSET], [target.numbers[DIFFERING], position.size]]).astype(np.int64)
     smoothed = target.parts.copy()
@@ -158,16 +156,18 @@ def settle_pool(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, White
     count = len(layout.continuous) - 1
     spreads = count * (0 if int(target.parts[0, LOW]) else 1 + len(layout.first)) + 1
     position, stretch = climb_pool(position, search, spreads)
-    for _ in range(TOLD):
+    for _ in range(STANDARDISED):
         place_parts(position, search.target, search.work)
         target.parts[:, ROWS] = smoothed[:, ROWS]
-        tell(target, search.work[:-1, FACTOR], layout)  # the search's target has the same matrices
-        position, stretch = climb_pool(_retold(position, target, layout, spreads), search, spreads)
-    return target, Whitening(position, starts, stretch.blocks, stretch.lean, stretch.along, stretch.turn, np.zeros(0))
+        standardise(target, search.work[:-1, FACTOR], layout)  # the search's target has the same matrices
+        position, stretch = climb_pool(_restandardised(position, target, layout, spreads), search, spreads)
+    return target, Whitening(
+        position, starts, stretch.blocks, stretch.cross, stretch.directions, stretch.scaling, np.zeros(0)
+    )
 
 
-def _retold(position: Floats, target: Target, layout: Layout, spreads: int) -> Floats:
-    """Rows, factors and sigma where they are, all else where what it leans on puts it."""
+def _restandardised(position: Floats, target: Target, layout: Layout, spreads: int) -> Floats:
+    """Rows, factors and sigma as they are; every other number at the mean of its standard coordinate."""
     start, heads = position.copy(), int((layout.first * layout.size).sum())
     for part in target.parts:
         begin = int(part[OFFSET])

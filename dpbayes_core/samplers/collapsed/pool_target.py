@@ -1,4 +1,4 @@
-"""A pool whose parts differ as the flat arrays of its density, and where the search for the mode starts."""
+"""A pool whose parts differ as the flat arrays of its density, and the start of the search for its mode."""
 
 import numpy as np
 
@@ -36,13 +36,13 @@ from dpbayes_core.samplers.collapsed.start import Place, levels_of, noise_of, pl
 from dpbayes_core.samplers.collapsed.target import build_target
 
 SPREAD = 0.5  # scale of the half-normal priors of every tau and of t, on the standardised scale
-SLIGHT = 0.1  # of a variance, by which parts are taken to differ where the search starts
+SLIGHT = 0.1  # of a variance: by how much parts differ where the search starts
 LIKELY = 0.3  # a large spread between parts
-FARTHEST = 3.0  # from where the search stands, by which a logarithm is told to lie
+FARTHEST = 3.0  # from the search's position: the farthest that a logarithm is standardised at
 
 
 def pool_target(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Floats]:
-    """The target, told from where the search for its mode starts, and that start."""
+    """The target, standardised where the search for its mode starts, and that start."""
     target = build_target(pool, prior, layout)
     parts, matrices, weights = target.parts.copy(), target.matrices, target.weights.copy()
     parts[:, [RELATED, SIGMA, WIDE, BENT]] = 0.0, 0.0, 0.0, PLAIN
@@ -50,12 +50,12 @@ def pool_target(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Float
     parts[:, OFFSET] = np.cumsum(own) - own
     numbers = target.numbers.copy()
     numbers[REFERENCE], numbers[DIFFERING], numbers[APART] = len(parts), sum(own), SPREAD
-    _tell_prior(weights[0], numbers, target.response)
+    _standardise_by_prior(weights[0], numbers, target.response)
     matrices = np.concatenate([matrices, np.zeros((len(parts), 2, *matrices.shape[2:]))], axis=1)
     target = Target(numbers, target.response, parts, matrices, weights, target.blocks)
     places = places_of(target, layout, prior, pool.schema, apart=SLIGHT)
     roots = np.array([place.root for place in places])
-    tell(target, roots, layout)
+    standardise(target, roots, layout)
     return target, np.concatenate([*_starts(target, places, layout), _shared_start(target, roots, layout)])
 
 
@@ -67,22 +67,22 @@ def own_coordinates(part: Floats, layout: Layout) -> int:
 
 
 def shared_coordinates(target: Target, layout: Layout) -> int:
-    """The number of those that parts share."""
+    """The number of coordinates that parts share."""
     low, count, first = int(target.parts[0, LOW]), len(layout.continuous) - 1, layout.continuous.start
     groups = 0 if low else 1 + len(layout.first)
     return count * groups + 1 + count * (first - low) + count * (count + 1) // 2 + len(layout.order) - low
 
 
-def _tell_prior(weights: Floats, numbers: Floats, response: Floats) -> None:
-    """Prior mean and sd of each coefficient, as what its coordinate leans on; its sd in residual sds but for `wide`."""
+def _standardise_by_prior(weights: Floats, numbers: Floats, response: Floats) -> None:
+    """Set prior mean and sd for each coefficient's standard coordinate; the sd is in residual sds except for `wide`."""
     low = 1 - int(numbers[INTERCEPT])
     precision = numbers[UNIT_ROWS] * response[low:-1, low:-1]
     weights[ANCHOR, low:-1] = np.linalg.solve(precision, numbers[UNIT_ROWS] * response[-1, low:-1])
     weights[FAINT, low:-1] = np.diag(precision) ** -0.5
 
 
-def tell(target: Target, roots: Floats, layout: Layout) -> None:
-    """Set what every coordinate leans on, from releases seen at these C: exact whatever C is, best near the mode."""
+def standardise(target: Target, roots: Floats, layout: Layout) -> None:
+    """Set what standardises every coordinate, from the releases and these C: exact for any C, best near the mode."""
     first, low, noise = layout.continuous.start, int(target.parts[0, LOW]), noise_of(target)
     for part, own, root, sd in zip(target.parts, target.matrices, roots, noise, strict=True):
         left = own[NOISY] / part[ROWS] - root @ root.T
@@ -95,11 +95,11 @@ def tell(target: Target, roots: Floats, layout: Layout) -> None:
                 move = left[i, k] / slope
                 own[HAT, i, k] = at + (np.clip(move, -FARTHEST, FARTHEST) if i == k else move)
                 own[KNOWN, i, k] = (slope / error[i, k]) ** 2 if error[i, k] > 0 else 0.0
-    _tell_shared(target, roots, layout)
+    _standardise_shared(target, roots, layout)
 
 
-def _tell_shared(target: Target, roots: Floats, layout: Layout) -> None:
-    """What the parts say of B and L, with which error; and of theta, all together."""
+def _standardise_shared(target: Target, roots: Floats, layout: Layout) -> None:
+    """Set estimates of B and L from each part, with their errors, and of theta from all parts."""
     first, low, rows = layout.continuous.start, int(target.parts[0, LOW]), target.parts[:, ROWS]
     error = 1 / np.maximum(target.matrices[:, KNOWN], 1e-12)
     squares = np.diag(np.einsum("j,jik->ik", rows, np.square(roots)) / rows.sum()).copy()
@@ -116,11 +116,11 @@ def _tell_shared(target: Target, roots: Floats, layout: Layout) -> None:
                 own[SAYS, i, k] = own[HAT, i, k] * np.sqrt(squares[k]) / (root[k, k] or 1.0)
                 own[LOOSE, i, k] = bent[i, k] + sampling
             own[SAYS, i, i], own[LOOSE, i, i] = own[HAT, i, i], bent[i, i] + 0.5 / part
-    _tell_theta(target, roots, low)
+    _standardise_theta(target, roots, low)
 
 
-def _tell_theta(target: Target, roots: Floats, low: int) -> None:
-    """Where the coefficients are likely to be, and with which precision."""
+def _standardise_theta(target: Target, roots: Floats, low: int) -> None:
+    """Estimates of the coefficients, and their precision."""
     rows, noise = target.parts[:, ROWS], noise_of(target)
     whole = np.einsum("j,jik,jlk->il", rows, roots, roots) / rows.sum()
     moments = whole[low:-1, low:-1]
@@ -135,7 +135,7 @@ def _tell_theta(target: Target, roots: Floats, low: int) -> None:
 
 
 def _starts(target: Target, places: list[Place], layout: Layout) -> list[Floats]:
-    """Coordinates of every part: factors where the release puts them, numbers where what they lean on does."""
+    """Coordinates of every part: factors at their released values, numbers at the means of their coordinates."""
     found: list[Floats] = []
     for part, weights, place in zip(target.parts, target.weights, places, strict=True):
         head = [np.log([part[ROWS] - len(place.root)])] if part[LATENT] else []
@@ -153,7 +153,7 @@ def _shared_start(target: Target, roots: Floats, layout: Layout) -> Floats:
 
 
 def likely_spreads(target: Target, layout: Layout) -> Floats:
-    """The logs of tau and t, by how far apart the parts are beyond their own errors."""
+    """The logs of tau and t, by how much the parts differ beyond their own errors."""
     first, last = layout.continuous.start, len(layout.order) - 1
     ends = [] if int(target.parts[0, LOW]) else [1, *(layout.first + layout.size)]
     says, loose = target.matrices[:, SAYS], target.matrices[:, LOOSE]
@@ -166,7 +166,7 @@ def likely_spreads(target: Target, layout: Layout) -> Floats:
 
 
 def _log_spread(said: list[tuple[Floats, Floats]]) -> float:
-    """The log of a likely spread between parts, from what they say and its squared error, and from its prior."""
+    """The log of a likely spread between parts, from their estimates with squared errors, and from its prior."""
     squares: list[float] = []
     for says, loose in said:
         weight = 1 / (loose + 1e-12)

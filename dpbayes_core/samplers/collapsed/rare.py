@@ -1,4 +1,4 @@
-"""Levels of a single release that noise may hide, under a prior that does not depend on sigma: where they are told."""
+"""Levels that noise may hide, under a prior that does not depend on sigma: their place and scale, for one release."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def _hidden_levels(release: Release, layout: Layout) -> list[int]:
 
 
 def set_odds(weights: Floats, noise: Floats, logits: list[Floats], layout: Layout) -> None:
-    """What levels are told against, and the odds by which those are measured that noise may hide."""
+    """Set the reference of each level's logit, and the odds that scale coordinates of levels which noise may hide."""
     for first, size, step, own in zip(layout.first, layout.size, layout.step, logits, strict=True):
         shares = np.exp(np.append(own, 0.0))
         shares /= shares.sum()
@@ -55,7 +55,7 @@ def set_odds(weights: Floats, noise: Floats, logits: list[Floats], layout: Layou
 
 
 def first_late(noise: Floats, logits: list[Floats], layout: Layout) -> int:
-    """The first column with little left of a level's variance, given the levels before it; the numbers' if none."""
+    """The first column where levels before it leave little of a level's variance; without one, that of the numbers."""
     for first, size, step, own in zip(layout.first, layout.size, layout.step, logits, strict=True):
         shares = np.exp(np.append(own, 0.0))
         after = np.cumsum(shares[::-1])[::-1] / shares.sum()

@@ -1,9 +1,9 @@
 """Coordinates of a part relative to a reference part: C = C_0 W, with W's entries free and the logs of its diagonal.
 
-The law of several parts of one population stays the same when numbers are transformed alike in all of them, so a
-priori W does not depend on C_0: nothing has to move together, and nothing narrows as another part's factor becomes
-singular. Factors' rows, the head of C, are each part's own; the head of W follows from them, softened. Both C are
-straight ones (bending.py).
+The law of several parts of one population is invariant when numbers are transformed in the same way in all of them,
+so that a priori W does not depend on C_0: no coordinates have to move together, and none narrows as the factor of
+another part becomes singular. Rows of factors, the head of C, are each part's own; the head of W follows from them,
+regularised. Both C are those before laplace_transform.py.
 """
 
 from math import exp, log
@@ -15,12 +15,12 @@ from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import BAR, COLUMNS, FACTOR, LOW, PULLED, RELATIVE, STRAIGHT, Part
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous, place_factors, pull_factors
 
-SOFT = 0.05  # square of a factor's own scatter below which its relation to numbers is left to other coordinates
+SOFT = 0.05  # square of a factor's own scatter below which its relation to numbers is regularised
 
 
 @compiled
 def softened(reference: Floats, i: int) -> float:
-    """C_0,ii of the head, large again where it vanishes: no relation is told through a level that is hardly there."""
+    """Diagonal of the reference's factor, regularised where a level is almost empty: nothing is relative to that."""
     own = reference[STRAIGHT, i, i]
     return own if i == 0 else own + SOFT / own
 
@@ -38,7 +38,7 @@ def solve_head(size: int, reference: Floats, work: Floats) -> None:
 
 @compiled
 def place_relative(position: Floats, part: Part, reference: Floats, work: Floats) -> float:
-    """Fill W and C from the coordinates and the reference's straight C; returns what is no function of C alone."""
+    """Fill W and C from the coordinates and the reference's straight C; returns the terms not given by C alone."""
     low, columns, first = int(part.numbers[LOW]), int(part.numbers[COLUMNS]), first_continuous(part)
     value, offset = place_factors(position, part, work)
     solve_head(first, reference, work)

@@ -1,10 +1,10 @@
-"""The response's row of C from standard numbers: the regression's slopes as prior, noise and covariates tell them.
+"""The response's row of C from standard numbers: slopes of the regression given prior, noise and covariates.
 
 Given the covariates' moments a row, S = B B' with softened pivots, the products s of the response and its variance v
 about, slopes are normal with precision A = P + S / v + S W S, W the precisions of the noise a row, and mean
 A^-1 (S W s + P mu). With A = K K' the slopes are b = K^-T (u + K^-1 (S W s + P mu)), and the row is B'b, shrunk where
-it would leave nothing of the response's variance (softening.py), whose coordinate is the last. Any v is exact: it only
-moves what u stands for.
+nothing of the response's variance would remain (softening.py), whose coordinate is the last. Any v is exact: it only
+moves u.
 """
 
 from math import log, sqrt

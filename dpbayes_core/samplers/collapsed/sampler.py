@@ -25,7 +25,7 @@ NOISES = ("gaussian", "laplace")
 
 @dataclass(frozen=True)
 class CollapsedProblem:
-    """Target and whitening as arrays; see samplers/flat.py for the places in the first six."""
+    """Target and whitening as arrays; see arrays.py for the places in the first six."""
 
     numbers: Floats
     response: Floats
@@ -36,9 +36,9 @@ class CollapsedProblem:
     centre: Floats
     starts: Integers
     stretch: Floats
-    lean: Floats
-    along: Floats
-    turn: Floats
+    cross: Floats
+    directions: Floats
+    scaling: Floats
     second: Floats
     places: Integers  # part, row and column in the coordinates' order of each released entry
     order: Integers  # coefficient at each position of the coordinates that has one
@@ -60,7 +60,7 @@ class Collapsed:
     )
     cost: str = "a gradient takes O(J d^3) for J releases of d covariates, whatever the number of rows"
     acceptance: tuple[float, float] = (0.9, 0.99)  # aimed at, by attempt
-    kinked: float = 0.8  # at first, where parts differ: kinks of Laplace noise stay and cost energy, but do not diverge
+    kinked: float = 0.8  # first attempt, where parts differ: kinks of Laplace noise cost acceptance, but do not diverge
     warmups: tuple[int, int] = (400, 800)
 
     def refusal(self, evidence: Evidence) -> str | None:
@@ -77,19 +77,19 @@ class Collapsed:
         return None
 
     def prepare(self, evidence: Evidence, prior: Prior) -> CollapsedProblem:
-        """Find the mode and curvature that the chains are whitened with."""
-        from dpbayes_core.samplers.collapsed.pool_start import settle_pool
+        """Find the mode and the curvature that whiten the coordinates of the chains."""
+        from dpbayes_core.samplers.collapsed.pool_start import whitened_pool
         from dpbayes_core.samplers.collapsed.rare import layout_for
-        from dpbayes_core.samplers.collapsed.start import referred, undrawn
+        from dpbayes_core.samplers.collapsed.start import referred, unshrunk
         from dpbayes_core.samplers.collapsed.target import build_target  # numba
         from dpbayes_core.samplers.collapsed.whitening import whiten
 
         layout, schema, releases = layout_for(evidence, prior), evidence.schema, parts_of(evidence)
         if isinstance(evidence, Pool) and evidence.differing:
-            target, whitening = settle_pool(evidence, prior, layout)
+            target, whitening = whitened_pool(evidence, prior, layout)
         else:
             target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
-            whitening = whiten(target, start, undrawn(target, layout, prior, schema))
+            whitening = whiten(target, start, unshrunk(target, layout, prior, schema))
         places = [
             np.column_stack([np.full(len(release.entries), part), *layout.places(release)])
             for part, release in enumerate(releases)
@@ -161,13 +161,13 @@ class Collapsed:
             starts=problem.starts,
             blocks=problem.stretch,
             transposed=problem.stretch.transpose(0, 2, 1).copy(),
-            lean=problem.lean,
+            cross=problem.cross,
             reference=int(problem.numbers[REFERENCE]),
-            along=problem.along,
-            turn=problem.turn,
+            directions=problem.directions,
+            scaling=problem.scaling,
         )
         space = space_of(target, work_for(target), problem.centre, stretch, adaptation.metric)
-        multiplied = problem.stretch.shape[-1] + 4 * len(problem.along)
+        multiplied = problem.stretch.shape[-1] + 4 * len(problem.directions)
         tree = new_tree(size, deepest(size, multiplied, len(problem.response)))
         tree.chosen.position[:] = numbers[:size]
         kinks = problem.numbers[DIFFERING] > 0 and bool(np.any(problem.parts[:, NOISE] == LAPLACE))

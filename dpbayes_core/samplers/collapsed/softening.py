@@ -1,8 +1,8 @@
 """A length from an unbounded number: r^2 = o soft(y), soft(y) = log(1 + e^y); and two squares that share a sum.
 
-Where a sum Q = o soft(x) of squares is known better than its shares, the first is told as t and shrunk to
-Q (1 - s(t) / s(0)), s(t) = soft((Q - t) / e), and the second is what is left, Q s(t) / s(0): about Q - t where that is
-large beside e, and small but positive wherever t is too large.
+Where a sum Q = o soft(x) of squares is known better than its shares, the first has t as its coordinate and is shrunk
+to Q (1 - s(t) / s(0)), s(t) = soft((Q - t) / e), and the second is the remainder, Q s(t) / s(0): about Q - t where
+that is large relative to e, and small but positive wherever t is too large.
 """
 
 from math import exp, expm1, log, log1p, sqrt
@@ -36,7 +36,7 @@ def length_slope(y: float, in_log: float) -> float:
 
 @compiled
 def shared_of(x: float, before: float, square: float) -> tuple[float, float, float]:
-    """What the first's root shrinks by, the second's root, and the log Jacobian of one dimension; o = `square`."""
+    """The factor that shrinks the first root, the second root, and the log Jacobian of one dimension; o = `square`."""
     whole = soft(x)
     level, gone = SHARE * whole, SHARE * before / square
     left, most = soft(level - gone), soft(level)
@@ -71,7 +71,7 @@ def shared_slopes(x: float, before: float, square: float, in_shrink: float, in_r
 
 @compiled
 def correlation_of(t: float, rho: float) -> tuple[float, float, float]:
-    """sinh of the likely partial correlation, how firmly it is known, and what is left of its square to divide by."""
+    """sinh of the likely partial correlation, its precision, and the regularised 1 less its square."""
     s = 2.0 + rho * rho
     c = rho * t / s
     e, g = 1.0 - c * c, 1.0 + c * c

@@ -1,4 +1,4 @@
-"""Where the search for the mode starts: noisy statistics drawn towards all parts' sum and the prior, by their noise."""
+"""The start of the search for the mode: noisy statistics shrunk by their noise towards the parts' sum and the prior."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -56,14 +56,14 @@ class Guess:
 
 @dataclass(frozen=True)
 class Place:
-    """C of one part, and the logits of its factors' shares."""
+    """C of one part, and the logits of the shares of its factors' levels."""
 
     root: Floats
     shares: list[Floats]
 
 
 def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> tuple[Target, Floats]:
-    """The target with the units of its rows set, and where to start."""
+    """The target with the units of its rows set, and the start."""
     weights, slopes = target.weights.copy(), _slopes(prior, schema)[layout.order[layout.continuous.start : -1] - 1]
     places, noises = places_of(target, layout, prior, schema), noise_of(target) / target.parts[:, ROWS, None, None]
     for part, noise, place in zip(weights, noises, places, strict=True):
@@ -83,7 +83,7 @@ def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSch
 
 
 def _widen(target: Target, layout: Layout, places: list[Place], prior: Prior, schema: RegressionSchema) -> None:
-    """Set what the coordinates of wide.py and responding.py are measured by: all of it public, and none too small."""
+    """Set the scales of the coordinates of wide.py and responding.py: all public, and none too small."""
     means, sds, _ = prior.laws(schema)
     slopes = layout.order[1:-1] - 1 + int(schema.intercept)
     for part, matrices, weights, place in zip(target.parts, target.matrices, target.weights, places, strict=True):
@@ -96,8 +96,8 @@ def _widen(target: Target, layout: Layout, places: list[Place], prior: Prior, sc
         weights[ANCHOR] = -1.0 if part[WIDE] else weights[ANCHOR]
 
 
-def undrawn(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> Floats:
-    """Another start for a target that is referred already: the noisy statistics as they are, made possible."""
+def unshrunk(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> Floats:
+    """Another start, for a target whose units are set: noisy statistics without shrinkage, made positive definite."""
     return _coordinates(target, places_of(target, layout, prior, schema, drawn=0.0), layout)
 
 
@@ -117,9 +117,9 @@ def places_of(
     drawn: float = 1.0,
     apart: float | None = None,
 ) -> list[Place]:
-    """Where every part starts, its statistics drawn in as if their noise were `drawn` times what it is.
+    """The start of every part, its statistics shrunk as if their noise were `drawn` times as large.
 
-    Parts differ by a share of their variance: `apart`, or 1 / rows, which is what dealing people out makes of them.
+    Parts differ by a share of their variance: `apart`, or 1 / rows, which random assignment of people leads to.
     """
     rows, noise, noisy = target.parts[:, ROWS], noise_of(target), target.matrices[:, NOISY]
     whole = noisy.sum(axis=0) / rows.sum(), np.sqrt((noise**2).sum(axis=0)) / rows.sum()
@@ -166,7 +166,7 @@ def _slopes(prior: Prior, schema: RegressionSchema) -> Floats:
 
 
 def _typical(layout: Layout, prior: Prior, schema: RegressionSchema) -> Guess:
-    """What the prior expects; of factors, that their levels are alike."""
+    """The moments that the prior expects, with equal levels of factors."""
     scatter = np.full(len(layout.order), TYPICAL * prior.variance)
     for first, width, step in zip(layout.first, layout.size, layout.step, strict=True):
         scatter[first : first + width] = step**2 * width / (width + 1) ** 2
@@ -178,7 +178,7 @@ def _typical(layout: Layout, prior: Prior, schema: RegressionSchema) -> Guess:
 def _guess(
     moments: Floats, noise: Floats, towards: Guess, layout: Layout, *, drawn: float, likely: float = 1.0
 ) -> tuple[Guess, list[Floats]]:
-    """Noisy moments drawn towards a guess, each entry by its noise against what is likely; logits of shares."""
+    """Noisy moments shrunk towards a guess, each entry by its noise relative to its likely spread; logits of shares."""
     spread, square = likely * (np.diag(towards.scatter) + 0.25), (drawn * noise) ** 2
     means = towards.mean + (moments[0] - towards.mean) * spread / (spread + square[0])
     means[: 1 + layout.inside] = moments[0, : 1 + layout.inside]
@@ -243,7 +243,7 @@ def _numbers(part: Floats, root: Floats, layout: Layout, faint: Floats) -> list[
 
 
 def _wide_numbers(part: Floats, weights: Floats, root: Floats, layout: Layout) -> list[Floats]:
-    """The same in the coordinates of wide.py: lengths as they are, and directions where the release puts them."""
+    """The same in the coordinates of wide.py: lengths as they are, and directions as released."""
     parts: list[Floats] = []
     for i in layout.continuous:
         if not part[LOW]:

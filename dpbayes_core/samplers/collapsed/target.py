@@ -47,9 +47,9 @@ from dpbayes_core.samplers.collapsed.arrays import (
     WIDE,
     Target,
 )
-from dpbayes_core.samplers.collapsed.counting import rows_constant
 from dpbayes_core.samplers.collapsed.density import whole_constant
 from dpbayes_core.samplers.collapsed.layout import Layout
+from dpbayes_core.samplers.collapsed.part_terms import rows_constant
 
 NOISE_KINDS = {"gaussian": GAUSSIAN, "laplace": LAPLACE}
 STANDARD_DEVIATION = {GAUSSIAN: 1.0, LAPLACE: 2.0**0.5}  # of noise of scale 1
@@ -111,7 +111,7 @@ def _part(release: Release, layout: Layout) -> list[float]:
 
 
 def _relate(parts: Floats, releases: Sequence[Release], size: int) -> int:
-    """The best known part of those with enough rows, relative to which all less well known ones are told; or -1."""
+    """The best known part of those with enough rows, relative to which the coordinates of all others are; or -1."""
     hidden = [
         STANDARD_DEVIATION[int(part[NOISE])] * float(np.median(release.mechanism.scales)) / part[ROWS]
         for part, release in zip(parts, releases, strict=True)
@@ -126,14 +126,14 @@ def _relate(parts: Floats, releases: Sequence[Release], size: int) -> int:
 
 
 def _place_sigma(parts: Floats, reference: int, size: int) -> None:
-    """Sigma's coordinate is that of the only part or of the reference, whose rows are in coordinates of their own."""
+    """Sigma gets its coordinate from the only part or from the reference, whose rows have coordinates of their own."""
     holder = parts[max(reference, 0)]
     whole = holder[COLUMNS] == size
     holder[[SIGMA, WIDE]] = RATIO if whole else ABSOLUTE, whole
 
 
 def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Floats:
-    """Powers of C_kk, alone and with each row: density and Jacobian; of a single part, what the whole says too."""
+    """Powers of C_kk, alone and with each row: density and Jacobian; for a single part, the terms of the whole, too."""
     weights, size, lost = np.zeros((11, len(layout.order))), len(layout.order), 1 - part[LOW]
     for first, width in zip(layout.first, layout.size, strict=True):
         weights[ALONE, 1:first] += width

@@ -1,8 +1,8 @@
-"""Where chains move: standard numbers u, with coordinates = centre + S (I + V' (Q - I) V) u.
+"""The space that chains move in: standard numbers u, with coordinates = centre + S (I + V' (Q - I) V) u.
 
-S has an upper triangular block for each part, and where parts are told relative to a reference the blocks F, minus
-which times the reference's numbers they lean on it. The orthonormal rows of V are what couples the parts, and Q is
-upper triangular. A single part has its block alone.
+S has an upper triangular block for each part. Where parts are relative to a reference, S also has the cross blocks -F,
+which multiply the numbers of the reference. The orthonormal rows of V are the directions that couple the parts, and
+the upper triangular Q scales along them. A single part has its block alone.
 """
 
 from typing import NamedTuple
@@ -21,14 +21,14 @@ class Stretch(NamedTuple):
     starts: Integers  # where each block starts, and where the last one ends
     blocks: Floats  # S: (blocks, size, size)
     transposed: Floats
-    lean: Floats  # F: (blocks, size, size), or none
-    reference: int  # the block on which the others lean, where there is one
-    along: Floats  # V: (rows, coordinates)
-    turn: Floats  # Q - I
+    cross: Floats  # F: (blocks, size, size), or none
+    reference: int  # the block of the reference, where there is one
+    directions: Floats  # V: (rows, coordinates)
+    scaling: Floats  # Q - I
 
 
 class Space(NamedTuple):
-    """The target seen through a stretch (its block alone where it has one, for speed), and the metric there."""
+    """The target in whitened coordinates (the only block apart from the rest, for speed), and the metric."""
 
     target: Target
     work: Floats
@@ -42,7 +42,7 @@ class Space(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A place on a trajectory."""
+    """A point of a trajectory."""
 
     position: Floats
     momentum: Floats
@@ -58,73 +58,73 @@ def new_point(size: int) -> Point:
 @compiled
 def spread(stretch: Stretch, vector: Floats, result: Floats) -> None:
     """result += S vector."""
-    starts, transposed, lean = stretch.starts, stretch.transposed, stretch.lean
+    starts, transposed, cross = stretch.starts, stretch.transposed, stretch.cross
     for block in range(starts.size - 1):
         start, end = starts[block], starts[block + 1]
         for j in range(end - start):
             for i in range(j + 1):
                 result[start + i] += transposed[block, j, i] * vector[start + j]
-    for block in range(len(lean)):
+    for block in range(len(cross)):
         start, first = starts[block], starts[stretch.reference]
         for i in range(starts[block + 1] - start):
             for j in range(starts[stretch.reference + 1] - first):
-                result[start + i] -= lean[block, i, j] * vector[first + j]
+                result[start + i] -= cross[block, i, j] * vector[first + j]
 
 
 @compiled
 def gather(stretch: Stretch, slopes: Floats, result: Floats) -> None:
     """result = S' slopes."""
-    starts, blocks, lean = stretch.starts, stretch.blocks, stretch.lean
+    starts, blocks, cross = stretch.starts, stretch.blocks, stretch.cross
     result[:] = 0.0
     for block in range(starts.size - 1):
         start, end = starts[block], starts[block + 1]
         for i in range(end - start):
             for j in range(i, end - start):
                 result[start + j] += blocks[block, i, j] * slopes[start + i]
-    for block in range(len(lean)):
+    for block in range(len(cross)):
         start, first = starts[block], starts[stretch.reference]
         for i in range(starts[block + 1] - start):
             for j in range(starts[stretch.reference + 1] - first):
-                result[first + j] -= lean[block, i, j] * slopes[start + i]
+                result[first + j] -= cross[block, i, j] * slopes[start + i]
 
 
 @compiled
 def stretched(stretch: Stretch, vector: Floats, result: Floats) -> None:
     """result += S (I + V' (Q - I) V) vector."""
-    along, turned, (rows, size) = stretch.along, vector.copy(), stretch.along.shape
+    directions, turned, (rows, size) = stretch.directions, vector.copy(), stretch.directions.shape
     inner = np.zeros(rows)
     for k in range(rows):
         for i in range(size):
-            inner[k] += along[k, i] * vector[i]
+            inner[k] += directions[k, i] * vector[i]
     for k in range(rows):
         total = 0.0
         for j in range(k, rows):
-            total += stretch.turn[k, j] * inner[j]
+            total += stretch.scaling[k, j] * inner[j]
         for i in range(size):
-            turned[i] += along[k, i] * total
+            turned[i] += directions[k, i] * total
     spread(stretch, turned, result)
 
 
 @compiled
 def stretched_back(stretch: Stretch, slopes: Floats, result: Floats) -> None:
     """result = (I + V' (Q - I)' V) S' slopes."""
-    along, (rows, size) = stretch.along, stretch.along.shape
+    directions, (rows, size) = stretch.directions, stretch.directions.shape
     gather(stretch, slopes, result)
     inner = np.zeros(rows)
     for k in range(rows):
         for i in range(size):
-            inner[k] += along[k, i] * result[i]
+            inner[k] += directions[k, i] * result[i]
     for k in range(rows):
         total = 0.0
         for j in range(k + 1):
-            total += stretch.turn[j, k] * inner[j]
+            total += stretch.scaling[j, k] * inner[j]
         for i in range(size):
-            result[i] += along[k, i] * total
+            result[i] += directions[k, i] * total
 
 
 @compiled
 def to_coordinates(space: Space, position: Floats) -> None:
-    """space.coordinates = centre + what the position is there."""
+    """space.coordinates = centre + the stretched position."""
     coordinates, transposed = space.coordinates, space.transposed
     coordinates[:] = space.centre
     if len(transposed) == 0:
@@ -152,7 +152,7 @@ def evaluate(space: Space, point: Point) -> None:
 
 
 def space_of(target: Target, work: Floats, centre: Floats, stretch: Stretch, metric: Floats) -> Space:
-    """With its scratch."""
+    """A space with its scratch arrays."""
     alone = len(stretch.blocks) == 1
     block = stretch.blocks[0] if alone else np.zeros((0, 0))
     transposed = stretch.transposed[0] if alone else np.zeros((0, 0))

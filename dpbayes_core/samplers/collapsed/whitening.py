@@ -1,7 +1,7 @@
-"""How the chains' space is stretched: mode and curvature of a smoothed target.
+"""The linear map that whitens the chains' coordinates: mode and curvature of a smoothed target.
 
 Laplace noise is smoothed (pseudo-Huber) so that a mode and a curvature exist; the chains sample the true target. A
-firm prior and a release that contradicts it may have a mode each: of one part both are looked for, and weighed.
+narrow prior and a release that contradicts it may have a mode each: for one part both are searched for, and weighed.
 """
 
 from typing import NamedTuple
@@ -37,29 +37,29 @@ ALONE = 3  # rounds where coupling is too dear to look for: steps without it gai
 
 
 class Whitening(NamedTuple):
-    """Where chains are centred and how they are stretched; see samplers/space.py."""
+    """Centre and linear map of the chains' coordinates; see whitened_space.py."""
 
     centre: Floats
     starts: Integers
     stretch: Floats  # (blocks, size, size), each upper triangular
-    lean: Floats
-    along: Floats
-    turn: Floats
-    second: Floats  # another mode worth a visit, in standard numbers; none where one is enough
+    cross: Floats
+    directions: Floats
+    scaling: Floats
+    second: Floats  # another mode of some weight, in standard numbers; none where one is enough
 
 
 class Peak(NamedTuple):
-    """A mode, its curvature's Cholesky factor, and about the logarithm of how much lies there."""
+    """A mode, the Cholesky factor of its curvature, and about the logarithm of its probability mass."""
 
     position: Floats
     factor: Floats
     weight: float
 
 
-def whiten(target: Target, start: Floats, undrawn: Floats) -> Whitening:
-    """One part's coordinates as one block, and several parts' as one each and what couples them.
+def whiten(target: Target, start: Floats, unshrunk: Floats) -> Whitening:
+    """The whitening of a target: a block for each part, and where there are several the directions that couple them.
 
-    `undrawn` is where else a search may start.
+    `unshrunk` is a second start of the search.
     """
     parts = len(target.parts)
     starts = np.append(target.parts[:, OFFSET], start.size).astype(np.int64)
@@ -69,22 +69,22 @@ def whiten(target: Target, start: Floats, undrawn: Floats) -> Whitening:
         return Whitening(start, starts, blocks, *_uncoupled(start.size))
     smoothed = _smoothed(target)
     if parts == 1:
-        peak, second = _peaks(smoothed, start, undrawn)
+        peak, second = _peaks(smoothed, start, unshrunk)
         lower = np.zeros_like(peak.factor)
         invert_lower(peak.factor, lower, start.size)
         return Whitening(peak.position, starts, lower.T[None].copy(), *_uncoupled(start.size)[:-1], second)
     together = coupling(start.size, len(target.response)) <= MOST_OF_COUPLING
     search = Search(smoothed, work_for(target), starts, together)
     centre, stretch = climb_together(start, search, ROUNDS if together else ALONE)
-    return Whitening(centre, starts, stretch.blocks, stretch.lean, stretch.along, stretch.turn, np.zeros(0))
+    return Whitening(centre, starts, stretch.blocks, stretch.cross, stretch.directions, stretch.scaling, np.zeros(0))
 
 
-def _peaks(target: Target, start: Floats, undrawn: Floats) -> tuple[Peak, Floats]:
-    """The mode near `start`, or the one near `undrawn` if that weighs more for certain; the other if it might count."""
+def _peaks(target: Target, start: Floats, unshrunk: Floats) -> tuple[Peak, Floats]:
+    """The mode near `start`, or that near `unshrunk` if it certainly weighs more; and the other if it may matter."""
     first = _peak(target, start, ROUNDS)
     if start.size > MOST_OF_SECOND:
         return first, np.zeros(0)
-    second = _peak(target, undrawn, SECOND_ROUNDS)
+    second = _peak(target, unshrunk, SECOND_ROUNDS)
     if not second.weight > first.weight - CERTAIN:
         return first, np.zeros(0)
     if second.weight > first.weight + CERTAIN:

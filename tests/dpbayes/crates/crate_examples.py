@@ -24,9 +24,9 @@ from dpbayes_core.bounds import Bounds
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import OpenDPNoise
-from dpbayes_core.regression.design import RegressionDesign
 from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.prior import Prior
+from dpbayes_core.regression.release import RegressionDesign
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.sampling.posterior import Posterior

@@ -11,7 +11,7 @@ from dpbayes.crates.release import build_release_crate
 from dpbayes.kinds.regression.prior_check import BLIND, conflict_words, dependence_words, named_words, prior_check
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.samplers import sample
+from dpbayes_core.samplers.driver import sample
 from storage.home.signatures import Signer
 from tests.dpbayes.crates.crate_examples import STUDY_TEXT, TRUTH, posterior_crate, small_entry
 from tests.support.regressions import example, schema_of

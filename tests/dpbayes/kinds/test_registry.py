@@ -16,7 +16,7 @@ from dpbayes_core.networks.schema import NetworkSchema
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.schema import Factor
 from dpbayes_core.releases import RELEASES
-from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.sampler_examples import EXAMPLES
 
 FOLDER = Path(__file__).parents[3] / "dpbayes" / "kinds"

@@ -11,8 +11,7 @@ from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.ball import Ball
-from dpbayes_core.regression.design import RegressionDesign
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.regression.sensitivity.fourth import fourth_sensitivity

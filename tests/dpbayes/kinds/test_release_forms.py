@@ -8,8 +8,7 @@ import pytest
 
 from dpbayes_core.errors import BudgetExceeded
 from dpbayes_core.privacy.noise import OpenDPNoise
-from dpbayes_core.regression.design import RegressionDesign
-from dpbayes_core.regression.release import Release
+from dpbayes_core.regression.release import RegressionDesign, Release
 from tests.dpbayes.plans.plan_cases import Bureau
 from tests.support.accounts import open_where_missing
 from tests.support.ledger_cases import STAMP

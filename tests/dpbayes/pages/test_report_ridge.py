@@ -14,7 +14,7 @@ from dpbayes_core.privacy.noise import OpenDPNoise
 from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.ridge.release import ridge_design
-from dpbayes_core.samplers import sample
+from dpbayes_core.samplers.driver import sample
 from storage.ledger.ledger import Ledger
 from tests.dpbayes.crates.crate_examples import ROWS, SEED, STAMP, analysis, of, request
 from tests.support.accounts import open_where_missing

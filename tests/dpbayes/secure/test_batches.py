@@ -14,9 +14,10 @@ from dpbayes.secure.columns import BLOCK_ROWS
 from dpbayes.secure.profile import ColumnCounts
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.exact_sums.kernels import quantise_into
-from dpbayes_core.regression.fixed_point import UNIT, quantise
+from dpbayes_core.regression.fixed_point import UNIT
 from dpbayes_core.regression.moments import SecondMoments
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
+from tests.support.reference_encoding import quantise
 from tests.support.small_tables import RULES, STATISTIC, Row, encoded, ordinary_rows, source, sums_of, table
 
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -5e-324, 2.2e-308, 0.0, -0.0, 5.0, 16.0, 80.0, None]

@@ -14,7 +14,7 @@ from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.secure.sources.open_source import lay_out
 from dpbayes.study.table_source import ColumnRule, Holders, TableSource
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.regression.higher_moments import SecondAndFourthMoments
+from dpbayes_core.regression.fourth import SecondAndFourthMoments
 from dpbayes_core.regression.holders import HolderSums
 from dpbayes_core.regression.moments import SecondMoments
 from tests.support.small_tables import (

@@ -196,6 +196,6 @@ def test_the_samplers_a_study_may_name_are_the_ones_there_are() -> None:
     from typing import get_args
 
     from dpbayes.kinds.registry import SamplerName
-    from dpbayes_core.samplers import SAMPLERS
+    from dpbayes_core.samplers.registry import SAMPLERS
 
     assert set(get_args(SamplerName)) == {"auto", *SAMPLERS}

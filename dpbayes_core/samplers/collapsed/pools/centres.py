@@ -1,8 +1,8 @@
-"""A part's regression of its numbers on (1, factors): normal about the common one, between parts and in sampling.
+"""A part's regression of its numbers on (1, factors): normal around the common one, by spread and by sampling.
 
 The rows of C behind it, before the numbers' own columns, are F = B_j C_f; vec F ~ N(vec B C_f, V), V the sum of
-C_f' diag(tau^2) C_f within a number and Psi / n_j within a column. Each entry leans on its release and on the normal
-law given the entries before it.
+C_f' diag(tau^2) C_f within a number and Psi / n_j within a column. Each entry is standardised by its release and by the
+normal law given the entries before it.
 """
 
 from math import log, sqrt
@@ -11,8 +11,15 @@ from typing import NamedTuple
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import inlined
 from dpbayes_core.samplers.collapsed.arrays import BAR, FACTOR, ROWS, Part
-from dpbayes_core.samplers.collapsed.pools.leaning import Lean, lean, lean_slopes
-from dpbayes_core.samplers.collapsed.pools.shared import HAT, KNOWN, Shared, row_start
+from dpbayes_core.samplers.collapsed.pools.shared import (
+    HAT,
+    KNOWN,
+    Shared,
+    Standard,
+    from_standard,
+    row_start,
+    standard_slopes,
+)
 
 
 class Frame(NamedTuple):
@@ -22,7 +29,7 @@ class Frame(NamedTuple):
     slopes: Shared
     root: Floats  # of V
     in_root: Floats
-    away: Floats  # V's root times it is how far the part's F is from the common one
+    away: Floats  # V's root times it is the part's F less the common one
     in_away: Floats
     ratio: Floats  # K: the part's residual scatter is n L K K' L'
     in_ratio: Floats
@@ -47,8 +54,8 @@ def spread_root(part: Part, own: Floats, frame: Frame) -> None:
 
 
 @inlined
-def centre_lean(a: int, part: Part, own: Floats, frame: Frame) -> Lean:
-    """What entry a leans on."""
+def centre_standard(a: int, part: Part, own: Floats, frame: Frame) -> Standard:
+    """The release and the law that standardise entry a."""
     width = frame.shared.centre.shape[1]
     r, c = a // width, a % width
     i, centre = own.shape[1] - 1 - len(frame.shared.centre) + r, 0.0
@@ -56,7 +63,7 @@ def centre_lean(a: int, part: Part, own: Floats, frame: Frame) -> Lean:
         centre += frame.shared.centre[r, k] * own[FACTOR, k, c]
     for b in range(a):
         centre += frame.root[a, b] * frame.away[b]
-    return Lean(part.matrices[HAT, i, c], part.matrices[KNOWN, i, c], centre, frame.root[a, a])
+    return Standard(part.matrices[HAT, i, c], part.matrices[KNOWN, i, c], centre, frame.root[a, a])
 
 
 @inlined
@@ -67,8 +74,8 @@ def place_centres(position: Floats, part: Part, own: Floats, frame: Frame) -> fl
     spread_root(part, own, frame)
     for a in range(count * width):
         r, c = a // width, a % width
-        on = centre_lean(a, part, own, frame)
-        entry, slope = lean(on, float(position[row_start(r, part, width, first) + c]))
+        on = centre_standard(a, part, own, frame)
+        entry, slope = from_standard(on, float(position[row_start(r, part, width, first) + c]))
         own[FACTOR, first + r, c] = entry
         frame.away[a] = (entry - on.centre) / on.spread
         value += slope - 0.5 * frame.away[a] ** 2 - log(on.spread)
@@ -117,9 +124,9 @@ def pull_centres(position: Floats, part: Part, own: Floats, frame: Frame, gradie
         frame.in_root[a, : a + 1] = 0.0
     for a in range(count * width - 1, -1, -1):
         r, c = a // width, a % width
-        at, on, inner = row_start(r, part, width, first) + c, centre_lean(a, part, own, frame), frame.in_away[a]
+        at, on, inner = row_start(r, part, width, first) + c, centre_standard(a, part, own, frame), frame.in_away[a]
         bar = own[BAR, first + r, c] + inner / on.spread
-        gradient[at], in_centre, in_log = lean_slopes(on, float(position[at]), bar)
+        gradient[at], in_centre, in_log = standard_slopes(on, float(position[at]), bar)
         in_centre -= inner / on.spread
         frame.in_root[a, a] += (in_log - inner * frame.away[a] - 1.0) / on.spread
         for b in range(a):

@@ -1,33 +1,104 @@
 """What the parts of a pool have in common: its prior, and its coordinates.
 
-Numbers of part j are regressed on (1, factors): coefficients B_j about B, with an sd tau for each number's intercept
-and for its coefficients of each factor; residual scatters about Psi = L L', log sds apart by t. The response has one
-theta and one sigma. B and L are told in standard units of what the parts say of them at these tau and t, so that
-nothing narrows as tau and t vanish.
+Numbers of part j are regressed on (1, factors): coefficients B_j around B, with an sd tau for the intercept of each
+number and for its coefficients of each factor; residual scatters around Psi = L L', whose log sds differ by t. The
+response has one theta and one sigma. B, L, theta and log sigma are standardised by their prior and what the parts say
+of them at these tau and t, so that no coordinate narrows as tau and t vanish.
 """
 
 from math import exp, log, sqrt
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
-from dpbayes_core.samplers.collapsed.arrays import APART, LEAST, MEAN_PRECISION, POWER, SQUARE, VARIANCE_RATE, Target
-from dpbayes_core.samplers.collapsed.pools.coefficients import place_theta, pull_theta
+from dpbayes_core.samplers.collapsed.arrays import (
+    AIM,
+    ANCHOR,
+    APART,
+    FAINT,
+    LEAST,
+    LOW,
+    MEAN_PRECISION,
+    POWER,
+    PRECISE,
+    RATE,
+    SHAPE,
+    SQUARE,
+    UNIT_ROWS,
+    VARIANCE_RATE,
+    Target,
+)
 from dpbayes_core.samplers.collapsed.pools.shared import (
     DEGREES,
     FEW,
     HEAVY,
+    LOGGED,
     LOOSE,
     SAYS,
     Shared,
+    Standard,
+    from_standard,
     group_of,
     groups_of,
     part_at,
+    standard_slopes,
 )
 
 
 @compiled
+def slope_standard(target: Target, i: int, logged: float) -> Standard:
+    """What standardises a coefficient: its estimate from the parts at the mode, and its prior at this sigma."""
+    weights = target.weights[0]
+    scale = 1.0 if target.numbers[RATE] > 0.0 else exp(logged)
+    return Standard(weights[AIM, i], weights[PRECISE, i], weights[ANCHOR, i], scale * weights[FAINT, i])
+
+
+@compiled
+def place_theta(position: Floats, target: Target, shared: Shared) -> float:
+    """Fill theta and sigma, whose logarithm is the last coordinate."""
+    low, size, numbers = int(target.parts[0, LOW]), len(shared.theta), target.numbers
+    logged, value = position[size - low], 0.0
+    shared.numbers[LOGGED] = logged
+    for i in range(low, size):
+        shared.theta[i], slope = from_standard(slope_standard(target, i, logged), position[i - low])
+        value += slope
+    square = target.response[size, size]
+    for i in range(low, size):
+        square -= 2.0 * target.response[size, i] * shared.theta[i]
+        for k in range(low, size):
+            square += target.response[max(i, k), min(i, k)] * shared.theta[i] * shared.theta[k]
+    square *= 0.5 * numbers[UNIT_ROWS]
+    if numbers[RATE] > 0.0:
+        return value + numbers[SHAPE] * logged - numbers[RATE] * exp(logged) - square
+    return value - (size - low + 2.0 * numbers[SHAPE]) * logged - square * exp(-2.0 * logged)
+
+
+@compiled
+def pull_theta(position: Floats, target: Target, shared: Shared, slopes: Shared, gradient: Floats) -> None:
+    """Reverse of `place_theta`."""
+    low, size, numbers = int(target.parts[0, LOW]), len(shared.theta), target.numbers
+    logged = shared.numbers[LOGGED]
+    wide, unit = numbers[RATE] > 0.0, numbers[UNIT_ROWS]
+    scale, in_logged, square = 1.0 if wide else exp(-2.0 * logged), slopes.numbers[LOGGED], 0.0
+    for i in range(low, size):
+        half = -target.response[size, i]
+        for k in range(low, size):
+            half += target.response[max(i, k), min(i, k)] * shared.theta[k]
+        square += (half - target.response[size, i]) * shared.theta[i]
+        bar = slopes.theta[i] - unit * half * scale
+        own, _, in_spread = standard_slopes(slope_standard(target, i, logged), position[i - low], bar)
+        gradient[i - low] = own
+        in_logged += 0.0 if wide else in_spread
+    square += target.response[size, size]
+    if wide:
+        in_logged += numbers[SHAPE] - numbers[RATE] * exp(logged)
+    else:
+        in_logged += unit * square * scale - (size - low + 2.0 * numbers[SHAPE])
+    gradient[size - low] = in_logged
+
+
+@compiled
 def agreed(target: Target, place: tuple[int, int], loose: float, prior: tuple[float, float]) -> tuple[float, float]:
-    """Mean and precision of what the parts say, and the prior (its mean and precision)."""
+    """Mean and precision of the parts' estimates together with the prior's mean and precision."""
     total, weighted = prior[1], prior[0] * prior[1]
     for j in range(len(target.parts)):
         weight = 1.0 / (loose + target.matrices[j, LOOSE, place[0], place[1]])
@@ -38,7 +109,7 @@ def agreed(target: Target, place: tuple[int, int], loose: float, prior: tuple[fl
 
 @compiled
 def agreed_slopes(target: Target, place: tuple[int, int], loose: float, mean: float) -> tuple[float, float]:
-    """Derivatives of precision times what the parts say less `mean`, and of the precision, in `loose`."""
+    """Derivatives in `loose` of the precision, and of the precision times the parts' estimates less `mean`."""
     in_mean, in_total = 0.0, 0.0
     for j in range(len(target.parts)):
         weight = 1.0 / (loose + target.matrices[j, LOOSE, place[0], place[1]])
@@ -49,7 +120,7 @@ def agreed_slopes(target: Target, place: tuple[int, int], loose: float, mean: fl
 
 @compiled
 def looseness(i: int, k: int, first: int, target: Target, shared: Shared) -> float:
-    """By how much parts differ in an entry of L, squared."""
+    """The variance between parts of an entry of L."""
     share = 1.0 / shared.numbers[HEAVY]
     return 0.5 * share if i == k else target.weights[0, SQUARE, i] * share
 

@@ -1,7 +1,7 @@
-"""A part's residual scatter of its numbers, W = n L_j L_j', L_j = L K: the matrix-F law about Psi = L L'.
+"""A part's residual scatter of its numbers, W = n L_j L_j', L_j = L K: the matrix-F law around Psi = L L'.
 
-The part's own covariance is inverse-Wishart about Psi with nu = nu' + k + 1 degrees, W is Wishart of it, and it is
-integrated out. Each entry of L_j leans on its release and on that law.
+The part's own covariance is inverse-Wishart around Psi with nu = nu' + k + 1 degrees, W is Wishart of it, and it is
+integrated out. Each entry of L_j is standardised by its release and by that law.
 """
 
 from math import exp, lgamma, log, log1p, sqrt
@@ -12,10 +12,18 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.linear_algebra import invert_lower
 from dpbayes_core.samplers.collapsed.arrays import BAR, COLUMNS, FACTOR, ROWS, Part
-from dpbayes_core.samplers.collapsed.counting import digamma
+from dpbayes_core.samplers.collapsed.part_terms import digamma
 from dpbayes_core.samplers.collapsed.pools.centres import Frame
-from dpbayes_core.samplers.collapsed.pools.leaning import Lean, lean, lean_slopes
-from dpbayes_core.samplers.collapsed.pools.shared import DEGREES, HAT, HEAVY, KNOWN, row_start
+from dpbayes_core.samplers.collapsed.pools.shared import (
+    DEGREES,
+    HAT,
+    HEAVY,
+    KNOWN,
+    Standard,
+    from_standard,
+    row_start,
+    standard_slopes,
+)
 
 LARGE = 30.0  # from here on Stirling's series, in which nothing cancels
 
@@ -64,17 +72,17 @@ def degrees_of(part: Part, frame: Frame) -> float:
 
 
 @inlined
-def scatter_lean(r: int, c: int, part: Part, own: Floats, frame: Frame) -> Lean:
-    """What entry (r, c) of L_j leans on; on the diagonal its logarithm."""
+def scatter_standard(r: int, c: int, part: Part, own: Floats, frame: Frame) -> Standard:
+    """The release and the law that standardise entry (r, c) of L_j; on the diagonal, its logarithm."""
     shared, first = frame.shared, own.shape[1] - 1 - len(frame.ratio)
     hat, known = part.matrices[HAT, first + r, first + c], part.matrices[KNOWN, first + r, first + c]
     square = 1.0 / degrees_of(part, frame) + 1.0 / shared.numbers[HEAVY]
     if r == c:
-        return Lean(hat, known, log(shared.root[r, r]), sqrt(0.5 * square))
+        return Standard(hat, known, log(shared.root[r, r]), sqrt(0.5 * square))
     centre = 0.0
     for i in range(c, r):
         centre += shared.root[r, i] * frame.ratio[i, c]
-    return Lean(hat, known, centre, shared.root[r, r] * sqrt(square))
+    return Standard(hat, known, centre, shared.root[r, r] * sqrt(square))
 
 
 @inlined
@@ -149,8 +157,8 @@ def place_scatter(position: Floats, part: Part, own: Floats, frame: Frame) -> fl
     for r in range(count):
         at = row_start(r, part, width, first) + width
         for c in range(min(r + 1, columns)):
-            on = scatter_lean(r, c, part, own, frame)
-            entry, slope = lean(on, float(position[at + c]))
+            on = scatter_standard(r, c, part, own, frame)
+            entry, slope = from_standard(on, float(position[at + c]))
             value += slope
             if c == r:
                 own[FACTOR, first + r, first + r] = exp(entry)
@@ -171,16 +179,16 @@ def pull_scatter(position: Floats, part: Part, own: Floats, frame: Frame, gradie
     for r in range(count - 1, -1, -1):
         at = row_start(r, part, width, first) + width
         for c in range(min(r + 1, columns)):
-            on, inner = scatter_lean(r, c, part, own, frame), frame.in_ratio[r, c]
+            on, inner = scatter_standard(r, c, part, own, frame), frame.in_ratio[r, c]
             bar = own[BAR, first + r, first + c]
             if c == r:
                 inner *= frame.ratio[r, r]
                 bar = bar * own[FACTOR, first + r, first + r] + inner
-                gradient[at + c], in_centre, in_log = lean_slopes(on, float(position[at + c]), bar)
+                gradient[at + c], in_centre, in_log = standard_slopes(on, float(position[at + c]), bar)
                 slopes.root[r, r] += (in_centre - inner) / root[r, r]
             else:
                 inner /= root[r, r]
-                gradient[at + c], in_centre, in_log = lean_slopes(on, float(position[at + c]), bar + inner)
+                gradient[at + c], in_centre, in_log = standard_slopes(on, float(position[at + c]), bar + inner)
                 in_centre -= inner
                 slopes.root[r, r] += (in_log - inner * frame.ratio[r, c] * root[r, r] - 1.0) / root[r, r]
                 for i in range(c, r):

@@ -1,11 +1,18 @@
-"""What the parts of a pool have in common, and where it stands in arrays."""
+"""Places of what the parts of a pool share, and the standard coordinate of a number that has a release and a prior.
 
+Where noise around `hat` has precision `known`, and the prior is normal around `centre` with sd `spread`, the number
+is normal given both, and its coordinate u is that normal, standardised: by the noise where it is small, by the prior
+where the noise is large, and in between no coordinate narrows as `spread` does. Any hat and precision are exact: they
+move u only.
+"""
+
+from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.compiled import compiled
+from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.samplers.collapsed.arrays import (
     COLUMNS,
     LOW,
@@ -15,8 +22,8 @@ from dpbayes_core.samplers.collapsed.arrays import (
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous
 
 FEW = 1.0  # precision that the coordinates of L add, about a typical one
-# matrices of a part beyond z and its scales: where its rows of C are likely to be, and how precisely noise knows them;
-# what the part says of B and L, and its squared error without tau and t
+# matrices of a part beyond z and its scales: likely values of its rows of C, and the precision of the noise;
+# its estimates of B and L, and their squared errors without tau and t
 HAT, KNOWN, SAYS, LOOSE = 2, 3, 4, 5
 # places in Shared.numbers: nu' = 1 / (2 t^2), nu, log sigma
 DEGREES, HEAVY, LOGGED = range(3)
@@ -62,7 +69,7 @@ def new_shared(target: Target) -> Shared:
 
 @compiled
 def group_of(column: int, part: Part) -> int:
-    """0 of the constant, then one for each factor."""
+    """0 for the constant, then a number for each factor."""
     block, end = 0, 1
     while column >= end:
         end += int(part.blocks[block, 1])
@@ -74,3 +81,30 @@ def group_of(column: int, part: Part) -> int:
 def groups_of(part: Part) -> int:
     """How many taus a number has."""
     return 0 if part.numbers[LOW] > 0.0 else 1 + part.blocks.shape[0]
+
+
+class Standard(NamedTuple):
+    """What standardises a number: its noisy value with the noise's precision, and a normal prior."""
+
+    hat: float
+    known: float  # precision of the noise around it
+    centre: float
+    spread: float
+
+
+@inlined
+def from_standard(on: Standard, u: float) -> tuple[float, float]:
+    """The number whose standard coordinate is u, and the log Jacobian."""
+    weight = 1.0 / (on.spread * on.spread)
+    square = 1.0 / (on.known + weight)
+    return square * (on.known * on.hat + weight * on.centre) + sqrt(square) * u, 0.5 * log(square)
+
+
+@inlined
+def standard_slopes(on: Standard, u: float, bar: float) -> tuple[float, float, float]:
+    """Derivatives in u, the centre and the log spread, given the one in the number; the log Jacobian's included."""
+    weight = 1.0 / (on.spread * on.spread)
+    square = 1.0 / (on.known + weight)
+    share, root = weight * square, sqrt(square)
+    shift = square * on.known * (on.hat - on.centre)
+    return bar * root, bar * share, bar * share * (2.0 * shift + root * u) + share

@@ -1,4 +1,7 @@
-"""Kernels of whole iterations: the covariates' law, every holder's moments, theta, sigma; adaptation is state."""
+"""Kernels of whole iterations: the covariates' law, every holder's moments, theta and sigma; adaptation is state.
+
+Noisy second moments are repaired: their centred scatter loses its negative eigenvalues.
+"""
 
 from math import exp, sqrt
 
@@ -8,17 +11,75 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_upper
 from dpbayes_core.samplers.conjugate import draw_parameters
-from dpbayes_core.samplers.papers.distributed.covariates import draw_covariates
-from dpbayes_core.samplers.papers.distributed.repair import repair
+from dpbayes_core.samplers.papers.distributed.arrays import FIXED, WALK, Holder, Law, Place, Problem, Record, Span, Step
+from dpbayes_core.samplers.papers.distributed.moments import (
+    draw_covariates,
+    perturb_and_solve,
+    solve_moments,
+    walk_moments,
+)
 from dpbayes_core.samplers.papers.distributed.response import (
     MOVE_ACCEPTED,
     coefficient_law,
     move_coefficients,
     move_variance,
 )
-from dpbayes_core.samplers.papers.distributed.solve import perturb_and_solve, solve_moments
-from dpbayes_core.samplers.papers.distributed.told import FIXED, WALK, Holder, Law, Place, Record, Span, Step, Told
-from dpbayes_core.samplers.papers.distributed.walk import walk_moments
+
+SWEEPS = 30
+SMALL = 1e-26  # of the squared norm
+
+
+@compiled
+def eigenvectors(matrix: Floats, vectors: Floats) -> None:
+    """Jacobi's rotations: `matrix` becomes diagonal, its eigenvectors are the columns of `vectors`."""
+    size = matrix.shape[0]
+    vectors[:] = np.eye(size)
+    for _ in range(SWEEPS):
+        outside, inside = 0.0, 0.0
+        for i in range(size):
+            inside += matrix[i, i] ** 2
+            for j in range(i):
+                outside += matrix[i, j] ** 2
+        if outside <= SMALL * inside:
+            return
+        for i in range(size):
+            for j in range(i):
+                if matrix[i, j] == 0.0:
+                    continue
+                ratio = 0.5 * (matrix[i, i] - matrix[j, j]) / matrix[i, j]
+                tangent = (1.0 if ratio >= 0.0 else -1.0) / (abs(ratio) + sqrt(1.0 + ratio * ratio))
+                cosine = 1.0 / sqrt(1.0 + tangent * tangent)
+                sine = tangent * cosine
+                for k in range(size):
+                    first, second = matrix[k, j], matrix[k, i]
+                    matrix[k, j], matrix[k, i] = cosine * first - sine * second, sine * first + cosine * second
+                for k in range(size):
+                    first, second = matrix[j, k], matrix[i, k]
+                    matrix[j, k], matrix[i, k] = cosine * first - sine * second, sine * first + cosine * second
+                for k in range(size):
+                    first, second = vectors[k, j], vectors[k, i]
+                    vectors[k, j], vectors[k, i] = cosine * first - sine * second, sine * first + cosine * second
+
+
+@compiled
+def repair(moments: Floats) -> None:
+    """Second moments of (1, v) with the nearest possible scatter around their own mean; untouched where it is one."""
+    size = moments.shape[0] - 1
+    rows = moments[0, 0]
+    scatter, root, vectors = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, size))
+    for i in range(size):
+        for j in range(size):
+            scatter[i, j] = moments[i + 1, j + 1] - moments[0, i + 1] * moments[0, j + 1] / rows
+    if cholesky(scatter, root, size) > 0.0:
+        return
+    eigenvectors(scatter, vectors)
+    for i in range(size):
+        for j in range(size):
+            total = moments[0, i + 1] * moments[0, j + 1] / rows
+            for k in range(size):
+                total += max(scatter[k, k], 0.0) * vectors[i, k] * vectors[j, k]
+            moments[i + 1, j + 1] = total
+
 
 WALK_ACCEPTED = 0.25  # aimed at
 
@@ -35,14 +96,14 @@ def record_moments(moments: Floats, latent: Floats) -> None:
 
 
 @compiled
-def move_moments(generator: np.random.Generator, told: Told, place: Place, proposal: int, gain: float) -> None:
+def move_moments(generator: np.random.Generator, problem: Problem, place: Place, proposal: int, gain: float) -> None:
     """Draw the covariates' law, then move every holder's moments given it."""
     size = place.theta.size
     mean, spread = np.zeros(size - 1), np.zeros((size - 1, size - 1))
     draw_covariates(generator, place.moments.sum(axis=0), mean, spread)
     law = Law(place.theta, exp(place.tuning[0]), mean, spread)
     for k in range(place.moments.shape[0]):
-        holder = Holder(told.noisy[k], told.variances[k])
+        holder = Holder(problem.noisy[k], problem.variances[k])
         if proposal == WALK:
             degrees = size + exp(place.tuning[3 + k])
             chance = walk_moments(generator, place.moments[k], law, holder, degrees)
@@ -52,16 +113,16 @@ def move_moments(generator: np.random.Generator, told: Told, place: Place, propo
 
 
 @compiled
-def advance(generator: np.random.Generator, told: Told, place: Place, span: Span, record: Record) -> None:
+def advance(generator: np.random.Generator, problem: Problem, place: Place, span: Span, record: Record) -> None:
     """Iterations in place, warm-up included."""
     moments, theta, tuning = place
     for iteration in range(span.begun, span.begun + span.iterations):
         gain = 2.0 * (1.0 + iteration) ** -0.6 if iteration < span.warmup else 0.0
         if span.proposal != FIXED:
-            move_moments(generator, told, place, span.proposal, gain)
+            move_moments(generator, problem, place, span.proposal, gain)
         step = Step(exp(tuning[0]), 1.0 / (1.0 + exp(-tuning[2])), iteration == 0)
-        tuning[2] += gain * (move_coefficients(generator, moments, theta, told, step) - MOVE_ACCEPTED)
-        tuning[1] += gain * (move_variance(generator, moments, theta, told, tuning) - MOVE_ACCEPTED)
+        tuning[2] += gain * (move_coefficients(generator, moments, theta, problem, step) - MOVE_ACCEPTED)
+        tuning[1] += gain * (move_variance(generator, moments, theta, problem, tuning) - MOVE_ACCEPTED)
         if iteration >= span.warmup:
             kept = iteration - max(span.begun, span.warmup)
             record.parameters[kept, : theta.size] = theta
@@ -84,7 +145,9 @@ def joint_law(draw: Floats, mean: Floats, spread: Floats) -> None:
 
 
 @compiled
-def advance_whole(generator: np.random.Generator, told: Told, moments: Floats, span: Span, record: Record) -> None:
+def advance_whole(
+    generator: np.random.Generator, problem: Problem, moments: Floats, span: Span, record: Record
+) -> None:
     """Iterations on the moments of (1, x, y): conjugate parameters given their repaired sum, then each holder's."""
     size = moments.shape[1]
     draw, root = np.zeros(size), np.zeros((size, size))
@@ -93,14 +156,14 @@ def advance_whole(generator: np.random.Generator, told: Told, moments: Floats, s
         total = moments.sum(axis=0)
         repair(total)
         rows = total[0, 0]
-        cholesky((told.prior + total) / rows, root, size)
-        draw_parameters(generator, root, rows, told.shape + 0.5 * rows, draw)
+        cholesky((problem.prior + total) / rows, root, size)
+        draw_parameters(generator, root, rows, problem.shape + 0.5 * rows, draw)
         draw_covariates(
             generator, total[: size - 1, : size - 1].copy(), mean[: size - 2], spread[: size - 2, : size - 2]
         )
         joint_law(draw, mean, spread)
         for k in range(moments.shape[0]):
-            holder = Holder(told.noisy[k], told.variances[k])
+            holder = Holder(problem.noisy[k], problem.variances[k])
             perturb_and_solve(generator, mean, spread, holder, moments[k])
         if iteration >= span.warmup:
             kept = iteration - max(span.begun, span.warmup)
@@ -110,14 +173,14 @@ def advance_whole(generator: np.random.Generator, told: Told, moments: Floats, s
 
 @compiled
 def draw_plugged(
-    generator: np.random.Generator, told: Told, moments: Floats, residual: float, parameters: Floats
+    generator: np.random.Generator, problem: Problem, moments: Floats, residual: float, parameters: Floats
 ) -> None:
     """Independent draws: sigma from `residual` as if it were exact, theta given it and the noisy X'y."""
     size = moments.shape[1]
     root, centre, shock = np.zeros((size, size)), np.zeros(size), np.zeros(size)
     for kept in range(parameters.shape[0]):
-        variance = 0.5 * residual / generator.standard_gamma(told.shape)
-        coefficient_law(moments, variance, told, root, centre)
+        variance = 0.5 * residual / generator.standard_gamma(problem.shape)
+        coefficient_law(moments, variance, problem, root, centre)
         for i in range(size):
             shock[i] = generator.standard_normal()
         solve_upper(root, shock, size)

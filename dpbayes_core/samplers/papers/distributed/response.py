@@ -11,7 +11,7 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
-from dpbayes_core.samplers.papers.distributed.told import Step, Told
+from dpbayes_core.samplers.papers.distributed.arrays import Problem, Step
 
 MOVE_ACCEPTED = 0.4  # share of moves that adaptation aims at
 
@@ -46,19 +46,19 @@ def response_terms(
 
 
 @compiled
-def coefficient_law(moments: Floats, variance: float, told: Told, root: Floats, centre: Floats) -> None:
+def coefficient_law(moments: Floats, variance: float, problem: Problem, root: Floats, centre: Floats) -> None:
     """Normal law of theta given S, the variance and the noisy X'y: its mean, and its precision's Cholesky factor."""
     size = centre.size
-    precision = told.prior[:size, :size] / variance
-    centre[:] = told.prior[:size, size] / variance
+    precision = problem.prior[:size, :size] / variance
+    centre[:] = problem.prior[:size, size] / variance
     law, factor, column = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
     whitened = np.zeros((size, size))  # row i: the i-th column of S, solved
     for holder in range(moments.shape[0]):
         for i in range(size):
             law[i] = variance * moments[holder, i]
-            law[i, i] += told.variances[holder, i, size]
+            law[i, i] += problem.variances[holder, i, size]
         cholesky(law, factor, size)
-        column[:] = told.noisy[holder, :size, size]
+        column[:] = problem.noisy[holder, :size, size]
         solve_lower(factor, column, size)
         for i in range(size):
             whitened[i] = moments[holder, i]
@@ -73,22 +73,24 @@ def coefficient_law(moments: Floats, variance: float, told: Told, root: Floats, 
 
 
 @compiled
-def squares_ratio(moments: Floats, moved: Floats, theta: Floats, variance: float, told: Told) -> float:
+def squares_ratio(moments: Floats, moved: Floats, theta: Floats, variance: float, problem: Problem) -> float:
     """Log ratio of the noisy y'y of all holders, given their noisy X'y, at `moved` to that at `theta`."""
     ratio = 0.0
     for holder in range(moments.shape[0]):
-        noisy, variances = told.noisy[holder], told.variances[holder]
+        noisy, variances = problem.noisy[holder], problem.variances[holder]
         ratio += response_terms(moments[holder], moved, variance, noisy, variances)[1]
         ratio -= response_terms(moments[holder], theta, variance, noisy, variances)[1]
     return ratio
 
 
 @compiled
-def move_coefficients(generator: np.random.Generator, moments: Floats, theta: Floats, told: Told, step: Step) -> float:
+def move_coefficients(
+    generator: np.random.Generator, moments: Floats, theta: Floats, problem: Problem, step: Step
+) -> float:
     """Move theta towards a fresh draw given the noisy X'y, at reach 1 all the way; the noisy y'y accepts or not."""
     size = theta.size
     root, centre, moved = np.zeros((size, size)), np.zeros(size), np.zeros(size)
-    coefficient_law(moments, step.variance, told, root, centre)
+    coefficient_law(moments, step.variance, problem, root, centre)
     for i in range(size):
         moved[i] = generator.standard_normal()
     solve_upper(root, moved, size)
@@ -97,34 +99,38 @@ def move_coefficients(generator: np.random.Generator, moments: Floats, theta: Fl
         return MOVE_ACCEPTED
     for i in range(size):
         moved[i] = centre[i] + sqrt(1.0 - step.reach**2) * (theta[i] - centre[i]) + step.reach * moved[i]
-    ratio = squares_ratio(moments, moved, theta, step.variance, told)
+    ratio = squares_ratio(moments, moved, theta, step.variance, problem)
     if log(generator.random()) < ratio:
         theta[:] = moved
     return exp(min(0.0, ratio))
 
 
 @compiled
-def variance_log_density(level: float, moments: Floats, theta: Floats, told: Told) -> float:
+def variance_log_density(level: float, moments: Floats, theta: Floats, problem: Problem) -> float:
     """Log density of the log variance given theta and S, noise integrated out, up to a constant."""
-    size, variance, prior = theta.size, exp(level), told.prior
+    size, variance, prior = theta.size, exp(level), problem.prior
     square = prior[size, size]
     for i in range(size):
         square -= 2.0 * theta[i] * prior[i, size]
         for j in range(size):
             square += theta[i] * prior[i, j] * theta[j]
-    total = -(told.shape + 0.5 * size) * level - 0.5 * square / variance
+    total = -(problem.shape + 0.5 * size) * level - 0.5 * square / variance
     for holder in range(moments.shape[0]):
-        noisy, variances = told.noisy[holder], told.variances[holder]
+        noisy, variances = problem.noisy[holder], problem.variances[holder]
         first, second = response_terms(moments[holder], theta, variance, noisy, variances)
         total += first + second
     return total
 
 
 @compiled
-def move_variance(generator: np.random.Generator, moments: Floats, theta: Floats, told: Told, tuning: Floats) -> float:
+def move_variance(
+    generator: np.random.Generator, moments: Floats, theta: Floats, problem: Problem, tuning: Floats
+) -> float:
     """A random walk on the log variance tuning[0] with log step tuning[1]; how likely it was to be accepted."""
     moved = tuning[0] + exp(tuning[1]) * generator.standard_normal()
-    ratio = variance_log_density(moved, moments, theta, told) - variance_log_density(tuning[0], moments, theta, told)
+    ratio = variance_log_density(moved, moments, theta, problem) - variance_log_density(
+        tuning[0], moments, theta, problem
+    )
     if log(generator.random()) < ratio:
         tuning[0] = moved
     return exp(min(0.0, ratio))

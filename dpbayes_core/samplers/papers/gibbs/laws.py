@@ -9,7 +9,7 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.samplers.papers.gibbs.flat import Moments
+from dpbayes_core.samplers.papers.gibbs.arrays import Moments
 from dpbayes_core.samplers.papers.gibbs.repair import diagonalise, rebuild, repair
 
 Places = tuple[int, ...]

@@ -11,10 +11,9 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
-from dpbayes_core.samplers.papers.gibbs.dense import residual_to_explain, solve_dense
-from dpbayes_core.samplers.papers.gibbs.flat import ROWS, Moments, Noisy, Work
-from dpbayes_core.samplers.papers.gibbs.parameters import draw_regression
-from dpbayes_core.samplers.papers.gibbs.scale_mixture import draw_variances
+from dpbayes_core.samplers.papers.gibbs.arrays import ROWS, Moments, Noisy, Work
+from dpbayes_core.samplers.papers.gibbs.parameters import draw_regression, draw_variances
+from dpbayes_core.samplers.papers.gibbs.statistic import residual_to_explain, solve_dense
 
 
 class Space(NamedTuple):

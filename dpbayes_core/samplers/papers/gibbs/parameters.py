@@ -1,4 +1,8 @@
-"""Parameters given the latent statistic: exact conjugate draws, as in equations 4 and 7 of the paper."""
+"""Conjugate draws given the latent statistic: parameters (equations 4 and 7 of the paper), and variances of the noise.
+
+Laplace noise is normal noise of random variance, which is drawn without cancellation. A chain starts at the noisy
+values with noise added once more, repaired so that data could have such a scatter.
+"""
 
 from math import sqrt
 
@@ -8,7 +12,17 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, invert_lower
 from dpbayes_core.samplers.conjugate import draw_parameters
-from dpbayes_core.samplers.papers.gibbs.flat import DEGREES, MEAN_WEIGHT, ROWS, SCATTER, SHAPE, Noisy, NormalRow, Work
+from dpbayes_core.samplers.papers.gibbs.arrays import (
+    DEGREES,
+    LAPLACE,
+    MEAN_WEIGHT,
+    ROWS,
+    SCATTER,
+    SHAPE,
+    Noisy,
+    NormalRow,
+    Work,
+)
 from dpbayes_core.samplers.papers.gibbs.repair import repair
 
 
@@ -92,3 +106,47 @@ def join_response(row: NormalRow, draw: Floats) -> None:
                 total += row.root[i - 1, k] * row.root[j - 1, k]
             row.second[i, j] = total
             row.second[j, i] = total
+
+
+LEAST_VARIANCE = 0.01  # of a standardised variable
+
+
+@compiled
+def disperse(generator: np.random.Generator, noisy: Noisy, work: Work, statistic: Floats) -> None:
+    """Fill `statistic`; known entries keep their values."""
+    for entry in range(statistic.size):
+        if noisy.numbers[LAPLACE] == 1.0:
+            noise = generator.standard_exponential() - generator.standard_exponential()
+        else:
+            noise = generator.standard_normal()
+        statistic[entry] = noisy.values[entry] + noisy.scales[entry] * noise
+    place_statistic(statistic, noisy, work.moments)
+    repair(work.moments, work.scatter, work.vectors, work.root, LEAST_VARIANCE * noisy.numbers[ROWS])
+    for entry in range(statistic.size):
+        if noisy.scales[entry] > 0.0:
+            statistic[entry] = work.moments[noisy.entries[entry, 0], noisy.entries[entry, 1]]
+
+
+@compiled
+def draw_variance(generator: np.random.Generator, size: float, scale: float) -> float:
+    """1 / variance ~ InverseGaussian(mean 1 / (scale size), shape 1 / scale^2), for noise of this absolute size.
+
+    The roots of the usual two-root draw are size and its reciprocal times `long`, a sum of positive terms.
+    """
+    half = 0.5 * scale * generator.standard_normal() ** 2
+    long = size + half + sqrt(half * (2.0 * size + half))
+    if generator.random() * (size + long) <= long:
+        return scale * long
+    return scale * size * (size / long)
+
+
+@compiled
+def draw_variances(generator: np.random.Generator, noisy: Noisy, statistic: Floats, variances: Floats) -> None:
+    """The variance of each entry's noise, given the statistic; 0 where the entry is known."""
+    for entry in range(variances.size):
+        scale = noisy.scales[entry]
+        if noisy.numbers[LAPLACE] == 1.0 and scale > 0.0:
+            size = abs(noisy.values[entry] - statistic[entry])
+            variances[entry] = draw_variance(generator, size, scale)
+        else:
+            variances[entry] = scale * scale

@@ -1,13 +1,19 @@
-"""C from its straight coordinates T where noise is Laplace's: entries of R that noise knows are steadied, then bent.
+"""A transformation of C for Laplace noise, after which the noise has no kinks and known entries stay where they are.
 
-Entry R_ij = n (C C')_ij of a continuous row has a coordinate of its own, T_ij. Steadied, C_ij follows what the entries
-before it do, so that R_ij stays what T says where noise knows it well; where noise hides it, C_ij stays what T says:
-C_ij = T_ij + k (f - T_ij), f C_jj = T_ij T_jj + sum_{l<j} (T_il T_jl - C_il C_jl), k = s^2 / (s^2 + S). On the diagonal
-p(C_ii^2) = p(T_ii^2) + a - sum_{l<i} C_il^2, p(q) = q - e^2 / q, e where noise begins to know a square; a is that sum
-of the straight row, of the response's row at the reference. Then kinks are bent out (kinks.py).
+Entry R_ij = n (C C')_ij of a continuous row has a coordinate of its own, T_ij, straight at first. Then C_ij is
+corrected for the entries before it, so that R_ij keeps the value that T gives it where its noise is small; where its
+noise is large, C_ij stays T_ij: C_ij = T_ij + k (f - T_ij), f C_jj = T_ij T_jj + sum_{l<j} (T_il T_jl - C_il C_jl),
+k = s^2 / (s^2 + S). On the diagonal p(C_ii^2) = p(T_ii^2) + a - sum_{l<i} C_il^2, p(q) = q - e^2 / q, where e is the
+square at which the noise starts to inform it, and a is that sum for the straight row (of the response: at the
+reference).
+
+Last, kinks are removed, since trajectories would have to creep over them. With x the residual of the entry in units
+of the noise where the coordinate c alone determines it, and s = dx / dc, c moves by h(s) E(x), E(x) = x |x|
+exp(-|x| / W) / 2. The log Jacobian then has the kink of the noise with the opposite sign, and far away nothing moves.
+h(s) = s / (s^2 + S) vanishes where the noise is so large that its kink does no harm.
 """
 
-from math import exp, log, sqrt
+from math import copysign, exp, log, sqrt
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
@@ -28,7 +34,29 @@ from dpbayes_core.samplers.collapsed.arrays import (
     Part,
 )
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous
-from dpbayes_core.samplers.collapsed.kinks import FADE, WIDTH, move, move_reverse
+
+WIDTH = 4.0  # W; the slope 1 + s h E' stays between 0.67 and 1.92
+FADE = 50.0  # S
+
+
+@compiled
+def move(x: float, s: float, near: float) -> tuple[float, float]:
+    """How far a coordinate moves, and its slope; near = exp(-|x| / W)."""
+    size, rate = abs(x), s / (s * s + FADE)
+    return 0.5 * rate * x * size * near, 1.0 + s * rate * (size - 0.5 * x * x / WIDTH) * near
+
+
+@compiled
+def move_reverse(x: float, s: float, near: float, bar: float) -> tuple[float, float]:
+    """Derivatives in x and s of the log slope plus `bar` times the move."""
+    size, rate, down = abs(x), s / (s * s + FADE), 1.0 / (s * s + FADE)
+    bump, tilt = 0.5 * x * size * near, (size - 0.5 * x * x / WIDTH) * near
+    bend = copysign(near, x) * (1.0 - 2.0 * size / WIDTH + 0.5 * x * x / WIDTH**2)
+    share = 1.0 / (1.0 + s * rate * tilt)
+    in_x = bar * rate * tilt + s * rate * bend * share
+    in_s = (bar * bump * (FADE - s * s) + 2.0 * s * FADE * tilt * share) * down * down
+    return in_x, in_s
+
 
 KNOWN = 0.5 * sqrt(FADE)  # e, in units of the square's noise
 
@@ -43,7 +71,7 @@ def held(square: float, shift: float, least: float) -> float:
 
 @compiled
 def shift_of(part: Part, work: Floats, i: int) -> float:
-    """What the entries before C_ii leave it to make up for."""
+    """The change of C_ii^2 that compensates for the entries before it."""
     straight, bent = 0.0, 0.0
     for k in range(i):
         straight += work[STRAIGHT, i, k] * work[STRAIGHT, i, k]
@@ -54,7 +82,7 @@ def shift_of(part: Part, work: Floats, i: int) -> float:
 
 @compiled
 def room_for(part: Part, work: Floats, i: int) -> float:
-    """What the noisy square of row i leaves for C_ii^2; not positive where its kink is out of reach."""
+    """The noisy square of row i less its entries before C_ii; not positive where no C_ii reaches the kink."""
     room = part.matrices[NOISY, i, i] / part.numbers[ROWS]
     for k in range(i):
         room -= work[FACTOR, i, k] * work[FACTOR, i, k]
@@ -70,7 +98,7 @@ def known(part: Part, work: Floats, i: int, j: int) -> float:
 
 @compiled
 def before(work: Floats, slot: int, i: int, j: int) -> float:
-    """What columns before j add to the product of rows i and j."""
+    """The sum over the columns before j in the product of rows i and j."""
     total = 0.0
     for k in range(j):
         total += work[slot, i, k] * work[slot, j, k]
@@ -155,7 +183,7 @@ def unbend_diagonal(part: Part, work: Floats, i: int) -> None:
 
 @compiled
 def unkink(part: Part, work: Floats, i: int, j: int) -> float:
-    """Reverse of an entry's bend, the steadied entry left out; returns the derivative in the product of rows."""
+    """Reverse of the removal of an entry's kink; returns the derivative in the product of rows."""
     unit, x = part.weights[UNIT, i], work[STEADY, j, i]
     rate = part.numbers[ROWS] / part.matrices[SCALES, i, j]
     s = rate * work[FACTOR, j, j] * unit

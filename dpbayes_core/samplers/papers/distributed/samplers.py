@@ -1,4 +1,4 @@
-"""The samplers of the paper as entries of the registry: normal-x and its variant, fixed-s and its fast form, C.1."""
+"""The samplers of the paper as entries of `SAMPLERS`, each with what a reader of its result must know."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,18 +9,24 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.pool import Evidence
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.labels import regression_draws
-from dpbayes_core.samplers.papers.distributed.holders import (
+from dpbayes_core.samplers.papers.distributed.arrays import (
+    FIXED,
+    SOLVE,
+    WALK,
+    Place,
+    Problem,
+    Record,
+    Span,
     latent_names,
     plugged_in,
     problem_of,
     refusal_of,
     scattered_starts,
 )
-from dpbayes_core.samplers.papers.distributed.told import FIXED, Place, Record, Span, Told
+from dpbayes_core.sampling.independent import IndependentDraws
 from dpbayes_core.sampling.protocol import Block, ChainState
 from dpbayes_core.sampling.streams import from_words, stream, to_words
 
-TUNED = 3  # log variance, log step of it, theta's step as a logit; then one number a holder
 FIRST_TUNING = (-2.3, -1.0, 3.0)
 FIRST_DEGREES = 5.0  # log
 
@@ -43,7 +49,7 @@ class _Distributed:
         """Gaussian noise, a public number of rows, and an intercept."""
         return refusal_of(release, levels=self.levels)
 
-    def prepare(self, release: Evidence, prior: Prior) -> Told:
+    def prepare(self, release: Evidence, prior: Prior) -> Problem:
         """Every holder's noisy moments as arrays."""
         return problem_of(release, prior)
 
@@ -69,7 +75,7 @@ class MomentsSampler(_Distributed):
 
     proposal: int
 
-    def start(self, problem: Told, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
+    def start(self, problem: Problem, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
         """Over-dispersed moments, coefficients and variance; or the plugged-in moments."""
         generator, size = stream(seed, chain, attempt), problem.prior.shape[0] - 1
         fixed = self.proposal == FIXED
@@ -86,7 +92,7 @@ class MomentsSampler(_Distributed):
         words = to_words(generator)
         return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
 
-    def run_block(self, problem: Told, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+    def run_block(self, problem: Problem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
         """Warm up, then draw; the proposals' sizes are part of the state and freeze when warm-up ends."""
         from dpbayes_core.samplers.papers.distributed.chain import advance  # numba
 
@@ -113,14 +119,14 @@ class MomentsSampler(_Distributed):
 class WholeSampler(_Distributed):
     """Gibbs on every holder's moments of (1, x, y) by their limit law, all parameters conjugate given their sum."""
 
-    def start(self, problem: Told, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
+    def start(self, problem: Problem, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
         """Over-dispersed moments."""
         generator = stream(seed, chain, attempt)
         numbers = scattered_starts(problem, problem.prior.shape[0], generator).ravel()
         words = to_words(generator)
         return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
 
-    def run_block(self, problem: Told, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
+    def run_block(self, problem: Problem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
         """Warm up, then draw."""
         from dpbayes_core.samplers.papers.distributed.chain import advance_whole  # numba
 
@@ -140,27 +146,64 @@ class WholeSampler(_Distributed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlugInSampler(_Distributed):
+class PlugInSampler(IndependentDraws, _Distributed):
     """Independent draws: moments and residual plugged in, theta in closed form given the noisy X'y."""
 
-    def warmup(self, attempt: int) -> int:
-        """None: the draws are independent."""
-        return 0
-
-    def start(self, problem: Told, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
-        """The chain's stream is its whole state."""
-        words = to_words(stream(seed, chain, attempt))
-        return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=np.zeros(0), generator=words)
-
-    def run_block(self, problem: Told, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """Draw `iterations` times."""
+    def draw(self, problem: Problem, generator: np.random.Generator, count: int) -> Floats:
+        """Coefficients and the variance, (count, parameters)."""
         from dpbayes_core.samplers.papers.distributed.chain import draw_plugged  # numba
 
-        generator, size = from_words(state.generator), problem.prior.shape[0] - 1
+        size = problem.prior.shape[0] - 1
         whole = problem.prior + plugged_in(problem, size + 1).sum(axis=0)
         plain = whole[size, size] - whole[size, :size] @ np.linalg.solve(whole[:size, :size], whole[:size, size])
-        told = problem._replace(shape=problem.shape + problem.noisy[:, 0, 0].sum() / 2)
-        parameters = np.zeros((iterations, size + 1))
-        draw_plugged(generator, told, plugged_in(problem, size), float(plain), parameters)
-        after = replace(state, iteration=state.iteration + iterations, generator=to_words(generator))
-        return after, Block(parameters=parameters, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
+        scaled = problem._replace(shape=problem.shape + problem.noisy[:, 0, 0].sum() / 2)
+        parameters = np.zeros((count, size + 1))
+        draw_plugged(generator, scaled, plugged_in(problem, size), float(plain), parameters)
+        return parameters
+
+
+_EXACT = "posterior given the noisy statistics for normal covariates, y'y normal given their moments"
+_UNCERTIFIED = "Its intervals are not calibrated. "
+
+NORMAL_X = MomentsSampler(
+    name="normal-x",
+    proposal=WALK,
+    target=_EXACT,
+    cost="O(J d^3) an iteration",
+    caveat=_UNCERTIFIED + "A random walk over the moments rarely converges from five covariates on, and the "
+    "coefficients can look converged while it has not: believe it only where the latent statistic passes, too.",
+)
+NORMAL_X_SOLVE = MomentsSampler(
+    name="normal-x-solve",
+    proposal=SOLVE,
+    target=_EXACT,
+    cost="O(J d^6) an iteration",
+    caveat=_UNCERTIFIED + "Moments are drawn given the covariates' law and that law given them: where noise dominates "
+    "the two hardly move each other, as in every Gibbs sampler of this model.",
+)
+FIXED_S = MomentsSampler(
+    name="fixed-s",
+    proposal=FIXED,
+    levels=True,
+    target="posterior of the parameters as if the noisy moments of the covariates, repaired, were exact",
+    cost="O(J d^3) an iteration",
+    caveat=_UNCERTIFIED + "It takes the noisy moments of the covariates for exact: standard deviations were 1.5 "
+    "to 3 times too small at five covariates. A fast point estimate.",
+)
+FIXED_S_FAST = PlugInSampler(
+    name="fixed-s-fast",
+    levels=True,
+    target="coefficients given the noisy X'y, as if the noisy moments of the covariates and the residual were exact",
+    cost="O(J d^3) a draw",
+    caveat=_UNCERTIFIED + "It takes the noisy moments of the covariates and the noisy residual for exact: standard "
+    "deviations were 1.5 to 3 times too small at five covariates. A fast point estimate.",
+)
+BS_DISTRIBUTED = WholeSampler(
+    name="bs-distributed",
+    target="stationary law of normal moments given the parameters and conjugate parameters given their repaired sum",
+    cost="O(J d^6) an iteration",
+    caveat=_UNCERTIFIED + "Its two steps are conditionals of no joint law, and it hardly mixes where noise dominates: "
+    "believe it only where the latent statistic passes, too.",
+)
+
+DISTRIBUTED_SAMPLERS = (NORMAL_X, NORMAL_X_SOLVE, FIXED_S, FIXED_S_FAST, BS_DISTRIBUTED)

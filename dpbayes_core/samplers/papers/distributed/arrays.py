@@ -1,4 +1,6 @@
-"""What every sampler here makes of its evidence: arrays of each holder's noisy moments and their noise."""
+"""The arrays that the kernels share: each holder's noisy moments and noise, the state of a chain, what it records."""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,7 +10,66 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.labels import entry_names
 from dpbayes_core.samplers.naive import repaired
-from dpbayes_core.samplers.papers.distributed.told import Told
+
+FIXED, WALK, SOLVE = 0, 1, 2  # what is done to the holders' moments: nothing, a random walk, perturb and solve
+
+
+class Problem(NamedTuple):
+    """Every holder's noisy moments of (1, x, y) and the variances of their noise, and the prior's moments and shape."""
+
+    noisy: Floats  # (holders, m + 1, m + 1), the response last
+    variances: Floats
+    prior: Floats  # (m + 1, m + 1)
+    shape: float
+
+
+class Holder(NamedTuple):
+    """One holder's noisy moments and the variances of their noise."""
+
+    noisy: Floats
+    variances: Floats
+
+
+class Law(NamedTuple):
+    """Parameters given which the holders' moments are independent; `spread` is a Cholesky factor."""
+
+    theta: Floats
+    variance: float
+    mean: Floats
+    spread: Floats
+
+
+class Step(NamedTuple):
+    """A move of theta at this residual variance: its reach, and whether it may come from anywhere."""
+
+    variance: float
+    reach: float
+    anywhere: bool
+
+
+class Place(NamedTuple):
+    """Where a chain stands; `tuning` is the log variance, its log step, theta's reach, the walks' log degrees."""
+
+    moments: Floats  # (holders, size, size)
+    theta: Floats
+    tuning: Floats
+
+
+class Span(NamedTuple):
+    """Which iterations to make, and what to do to the holders' moments in each."""
+
+    proposal: int
+    begun: int
+    warmup: int
+    iterations: int
+
+
+class Record(NamedTuple):
+    """Draws after warm-up, a row each."""
+
+    parameters: Floats
+    latent: Floats
+
 
 DISPERSED = 2.0  # standard deviations of the noise, between the chains' starts
 FLOOR = 0.01  # least variance of any combination of variables where a chain starts, standardised units
@@ -30,10 +91,10 @@ def refusal_of(evidence: Evidence, *, levels: bool) -> str | None:
     return None
 
 
-def problem_of(evidence: Evidence, prior: Prior) -> Told:
+def problem_of(evidence: Evidence, prior: Prior) -> Problem:
     """The arrays that kernels read."""
     parts, schema = parts_of(evidence), evidence.schema
-    return Told(
+    return Problem(
         noisy=np.stack([part.matrix() for part in parts]),
         variances=np.stack([_variances(part) for part in parts]),
         prior=np.ascontiguousarray(prior.conjugate.response_matrix(schema)),
@@ -48,12 +109,12 @@ def _variances(part: Release) -> Floats:
     return found
 
 
-def plugged_in(problem: Told, size: int) -> Floats:
+def plugged_in(problem: Problem, size: int) -> Floats:
     """Each holder's moments of the first `size` variables, repaired where no data could have them."""
     return np.stack([np.ascontiguousarray(repaired(one[:size, :size])) for one in problem.noisy])
 
 
-def scattered_starts(problem: Told, size: int, generator: np.random.Generator) -> Floats:
+def scattered_starts(problem: Problem, size: int, generator: np.random.Generator) -> Floats:
     """Moments of the first `size` variables to start a chain from: noisier than released, and possible."""
     found: list[Floats] = []
     for noisy, variances in zip(problem.noisy, problem.variances, strict=True):

@@ -1,4 +1,4 @@
-"""Which effects a release will tell from 0: from how wide the posterior is foreseen, and how wide the prior is."""
+"""The least effect that a release will distinguish from 0: from the predicted width of the posterior and the prior."""
 
 import math
 
@@ -7,7 +7,7 @@ IN_FOUR_OF_FIVE = 0.84  # sds: a normal estimate lies at least so far below the 
 LEAST = 0.1  # of the prior's square that the data must take away before anything is said to be told
 
 
-def told_from_zero(half_width: float, alone: float) -> float | None:
+def detectable_effect(half_width: float, alone: float) -> float | None:
     """The least effect whose 95% interval leaves 0 out in most releases; None where the prior decides.
 
     Were everything normal, most would be four of five. The noise in the covariates' own moments makes it about three

@@ -1,4 +1,7 @@
-"""Second moments with the third and fourth of the covariates: one pass, and what it releases beside the second."""
+"""Third and fourth moments of the covariates, summed in the same pass as the second moments, and released with them.
+
+Sums of products of 16-bit integers are exact: each product of two is cut into two halves.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +16,93 @@ from dpbayes_core.confidential import Confidential
 from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.privacy.noise import NoiseSource
-from dpbayes_core.regression.fourth_moments import HALF_BITS, FourthMoments, Places
-from dpbayes_core.regression.moments import ExactStatistics, SecondMoments, on_grid
+from dpbayes_core.regression.fixed_point import encoded_integers
+from dpbayes_core.regression.moments import ExactStatistics, WithSecondMoments, on_grid
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.regression.sensitivity.fourth import WEIGHT_BITS, WEIGHT_UNIT, fourth_sensitivity, fourth_weights
+from dpbayes_core.regression.sensitivity.fourth import (
+    WEIGHT_BITS,
+    WEIGHT_UNIT,
+    Places,
+    fourth_entries,
+    fourth_sensitivity,
+    fourth_weights,
+)
+
+FOURTH_BITS = 16
+HALF_BITS = FOURTH_BITS - 1  # a product of two variables, up to 2**30 in size, is cut in halves of 15 bits
+FOURTH_UNIT = 2**HALF_BITS
+BLOCK_ROWS = 2048  # a block of pairs stays in the processor's cache
+MOST_ROWS = 2**23  # products of halves are at most 2**30: so many add up exactly in doubles
+
+
+@dataclass(frozen=True)
+class FourthMoments:
+    """Sums of products of three or four covariates that no second moment tells, in units of FOURTH_UNIT**-4."""
+
+    schema: RegressionSchema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The covariates in their declared order."""
+        return tuple(column.name for column in self.schema.covariates)
+
+    @property
+    def needs_people(self) -> bool:
+        """No: every row weighs the same."""
+        return False
+
+    @cached_property
+    def entries(self) -> tuple[Places, ...]:
+        """Four places in order, 0 for the constant: no square of a level, no two levels of one column."""
+        return tuple(fourth_entries(self.schema))
+
+    def encode(self, columns: Columns) -> EncodedTable:
+        """Per covariate a number in [-FOURTH_UNIT, FOURTH_UNIT], or the code of a level; which rows count is not here.
+
+        That hangs on the response too, which only the second moments see.
+        """
+        return EncodedTable(encoded_integers(self.schema, self.columns, columns, FOURTH_BITS))
+
+    def sum(self, encoded: EncodedTable, people: Words | None = None) -> ExactStatistics:
+        """Exact sums over the rows that count."""
+        total, integers = self.empty(), encoded.counted
+        for start in range(0, len(integers), MOST_ROWS):
+            total += self._exact(integers[start : start + MOST_ROWS])
+        return total
+
+    def empty(self) -> ExactStatistics:
+        """The sums over no rows."""
+        return ExactStatistics(0, (0,) * len(self.entries))
+
+    def _exact(self, integers: NDArray[np.int32]) -> ExactStatistics:
+        pairs = sorted({pair for entry in self.entries for pair in (entry[:2], entry[2:])})
+        place = {pair: number for number, pair in enumerate(pairs)}
+        first, second = np.array(pairs, np.int64).reshape(-1, 2).T
+        halves = np.zeros((2 * len(pairs), 2 * len(pairs)))
+        for start in range(0, len(integers), BLOCK_ROWS):
+            variables = self._variables(integers[start : start + BLOCK_ROWS])
+            products = variables[first] * variables[second]
+            high = np.floor(products / FOURTH_UNIT)
+            both = np.concatenate([high, products - high * FOURTH_UNIT])
+            halves += both @ both.T
+        found, low = halves.astype(np.int64), len(pairs)
+        sums: list[int] = []
+        for entry in self.entries:
+            a, b = place[entry[:2]], place[entry[2:]]
+            middle = int(found[a, low + b]) + int(found[low + a, b])
+            sums.append((int(found[a, b]) << 2 * HALF_BITS) + (middle << HALF_BITS) + int(found[low + a, low + b]))
+        return ExactStatistics(len(integers), tuple(sums))
+
+    def _variables(self, integers: NDArray[np.int32]) -> NDArray[np.float64]:
+        """The constant and every variable, indicators expanded, (1 + d, rows)."""
+        rows = [np.full(len(integers), float(FOURTH_UNIT))]
+        for column, values in zip(self.schema.covariates, integers.T, strict=True):
+            kinds = column.variables()
+            if kinds[0].kind == "indicator":
+                rows += [(values == code) * float(FOURTH_UNIT) for code in range(1, len(kinds) + 1)]
+            else:
+                rows.append(values.astype(np.float64))
+        return np.array(rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,24 +128,12 @@ class MomentSums(Confidential):
 
 
 @dataclass(frozen=True)
-class SecondAndFourthMoments:
+class SecondAndFourthMoments(WithSecondMoments):
     """Both statistics of one regression; a row's integers for the second stand before those for the fourth."""
-
-    schema: RegressionSchema
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Covariates in their declared order, the response last."""
-        return self._second.columns
-
-    @property
-    def needs_people(self) -> bool:
-        """No: every row weighs the same."""
-        return False
 
     def encode(self, columns: Columns) -> EncodedTable:
         """The integers of both."""
-        second, fourth = self._second.encode(columns), self._fourth.encode(columns)
+        second, fourth = self.second.encode(columns), self._fourth.encode(columns)
         both = np.concatenate([second.integers, fourth.integers], axis=1)
         return EncodedTable(np.asfortranarray(both), second.counts)
 
@@ -67,15 +141,11 @@ class SecondAndFourthMoments:
         """Exact sums over the rows that count."""
         width, integers = len(self.columns), encoded.counted
         second, fourth = integers[:, :width], integers[:, width:]
-        return MomentSums(self._second.sum(EncodedTable(second)), self._fourth.sum(EncodedTable(fourth)))
+        return MomentSums(self.second.sum(EncodedTable(second)), self._fourth.sum(EncodedTable(fourth)))
 
     def empty(self) -> MomentSums:
         """The sums over no rows."""
-        return MomentSums(self._second.empty(), self._fourth.empty())
-
-    @cached_property
-    def _second(self) -> SecondMoments:
-        return SecondMoments(self.schema)
+        return MomentSums(self.second.empty(), self._fourth.empty())
 
     @cached_property
     def _fourth(self) -> FourthMoments:
