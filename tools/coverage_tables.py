@@ -13,7 +13,7 @@ from dpbayes_core.regression.expected_prior import is_expected
 Cell = dict[str, Any]
 
 LEAST = 0.93
-"""What intervals of 95% are to hold at every truth, less two Monte Carlo errors."""
+"""The share of tables in which 95% intervals have to cover a truth, up to two Monte Carlo errors."""
 
 
 def measured(method: str) -> list[Cell]:
@@ -25,7 +25,7 @@ def measured(method: str) -> list[Cell]:
 
 
 def fails(cell: Cell, parameter: str) -> bool:
-    """Whether the parameter that was held least was held too seldom to be chance."""
+    """Whether the parameter that was covered least was covered too seldom to be chance."""
     share = cell[parameter]["worst"]
     error = max(math.sqrt(share * (1 - share) / cell["tables"]), 0.5 / cell["tables"])
     return share < LEAST - 2 * error
@@ -47,7 +47,7 @@ def tables() -> str:
 
 
 def row(cell: Cell) -> list[str]:
-    """One cell: what was held, and the same of the other law."""
+    """One cell: shares covered by the default law and by the other law."""
     name = cell["name"] if cell["mechanism"] == "gaussian" else f"{cell['name']}, {cell['mechanism']} noise"
     slopes, sigma, other = cell["slopes"], cell["sigma"], cell[OTHER]
     return [
@@ -66,12 +66,12 @@ def share(found: Cell) -> str:
 
 
 def summary() -> str:
-    """In how many cells slopes and sigma were held, by what was too wide."""
+    """In how many cells intervals covered every slope and sigma, by which bounds were too wide."""
     groups: dict[str, list[Cell]] = {}
     for cell in measured(DEFAULT):
         if not cell["clipped"]:
             groups.setdefault(_group(cell), []).append(cell)
-    head = ("cells", "of them", "every slope held", "sigma held", "slopes", "conjugate", "width", "score")
+    head = ("cells", "of them", "every slope covered", "sigma covered", "slopes", "conjugate", "width", "score")
     return table(head, (_summed(name, group) for name, group in groups.items()))
 
 
