@@ -49,11 +49,16 @@ class Stopped(DpbayesError):
         )
 
 
+def _say_on_stderr(failure: DpbayesError) -> None:
+    """The last words before a command has begun; they are ours, and need no care of what a terminal would make of."""
+    print(failure, file=sys.stderr)
+
+
 class _Ending:
     """A thread that sees signals and the main thread's waits, and ends the process when its time is over."""
 
     def __init__(self) -> None:
-        self._say: Say = lambda failure: None
+        self._say: Say = _say_on_stderr
         self._speaking = threading.Lock()
         self._stopping = threading.Lock()
         self._failure: DpbayesError = Stopped()
@@ -64,6 +69,11 @@ class _Ending:
     def let_speak(self, say: Say) -> None:
         """Who says the last words of the command that begins, should it come to that."""
         self._say, self._speaking = say, threading.Lock()
+
+    def stopped(self) -> None:
+        """Say that somebody stopped what no command had begun to speak for."""
+        if self.speaks():
+            self._say(Stopped())
 
     def speaks(self) -> bool:
         """Whether the caller is the first who has something to say of a failure."""
@@ -141,6 +151,9 @@ def bounded() -> Generator[None]:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise
+    except KeyboardInterrupt:
+        _ENDING.stopped()
+        raise SystemExit(code) from None
     finally:
         _ENDING.leave(code)
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dpbayes_core.experiments.registry as registry
-from cli.main import app
+from cli.commands import app
 from dpbayes.evaluation import public_tables
 from dpbayes.evaluation.public_tables import PublicTable
 from dpbayes_core.errors import StudyInvalid

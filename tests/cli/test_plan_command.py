@@ -113,7 +113,7 @@ def test_a_period_of_another_name_is_a_wrong_argument(shared_desk: Desk, period:
 
 def test_planning_imports_neither_the_orchestrator_nor_anything_that_opens_a_table(shared_desk: Desk) -> None:
     program = (
-        "import sys; from typer.testing import CliRunner; from cli.main import app; "
+        "import sys; from typer.testing import CliRunner; from cli.commands import app; "
         f"done = CliRunner().invoke(app, ['plan', {str(shared_desk.study)!r}, '--json']); assert done.exit_code == 0; "
         f"print(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
     )

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
+from cli.commands import app
 from dpbayes.analyses.predict import predictions, read_posterior, read_rows, stated_row
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.format import pack

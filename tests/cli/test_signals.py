@@ -1,8 +1,10 @@
 """Ctrl-C and SIGTERM on the real command: over within seconds, nobody left behind, chains kept."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import DPBAYES, clean_environment
+from cli.ending import Stopped
+from tests.support.command import DPBAYES, ROOT, clean_environment
 from tests.support.desk import PERIOD, Desk
 from tests.support.faults import assert_fault, fault, faults_of
 
@@ -104,3 +107,35 @@ def test_a_command_that_is_stopped_is_over_soon_and_keeps_its_chains(desk: Desk)
         stopped(desk, process, terminate)
     assert all(path.exists() for path in kept)
     assert desk.document("ledger", "show", desk.study)["charges"] == 1
+
+
+IMPORTING = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Interrupt(MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["dpbayes", "check", "study.yaml", "--json"]
+from cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["cli.commands", "cli.check", "dpbayes.study.load"])
+def test_a_command_that_is_stopped_while_it_imports_says_so_without_a_traceback(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTING.format(module=module)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=STEP,
+        check=False,
+    )
+    said = done.stderr if module == "cli.commands" else json.loads(done.stdout)["error"]["message"]
+    assert (done.returncode, said.strip()) == (1, str(Stopped()))
+    assert "Traceback" not in done.stderr

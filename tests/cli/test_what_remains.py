@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
+from cli.commands import app
 from dpbayes.crates.release import release_record
 from dpbayes.pages.report.price import cap_lines
 from dpbayes_core.errors import BudgetExceeded

@@ -62,7 +62,7 @@ class Bounded:
 def call(arguments: Sequence[str]) -> dict[str, Any]:
     from typer.testing import CliRunner
 
-    from cli.main import app
+    from cli.commands import app
 
     signal.alarm(SECONDS)
     done = CliRunner().invoke(app, list(arguments))

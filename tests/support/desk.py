@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
-from cli.main import app
+from cli.commands import app
 
 PERIOD = "2026-01"
 ROWS = 2000

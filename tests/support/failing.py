@@ -13,6 +13,6 @@ def encode(statistic: Any, columns: Any) -> Any:
 
 if __name__ == "__main__":
     SecondMoments.encode = encode  # type: ignore[method-assign]
-    from cli.main import app
+    from cli.commands import app
 
     app(sys.argv[1:])

@@ -107,7 +107,7 @@ def main(boundary: str, *arguments: str) -> None:
     if arguments[0] == "alone":
         release_alone(*arguments[1:])
         return
-    from cli.main import app
+    from cli.commands import app
 
     app(arguments)
 
