@@ -11,6 +11,8 @@ from dpbayes_core.privacy.mechanisms import GeometricMechanism, LaplaceMechanism
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 
 ADD_REMOVE = "add-remove"
+NOISES = (GeometricMechanism, LaplaceMechanism)  # of the same law at whole numbers, up to a constant
+UNREAD = f"it knows the noise of these mechanisms only: {', '.join(noise.name for noise in NOISES)}"
 MOST_ENUMERATED = 20  # nodes: a million pairs of records, each up to a relabelling
 
 

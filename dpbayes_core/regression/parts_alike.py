@@ -10,7 +10,6 @@ min(E x_k^2, E x_l^2) - (E x_k x_l)^2 of a product x_k x_l, whatever the covaria
 smallest probability counts as often as there are means.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.regression.planning.expected_moments import SPREAD_OF
+from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN, law_of
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 
@@ -114,14 +113,14 @@ def _spread(parts: Sequence[Release], places: Sequence[tuple[int, int]], noise: 
 
 def _noise(release: Release, places: Sequence[tuple[int, int]], rare: float) -> Floats:
     scales = dict(zip(release.entries, release.mechanism.scales.tolist(), strict=False))
-    return heavier(release, rare) * SPREAD_OF.get(release.mechanism.name, 1.0) * np.array([scales[p] for p in places])
+    return heavier(release, rare) * law_of(release.mechanism).deviation * np.array([scales[p] for p in places])
 
 
 def count_noise(release: Release) -> float:
     """Of the number of rows: its standard deviation, 0 where that is public."""
     if release.rows is not None:
         return 0.0
-    return SPREAD_OF.get(release.mechanism.name, 1.0) * float(release.mechanism.scales[0])
+    return float(release.mechanism.deviations[0])
 
 
 def heavier(release: Release, rare: float) -> float:
@@ -130,11 +129,8 @@ def heavier(release: Release, rare: float) -> float:
     Laplace noise exceeds t with probability exp(-t / scale): a normal law that does so as often at one t does so more
     often before it. That t is where both are as rare as `rare`.
     """
-    if release.mechanism.name != "laplace":
-        return 1.0
-    from scipy import stats  # slow to import
-
-    return -math.log(rare) / (math.sqrt(2) * float(stats.norm.isf(rare / 2)))
+    law = law_of(release.mechanism)
+    return law.exceeded(rare) / (law.deviation * GAUSSIAN.exceeded(rare))
 
 
 def _named(schema: RegressionSchema, place: tuple[int, int]) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.parts_alike import UNLIKELY, counted_parts, heavier
-from dpbayes_core.regression.planning.expected_moments import SPREAD_OF
 from dpbayes_core.regression.release import Release
 
 LARGEST = 2.0  # R, in half widths of the response's bounds: from one end of them to the other
@@ -87,7 +86,7 @@ def spread_check(releases: Sequence[Release], kurtosis: float | None = KURTOSIS)
 def _slopes(parts: Sequence[Release]) -> Floats | None:
     """Of the response on the covariates within the parts; None where noise is about as large as their scatter."""
     whole = np.sum([_scatter(one) for one in parts], axis=0)
-    noise = math.sqrt(sum(float(_scales(one).max()) ** 2 for one in parts))
+    noise = math.sqrt(sum(float(one.mechanism.deviations.max()) ** 2 for one in parts))
     values, vectors = np.linalg.eigh(whole[:-1, :-1])
     if values.min(initial=np.inf) < TOLD * noise:
         return None
@@ -102,10 +101,6 @@ def _scatter(part: Release) -> Floats:
     return matrix[1:, 1:] - np.outer(matrix[0, 1:], matrix[0, 1:]) / part.count
 
 
-def _scales(part: Release) -> Floats:
-    return SPREAD_OF.get(part.mechanism.name, 1.0) * part.mechanism.scales
-
-
 def _variance(part: Release, slopes: Floats, rare: float) -> tuple[float, float]:
     """Of a part's residuals, and the standard deviation of its noise."""
     along, matrix = np.append(-slopes, 1.0), part.matrix()
@@ -117,5 +112,5 @@ def _variance(part: Release, slopes: Floats, rare: float) -> tuple[float, float]
     if hidden:  # the first number is the count: of the sum of squares, and of what that is divided by
         constant = along @ part.schema.complete(np.zeros(size), 1.0) @ along
         forms = np.append(constant - value, forms)
-    noise = math.sqrt(float(((forms * _scales(part)) ** 2).sum()))
+    noise = math.sqrt(float(((forms * part.mechanism.deviations) ** 2).sum()))
     return value, heavier(part, rare) * noise / part.count

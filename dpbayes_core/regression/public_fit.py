@@ -44,7 +44,7 @@ def public_fit(schema: RegressionSchema, mechanism: Mechanism, noisy: Floats, co
 
     The penalty is the size of the noise on the covariates' scatter, and sigma2 is no less than what noise hides.
     """
-    rows, deviation = max(count, 1.0), _deviation(mechanism)
+    rows, deviation = max(count, 1.0), float(mechanism.deviations.max())
     means = np.clip(noisy[0, 1:] / rows, -1.0, 1.0)
     scatter = noisy[1:, 1:] - rows * np.outer(means, means)
     values, vectors = np.linalg.eigh(scatter[:-1, :-1])
@@ -59,8 +59,3 @@ def public_fit(schema: RegressionSchema, mechanism: Mechanism, noisy: Floats, co
 def fit_of(coefficients: tuple[float, ...], sigma: float) -> PublicFit:
     """A fit whose residuals are cut off at so many of its sds, within limits."""
     return PublicFit(coefficients, sigma, min(max(REACH * sigma, LEAST), MOST))
-
-
-def _deviation(mechanism: Mechanism) -> float:
-    """The largest standard deviation of an entry's noise."""
-    return float(mechanism.scales.max()) * (sqrt(2.0) if mechanism.name == "laplace" else 1.0)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.arrays import Floats
+from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN, unread
 from dpbayes_core.ridge.release import RidgeRelease
 from dpbayes_core.sampling.independent import IndependentDraws
 
@@ -71,8 +72,8 @@ class AdaSSP(IndependentDraws):
     )
 
     def refusal(self, release: RidgeRelease) -> str | None:
-        """It takes every release of its kind."""
-        return None
+        """Its penalty is made for Gaussian noise."""
+        return unread(release.mechanism, (GAUSSIAN,))
 
     def prepare(self, release: RidgeRelease, prior: Any) -> RidgeEstimate:
         """The estimate; a prior plays no part."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.arrays import Floats
+from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.sampling.independent import IndependentDraws
 from dpbayes_core.subsample.aggregates import ZetaLaw, laws
@@ -64,7 +65,7 @@ class AggregateSampler(IndependentDraws):
         """Why it cannot take this release, or None."""
         if not isinstance(release, ProbabilityRelease | QuantileRelease):
             return "it takes posterior probabilities and quantiles only"
-        if isinstance(release, QuantileRelease) and release.mechanism.name == "exponential":
+        if isinstance(release, QuantileRelease) and isinstance(release.mechanism, ExponentialMechanism):
             if len(release.values) < 2:
                 return "one released median says nothing of its own spread"
             if self.plain:
@@ -84,7 +85,7 @@ class AggregateSampler(IndependentDraws):
             return ProbabilityProblem(tuple(laws(release, plain=self.plain)))
         from scipy.special import ndtri
 
-        if release.mechanism.name == "exponential":
+        if isinstance(release.mechanism, ExponentialMechanism):
             return QuantileProblem(medians_law(release), ndtri(np.array(release.terms.probabilities)))
         steps = np.zeros(0) if self.plain else ndtri(np.array(release.terms.probabilities))
         return QuantileProblem(centre_scale_law(release, plain=self.plain), steps)

@@ -1,25 +1,22 @@
-"""Every mechanism in the registry: charged at least what it costs, priced exactly, told apart from its neighbours."""
+"""Laplace and Gaussian noise: charged at least what it costs, priced exactly, distinguished from its neighbours."""
 
-import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.integrate import quad
 
-from dpbayes_core.canonical import canonical_json
 from dpbayes_core.privacy.accounting import UNITS, analytic_gaussian_epsilon, cap_rho_units, laplace_cost, limit_units
-from dpbayes_core.privacy.mechanisms import MECHANISMS, Mechanism, gaussian_for, laplace_for, mechanism_from_record
+from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.mechanisms.gaussian import GaussianMechanism
 from dpbayes_core.privacy.mechanisms.laplace import LaplaceMechanism
-from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
+from dpbayes_core.privacy.noise import OpenDPNoise
+from tests.support.mechanism_examples import TWO_COLUMNS, WEIGHTED, Bound
 
 ALPHA = 1e-6
 CAPS = [
@@ -33,81 +30,10 @@ CAPS = [
 ]
 
 
-@dataclass(frozen=True)
-class Bound:
-    """As much of a sensitivity as mechanisms read."""
-
-    l1: float
-    l2: float
-    weights: tuple[float, ...]
-
-
-TWO_COLUMNS = Bound(16 / 3, math.sqrt(8), (1.0, 1.0, 1.0, 1.0, 1.0))
-WEIGHTED = Bound(20.4167, 6.0, (1.0, 2.0, 1.0, 1.0, 2.0, 1.0))
-EXAMPLES: dict[str, list[Mechanism]] = {
-    "laplace": [
-        laplace_for(TWO_COLUMNS, epsilon=0.5, grid=30, entries=5),
-        laplace_for(WEIGHTED, epsilon=Decimal("0.1"), grid=12, entries=6),
-    ],
-    "gaussian": [
-        gaussian_for(TWO_COLUMNS, epsilon=1, delta=1e-6, grid=30),
-        gaussian_for(WEIGHTED, epsilon=Decimal("0.1"), delta=Decimal("1e-5"), grid=12),
-        gaussian_for(WEIGHTED, rho=0.02, grid=30),
-    ],
-}
-ELSEWHERE = {  # other contracts, same promises
-    "geometric": "test_geometric",
-    "posterior-draw": "test_posterior_draw",
-    "exponential": "test_exponential",
-    "centre-scale": "test_centre_scale",
-}
-ALL = [mechanism for examples in EXAMPLES.values() for mechanism in examples]
-IDS = [f"{mechanism.name}-{number}" for number, mechanism in enumerate(ALL)]
-
-
 def charged(mechanism: Mechanism) -> int:
     """The charge in the mechanism's own measure."""
     cost = mechanism.cost()
     return cost.rho if cost.epsilon is None else cost.epsilon
-
-
-# contract of every mechanism
-
-
-def test_every_mechanism_of_the_registry_is_tested_here() -> None:
-    assert {name: kind.name for name, kind in MECHANISMS.items()} == {name: name for name in (*EXAMPLES, *ELSEWHERE)}
-    for name, module in ELSEWHERE.items():
-        assert f"mechanism_of_{name.replace('-', '_')}" in (Path(__file__).parent / f"{module}.py").read_text()
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_a_record_survives_canonical_json(mechanism: Mechanism) -> None:
-    text = canonical_json(mechanism.to_record())
-    back = mechanism_from_record(json.loads(text))
-    assert back == mechanism
-    assert canonical_json(back.to_record()) == text
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_a_record_that_contradicts_itself_is_refused(mechanism: Mechanism) -> None:
-    record = mechanism.to_record()
-    for changed in (
-        {"scale": record["scale"] / 2},
-        {"norm": "L7"},
-        {"sensitivity": record["sensitivity"] * 2},
-        {"seed": 1},
-    ):
-        with pytest.raises(ValueError, match="cannot"):
-            mechanism_from_record({**record, **changed})
-    with pytest.raises(ValueError, match="not one of laplace, gaussian"):
-        mechanism_from_record({**record, "name": "cauchy"})
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_what_the_noise_source_certifies_is_charged_in_full_and_hardly_more(mechanism: Mechanism) -> None:
-    certified = Fraction(mechanism.certified_loss(OpenDPNoise())) * UNITS
-    assert certified <= charged(mechanism)
-    assert certified >= charged(mechanism) * (1 - Fraction(1, 10**13))
 
 
 @given(
@@ -128,42 +54,6 @@ def test_no_parameters_make_the_certified_loss_exceed_the_charge(
         gaussian_for(bound, rho=epsilon, grid=grid),
     ):
         assert Fraction(mechanism.certified_loss(OpenDPNoise())) * UNITS <= charged(mechanism)
-
-
-class Optimist(OpenDPNoise):
-    """A source that certifies a little more loss than ideal noise has."""
-
-    def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
-        return super().laplace_loss(entries, scale, sensitivity) * (1 + 1e-12)
-
-    def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
-        return super().gaussian_loss(entries, scale, sensitivity) * (1 + 1e-12)
-
-
-class Clueless(OpenDPNoise):
-    """A source that cannot say what it costs."""
-
-    def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
-        return math.inf
-
-    def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
-        return math.nan
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-@pytest.mark.parametrize("noise", [Optimist(), Clueless()], ids=["optimist", "clueless"])
-def test_a_source_that_certifies_more_than_is_charged_releases_nothing(
-    mechanism: Mechanism, noise: OpenDPNoise
-) -> None:
-    with pytest.raises(ValueError, match="certifies a larger loss"):
-        mechanism.release(noise, np.zeros(len(mechanism.scales)))
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-@pytest.mark.parametrize("entries", [0, 1, 4, 7])
-def test_statistics_of_another_length_are_refused(mechanism: Mechanism, entries: int) -> None:
-    with pytest.raises(ValueError, match="one per declared entry"):
-        mechanism.release(OpenDPNoise(), np.full(entries, 98765.4321))
 
 
 @pytest.mark.parametrize("bound", [TWO_COLUMNS, WEIGHTED], ids=["plain", "weighted"])
@@ -188,21 +78,6 @@ def test_heavier_entries_than_proved_are_not_protected_and_lighter_ones_are() ->
     mechanism = gaussian_for(WEIGHTED, rho=0.02, grid=30)
     assert not replace(mechanism, weights=(1.0, 2.0, 1.0, 1.0, 4.0, 1.0)).protects(WEIGHTED)
     assert replace(mechanism, weights=(1.0,) * 6).protects(WEIGHTED)
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_the_density_is_that_of_the_noise_and_sums_to_one(mechanism: Mechanism) -> None:
-    law = stats.laplace if mechanism.name == "laplace" else stats.norm
-    residual = np.linspace(-3, 3, len(mechanism.scales)) * mechanism.scales
-    assert mechanism.log_density(residual) == pytest.approx(law.logpdf(residual, scale=mechanism.scales), rel=1e-12)
-
-    def of_the_second_entry(position: float) -> float:
-        at = np.zeros(len(mechanism.scales))
-        at[1] = position
-        return math.exp(mechanism.log_density(at)[1])
-
-    reach = 60 * float(mechanism.scales[1])
-    assert 2 * quad(of_the_second_entry, 0, reach, limit=200)[0] == pytest.approx(1, rel=1e-6)
 
 
 # prices and caps
@@ -366,15 +241,6 @@ def test_a_laplace_release_has_the_stated_scale() -> None:
     noise = (mechanism.release(OpenDPNoise(), values) - values) / mechanism.scale
     assert stats.kstest(noise, stats.laplace.cdf).pvalue > ALPHA
     assert stats.kstest(noise * 2, stats.laplace.cdf).pvalue < ALPHA
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_a_release_does_not_touch_the_statistics_it_was_given(mechanism: Mechanism) -> None:
-    values = np.arange(len(mechanism.scales), dtype=np.float64)
-    noisy = mechanism.release(SeededNoise(2, i_know_this_is_not_private=True), values)
-    assert np.array_equal(values, np.arange(len(values)))
-    assert noisy.shape == values.shape
-    assert not np.array_equal(noisy, values)
 
 
 # an attacker who knows everything but one row

@@ -12,6 +12,7 @@ from dpbayes_core.networks.design import NetworkDesign
 from dpbayes_core.networks.marginals import family_tables
 from dpbayes_core.networks.release import NetworkRelease
 from dpbayes_core.networks.schema import NetworkSchema
+from dpbayes_core.privacy.mechanisms import MECHANISMS
 from dpbayes_core.regression.schema import Factor
 
 MOST_NAMED = 6  # nodes in a title
@@ -45,8 +46,8 @@ class NetworkTexts(Texts):
     def applied(self, record: Record) -> str:
         """Noise on exact counts."""
         mechanism = record["mechanism"]
-        law = "Two-sided geometric" if mechanism["name"] == "geometric" else "Laplace"
-        return f"{law} noise on exact counts of people, of a total epsilon of {mechanism['epsilon']!r}."
+        noise = MECHANISMS[mechanism["name"]].words
+        return f"{noise} on exact counts of people, of a total epsilon of {mechanism['epsilon']!r}."
 
     def foresight(self, design: NetworkDesign, rows: int) -> tuple[tuple[str, str], ...]:
         """Errors of its tables."""
@@ -101,14 +102,13 @@ class NetworkTexts(Texts):
     def noise_size(self, release: NetworkRelease) -> tuple[str, str, str]:
         """On a count."""
         what = "a signed sum" if release.what == "signed-sums" else "a count"
-        return f"Noise on {what}", f"± {short(1.4142 * float(release.mechanism.scales.max()), 2)}", "people"
+        return f"Noise on {what}", f"± {short(float(release.mechanism.deviations.max()), 2)}", "people"
 
     def noise_pairs(self, release: NetworkRelease) -> tuple[tuple[str, str], ...]:
         """Mechanism, sensitivity and scale."""
         mechanism = release.mechanism
-        law = "Two-sided geometric noise" if mechanism.name == "geometric" else "Laplace noise"
         return (
-            ("Mechanism", f"{law}, drawn independently for each number"),
+            ("Mechanism", f"{mechanism.words}, drawn independently for each number"),
             ("Sensitivity", f"{short(mechanism.sensitivity)} in L1, the most that a neighbour can move all numbers"),
             ("Scale", ", ".join(short(scale) for scale in sorted(set(mechanism.scales.tolist())))),
         )

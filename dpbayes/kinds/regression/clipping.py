@@ -7,7 +7,7 @@ import numpy as np
 
 from dpbayes.markup.numbers import short
 from dpbayes_core.bounds import Bounds
-from dpbayes_core.regression.planning.expected_moments import SPREAD_OF, Expected
+from dpbayes_core.regression.planning.expected_moments import Expected
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.schema import Continuous
 
@@ -107,9 +107,8 @@ def _told(evidence: Evidence) -> _Told | None:
     moments, place = np.sum([part.matrix() for part in parts], axis=0) / count, schema.m
     mean, noise = float(moments[0, place]), np.zeros(2)
     for part in parts:
-        scales = dict(zip(part.entries, part.mechanism.scales.tolist(), strict=False))
-        deviations = SPREAD_OF.get(part.mechanism.name, 1.0) * np.array([scales[0, place], scales[place, place]])
-        noise += (deviations / count) ** 2
+        deviations = dict(zip(part.entries, part.mechanism.deviations.tolist(), strict=False))
+        noise += (np.array([deviations[0, place], deviations[place, place]]) / count) ** 2
     of_variance = math.sqrt(4 * mean**2 * noise[0] + noise[1])
     return _Told(mean, float(moments[place, place]) - mean**2, math.sqrt(noise[0]), of_variance)
 

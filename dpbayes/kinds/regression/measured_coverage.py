@@ -21,7 +21,6 @@ from dpbayes.kinds.regression.clipping import response_of
 from dpbayes_core.experiments import coverage_cells
 from dpbayes_core.experiments.coverage import DEFAULT, EXACT, OTHER
 from dpbayes_core.regression.expected_prior import is_expected
-from dpbayes_core.regression.planning.expected_moments import SPREAD_OF
 from dpbayes_core.regression.pool import pooled
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import SIGMA
@@ -159,7 +158,7 @@ def _told(parts: Sequence[Release]) -> tuple[dict[str, float | None], list[float
 
 
 def _deviation(part: Release) -> float:
-    return SPREAD_OF.get(part.mechanism.name, 1.0) * float(part.mechanism.scales.max())
+    return float(part.mechanism.deviations.max())
 
 
 def nearest(place: Place, prior: Record, known: Sequence[Record]) -> tuple[Record, bool] | None:

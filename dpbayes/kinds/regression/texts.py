@@ -9,16 +9,13 @@ from dpbayes.kinds.regression.clipping import clipping_caveat
 from dpbayes.kinds.texts import Declared, Group, Record, Texts
 from dpbayes.markup.numbers import listed, short
 from dpbayes_core.bounds import Bounds
+from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN
 from dpbayes_core.regression.independent_prior import LAW
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, Covariate, RegressionSchema
 
 CONSTANT = "(constant)"  # how the leading 1 of every row is called in files
 MOST_NAMED = 6  # covariates in a title
-
-SPREAD: Mapping[str, float] = {"gaussian": 1.0, "laplace": math.sqrt(2)}
-"""Standard deviation of the noise in units of its scale."""
-
 
 OF_COMPLETE = (
     "Rows with a missing value in a column were left out, but for columns that the columns’ table fills. The "
@@ -167,9 +164,9 @@ class RegressionTexts(Texts):
         scales = short(high) if low == high else f"{short(low)} to {short(high)}, smallest on the squares of columns"
         weighing = mechanism.norm if low == high else f"{mechanism.norm} of the weighted numbers"
         moved = f"{short(mechanism.sensitivity)} in {weighing}, the most that a neighbour can move them"
-        kind = "standard deviation" if mechanism.name == "gaussian" else "Laplace scale"
+        kind = "standard deviation" if mechanism.law is GAUSSIAN else f"{mechanism.name.capitalize()} scale"
         return (
-            ("Mechanism", f"{mechanism.name.capitalize()} noise, drawn independently for each number"),
+            ("Mechanism", f"{mechanism.words}, drawn independently for each number"),
             ("Sensitivity", moved),
             ("Scale", f"{scales} ({kind})"),
             *_beside(release),
@@ -260,7 +257,7 @@ def _own(release: Release, length: float) -> float:
 
 
 def _deviation(release: Release) -> float:
-    return SPREAD[release.mechanism.name] * float(release.mechanism.scales.max())
+    return float(release.mechanism.deviations.max())
 
 
 def _on_mean(release: Release) -> float:

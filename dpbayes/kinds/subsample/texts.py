@@ -52,10 +52,9 @@ class SubsampleTexts(Texts):
     def noise_pairs(self, release: Aggregate) -> Pairs:
         """Mechanism, sensitivity, subsets."""
         mechanism = release.mechanism
-        drawn = {"geometric": "Two-sided geometric noise on whole numbers", "exponential": "Exponential mechanism"}
-        name = drawn.get(mechanism.name, "Exponential mechanism for centre and scale, then a clipped mean")
+        on = " on whole numbers" if isinstance(release, ProbabilityRelease) else ""
         return (
-            ("Mechanism", name),
+            ("Mechanism", f"{mechanism.words}{on}"),
             ("Sensitivity", "one subset's answer: a person is in one subset"),
             ("Subsets", str(release.terms.subsets)),
         )

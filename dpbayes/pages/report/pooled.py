@@ -7,7 +7,6 @@ from typing import Any
 
 from dpbayes.kinds.counted import Counted, alike
 from dpbayes.kinds.registry import texts_of
-from dpbayes.kinds.regression.texts import SPREAD
 from dpbayes.markup.numbers import listed, short
 from dpbayes.pages.report import texts as words
 from dpbayes.pages.report.price import (
@@ -85,7 +84,7 @@ def _rows(what: str, parts: Sequence[Any]) -> tuple[Fact, ...]:
 
 def _deviation(parts: Sequence[Any]) -> float:
     """Standard deviation of the noise in a sum over all parts, where it is largest."""
-    each = [SPREAD[part.mechanism.name] * float(part.mechanism.scales.max()) for part in parts]
+    each = [float(part.mechanism.deviations.max()) for part in parts]
     return math.sqrt(sum(value**2 for value in each))
 
 

@@ -16,6 +16,7 @@ from dpbayes_core.networks.posterior.evidence import Evidence, estimated_table, 
 from dpbayes_core.networks.posterior.model import Model, separate_terms, tied_terms
 from dpbayes_core.networks.posterior.prior import NetworkPrior
 from dpbayes_core.networks.release import NetworkRelease
+from dpbayes_core.networks.sensitivity import NOISES, UNREAD
 
 if TYPE_CHECKING:
     from dpbayes_core.sampling.protocol import Block, ChainState
@@ -153,6 +154,10 @@ class _Tables:
     takes: tuple[str, ...] = ("bayes-net",)
     beside: str | None = "naive-tables"
 
+    def refusal(self, release: NetworkRelease) -> str | None:
+        """Both condition on noise whose law at whole numbers they know."""
+        return None if isinstance(release.mechanism, NOISES) else UNREAD
+
     def warmup(self, attempt: int) -> int:
         """The same for every attempt: a start is near, and nothing is tuned."""
         return WARMUP
@@ -185,10 +190,10 @@ class CollapsedTables(_Tables):
     caveat: str = "Intervals hold under the network as declared and the stated prior: edges are assumed, not tested."
 
     def refusal(self, release: NetworkRelease) -> str | None:
-        """It takes any network whose shared tables are small enough."""
+        """It also needs shared tables that are small enough."""
         if junction_forest(release.schema.levels, release.schema.families) is None:
             return f"the tables that its families share would have more than {MOST_CELLS} cells"
-        return None
+        return super().refusal(release)
 
     def prepare(self, release: NetworkRelease, prior: NetworkPrior) -> TablesProblem:
         """The cliques that carry the whole likelihood, and its density."""
@@ -212,10 +217,6 @@ class FamilyTables(_Tables):
         "configurations. Intervals are about as wide as that allows, and probabilities of different nodes are drawn "
         "independently of each other."
     )
-
-    def refusal(self, release: NetworkRelease) -> str | None:
-        """It takes any network."""
-        return None
 
     def prepare(self, release: NetworkRelease, prior: NetworkPrior) -> TablesProblem:
         """The largest families, each with its own density."""

@@ -11,6 +11,7 @@ from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
 from dpbayes_core.privacy.mechanisms.gaussian import GaussianMechanism, gaussian_for
 from dpbayes_core.privacy.mechanisms.geometric import GeometricMechanism
 from dpbayes_core.privacy.mechanisms.laplace import LaplaceMechanism, laplace_for
+from dpbayes_core.privacy.mechanisms.noise_law import NoiseLaw
 from dpbayes_core.privacy.mechanisms.posterior_draw import PosteriorDrawMechanism
 from dpbayes_core.privacy.noise import NoiseSource
 
@@ -37,6 +38,12 @@ class Mechanism(Protocol):
 
     name: ClassVar[str]
     norm: ClassVar[str]
+    words: ClassVar[str]  # what a page calls it, at the start of a sentence: "Laplace noise"
+
+    @property
+    def law(self) -> NoiseLaw | None:
+        """The law of its noise where that is known up to a scale: a sampler takes only laws that it names."""
+        ...
 
     @property
     def sensitivity(self) -> float:
@@ -56,6 +63,11 @@ class Mechanism(Protocol):
     @property
     def scales(self) -> Floats:
         """The noise scale of each entry, in standardised units."""
+        ...
+
+    @property
+    def deviations(self) -> Floats:
+        """The standard deviation of each entry's noise; refused with a ValueError where it depends on the rows."""
         ...
 
     def cost(self) -> Cost:
@@ -78,10 +90,6 @@ class Mechanism(Protocol):
         """The noisy statistics."""
         ...
 
-    def log_density(self, residual: Floats) -> Floats:
-        """Log density of the noise, entry by entry."""
-        ...
-
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
         ...
@@ -92,14 +100,16 @@ class Mechanism(Protocol):
         ...
 
 
-MECHANISMS: Mapping[str, type[Mechanism]] = {
-    LaplaceMechanism.name: LaplaceMechanism,
-    GaussianMechanism.name: GaussianMechanism,
-    GeometricMechanism.name: GeometricMechanism,
-    PosteriorDrawMechanism.name: PosteriorDrawMechanism,
-    ExponentialMechanism.name: ExponentialMechanism,
-    CentreScaleMechanism.name: CentreScaleMechanism,
-}
+_ALL: tuple[type[Mechanism], ...] = (
+    LaplaceMechanism,
+    GaussianMechanism,
+    GeometricMechanism,
+    PosteriorDrawMechanism,
+    ExponentialMechanism,
+    CentreScaleMechanism,
+)
+
+MECHANISMS: Mapping[str, type[Mechanism]] = {mechanism.name: mechanism for mechanism in _ALL}
 
 
 def mechanism_from_record(record: Mapping[str, Any]) -> Mechanism:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from dpbayes_core.privacy.accounting import (
     limit_units,
 )
 from dpbayes_core.privacy.mechanisms.exponential import MedianLottery, check_grid_values, lottery_of, parts_of
+from dpbayes_core.privacy.mechanisms.noise_law import NoiseLaw
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import HEADROOM, float_up
 
@@ -51,6 +52,8 @@ class CentreScaleMechanism:
 
     name: ClassVar[str] = "centre-scale"
     norm: ClassVar[str] = "rank"
+    words: ClassVar[str] = "Exponential mechanism for centre and scale, then a clipped mean"
+    law: ClassVar[NoiseLaw | None] = None
 
     epsilon: float  # pure, of everything together; means the decimal it prints as
     values: int  # M
@@ -110,6 +113,11 @@ class CentreScaleMechanism:
         ranks = [float(2 / lottery.epsilon) for lottery in self.lotteries]
         return np.array([*ranks, self.scale] if self.with_mean else ranks)
 
+    @property
+    def deviations(self) -> NoReturn:
+        """Refused: how far from the exact median a draw lands depends on the values."""
+        raise ValueError("cannot state deviations of centre-scale: they depend on the rows. Read its scales, in ranks.")
+
     def radius(self, cell: int) -> int:
         """Half the clipping interval, in grid points: a function of the released scale alone."""
         spread = math.sqrt(self.values) * 2.0 ** (cell / PER_OCTAVE - OCTAVES)  # of the outer bounds' width
@@ -161,10 +169,6 @@ class CentreScaleMechanism:
         total = self.clipped_sum(values[0], centre, cell)
         noisy = noise.geometric(np.array([total], dtype=np.int64), self.scale)
         return np.array([centre, cell, int(noisy[0])], dtype=np.int64)
-
-    def log_density(self, residual: Floats) -> Floats:
-        """Log weight of a distance in each entry's own unit, up to a constant."""
-        return -np.abs(residual) / self.scales
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""

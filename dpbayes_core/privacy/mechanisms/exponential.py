@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, exponential_cost, limit_units
+from dpbayes_core.privacy.mechanisms.noise_law import NoiseLaw
 from dpbayes_core.privacy.noise import UNIFORM_BITS, NoiseSource
 from dpbayes_core.rounding import EXACT, HEADROOM, SAFETY, decimal, float_up, meant
 
@@ -99,6 +100,8 @@ class ExponentialMechanism:
 
     name: ClassVar[str] = "exponential"
     norm: ClassVar[str] = "rank"
+    words: ClassVar[str] = "Exponential mechanism"
+    law: ClassVar[NoiseLaw | None] = None
 
     epsilon: float  # pure, of all queries together; means the decimal it prints as
     values: int  # M
@@ -145,6 +148,11 @@ class ExponentialMechanism:
         """The same of each query."""
         return np.array([float(2 / lottery.epsilon) for lottery in self.lotteries])
 
+    @property
+    def deviations(self) -> NoReturn:
+        """Refused: how far from the exact median a draw lands depends on the values."""
+        raise ValueError("cannot state deviations of exponential: they depend on the rows. Read its scales, in ranks.")
+
     def cost(self) -> Cost:
         """The stated epsilon, exactly, and the rho of mechanisms of bounded range."""
         rho = sum(exponential_cost(lottery.epsilon).rho for lottery in self.lotteries)
@@ -172,10 +180,6 @@ class ExponentialMechanism:
             raise ValueError("cannot release by exponential: its weights lose more than is charged. Nothing was spent.")
         drawn = [lottery.draw(noise, row) for lottery, row in zip(self.lotteries, values, strict=True)]
         return np.array(drawn, dtype=np.int64)
-
-    def log_density(self, residual: Floats) -> Floats:
-        """Log weight of a grid point so many ranks away from the middle, up to a constant."""
-        return -np.abs(residual) / self.scales
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""

@@ -22,6 +22,7 @@ from dpbayes_core.privacy.accounting import (
     limit_units,
 )
 from dpbayes_core.privacy.mechanisms.beside import cost_with, read_beside, recorded, shares
+from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN, NoiseLaw
 from dpbayes_core.privacy.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
@@ -39,6 +40,8 @@ class GaussianMechanism:
 
     name: ClassVar[str] = "gaussian"
     norm: ClassVar[str] = "L2"
+    words: ClassVar[str] = "Gaussian noise"
+    law: ClassVar[NoiseLaw | None] = GAUSSIAN
 
     rho: float  # zCDP; means the decimal it prints as
     epsilon: float | None = None  # with delta: the cap that this release alone would fill, if stated so
@@ -81,8 +84,13 @@ class GaussianMechanism:
 
     @property
     def scales(self) -> Floats:
-        """The standard deviation of each entry's noise, in standardised units."""
+        """The noise scale of each entry, in standardised units."""
         return self.scale / np.array(self.weights)
+
+    @property
+    def deviations(self) -> Floats:
+        """The standard deviation of each entry's noise: its scale."""
+        return self.scales
 
     @cached_property
     def exact_epsilon(self) -> float | None:
@@ -131,10 +139,6 @@ class GaussianMechanism:
             raise ValueError("cannot release by gaussian: the noise source certifies a larger loss. Nothing was spent.")
         weights = np.array(self.weights)
         return noise.gaussian(values * weights, self.scale) / weights
-
-    def log_density(self, residual: Floats) -> Floats:
-        """Log density of the noise, entry by entry."""
-        return -0.5 * (residual / self.scales) ** 2 - np.log(self.scales * math.sqrt(2 * math.pi))
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""

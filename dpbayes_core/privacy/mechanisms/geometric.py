@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, geometric_cost, limit_units
+from dpbayes_core.privacy.mechanisms.noise_law import NoiseLaw
 from dpbayes_core.privacy.noise import NoiseSource, check_counts
 from dpbayes_core.rounding import HEADROOM, float_up, meant
 
@@ -30,6 +30,8 @@ class GeometricMechanism:
 
     name: ClassVar[str] = "geometric"
     norm: ClassVar[str] = "L1"
+    words: ClassVar[str] = "Two-sided geometric noise"
+    law: ClassVar[NoiseLaw | None] = None  # its shape changes with its scale: samplers of counts read the scale
 
     epsilon: float  # pure, of all groups together; means the decimal it prints as
     sizes: tuple[int, ...]  # entries of each group
@@ -89,6 +91,11 @@ class GeometricMechanism:
         """The noise scale of each entry."""
         return np.repeat(self.group_scales, self.sizes)
 
+    @property
+    def deviations(self) -> Floats:
+        """The standard deviation of each entry's noise."""
+        return 1 / (math.sqrt(2) * np.sinh(0.5 / self.scales))
+
     def cost(self) -> Cost:
         """The stated epsilon, exactly, and the rho of the worst pair of neighbours in every group."""
         groups = list(zip(self.sensitivities, self.group_scales, strict=True))
@@ -128,10 +135,6 @@ class GeometricMechanism:
         parts = np.split(values, np.cumsum(self.sizes)[:-1])
         noisy = [noise.geometric(part, scale) for part, scale in zip(parts, self.group_scales, strict=True)]
         return np.concatenate(noisy)
-
-    def log_density(self, residual: NDArray[Any]) -> Floats:
-        """Log probability of each entry's noise."""
-        return -np.abs(residual) / self.scales + np.log(np.tanh(0.5 / self.scales))
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""

@@ -13,6 +13,7 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, laplace_cost, limit_units
 from dpbayes_core.privacy.mechanisms.beside import cost_with, read_beside, recorded, shares
+from dpbayes_core.privacy.mechanisms.noise_law import LAPLACE, NoiseLaw
 from dpbayes_core.privacy.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
 
@@ -27,6 +28,8 @@ class LaplaceMechanism:
 
     name: ClassVar[str] = "laplace"
     norm: ClassVar[str] = "L1"
+    words: ClassVar[str] = "Laplace noise"
+    law: ClassVar[NoiseLaw | None] = LAPLACE
 
     epsilon: float  # pure; means the decimal it prints as
     sensitivity: float  # L1 under the release's neighbour relation, output grid included
@@ -57,6 +60,11 @@ class LaplaceMechanism:
     def scales(self) -> Floats:
         """The noise scale of each entry, in standardised units."""
         return np.full(self.entries, self.scale)
+
+    @property
+    def deviations(self) -> Floats:
+        """The standard deviation of each entry's noise, in standardised units."""
+        return LAPLACE.deviation * self.scales
 
     def cost(self) -> Cost:
         """The stated epsilon, exactly, and the rho of the worst pair of neighbours; with those of the noise beside."""
@@ -92,10 +100,6 @@ class LaplaceMechanism:
         if not covers(limit_units(self.epsilon), self.certified_loss(noise)):
             raise ValueError("cannot release by laplace: the noise source certifies a larger loss. Nothing was spent.")
         return noise.laplace(values, self.scale)
-
-    def log_density(self, residual: Floats) -> Floats:
-        """Log density of the noise, entry by entry."""
-        return -np.abs(residual) / self.scale - math.log(2 * self.scale)
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, limit_units, to_units
+from dpbayes_core.privacy.mechanisms.noise_law import NoiseLaw
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import float_up
 
@@ -29,6 +30,8 @@ class PosteriorDrawMechanism:
 
     name: ClassVar[str] = "posterior-draw"
     norm: ClassVar[str] = "oscillation"
+    words: ClassVar[str] = "Exact draws of a tempered posterior"
+    law: ClassVar[NoiseLaw | None] = None
 
     epsilon: float  # pure, of all draws together; means the decimal it prints as
     draws: int
@@ -74,6 +77,11 @@ class PosteriorDrawMechanism:
         """No entry has noise of its own."""
         return np.empty(0)
 
+    @property
+    def deviations(self) -> Floats:
+        """No entry has noise of its own."""
+        return np.empty(0)
+
     def cost(self) -> Cost:
         """The stated epsilon, and epsilon^2 / 8 of each draw's part of it in rho."""
         units = limit_units(self.epsilon)
@@ -95,10 +103,6 @@ class PosteriorDrawMechanism:
     def release(self, noise: NoiseSource, values: Any) -> NoReturn:
         """Refused: there is nothing to add noise to."""
         raise ValueError("cannot add noise by posterior-draw: it draws parameters instead. Release draws of a model.")
-
-    def log_density(self, residual: Floats) -> NoReturn:
-        """Refused: it has no residual."""
-        raise ValueError("cannot read posterior-draw as a noise model: it adds no noise. Use the draws as they are.")
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""

@@ -23,9 +23,6 @@ EXPLAINED = 0.25
 LEAST_SLOPE = 0.1
 """What a slope is at least, times the size it would have if nothing were stated: nobody knows that it is 0."""
 
-SPREAD_OF: Mapping[str, float] = {"laplace": math.sqrt(2)}
-"""Standard deviation of the noise in units of its scale, where that is not 1."""
-
 
 @dataclass(frozen=True)
 class Expected:
@@ -86,7 +83,6 @@ class Expectation:
             means, centre = np.zeros_like(means), 0.0
         slopes = stated * response.sd
         usual = np.sqrt(EXPLAINED * (1 - explained) * variance / (schema.d * np.diag(covariance)))
-        scales = mechanism.scales * SPREAD_OF.get(mechanism.name, 1.0)
         return cls(
             schema,
             float(rows),
@@ -95,7 +91,7 @@ class Expectation:
             centre,
             variance,
             np.array(places, dtype=np.int64).T,
-            holders * (scales / rows) ** 2,
+            holders * (mechanism.deviations / rows) ** 2,
             np.where(np.isnan(slopes), usual, np.maximum(np.abs(slopes), LEAST_SLOPE * usual)),
             explained + EXPLAINED * (1 - explained) * bool(np.isnan(slopes).any()),
         )

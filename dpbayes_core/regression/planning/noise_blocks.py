@@ -7,7 +7,7 @@ import numpy as np
 
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.regression.fourth import FourthMoments
-from dpbayes_core.regression.planning.expected_moments import SPREAD_OF, Expectation
+from dpbayes_core.regression.planning.expected_moments import Expectation
 from dpbayes_core.regression.public_fit import REACH
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_weights
 from dpbayes_core.regression.sensitivity.residual import residual_entries
@@ -79,7 +79,7 @@ def _higher(known: Expectation, beside: Mechanism | None, holders: int) -> Itera
         return
     sizes = np.array([1.0, *np.sqrt(np.diag(known.covariance))])
     weights = np.array(fourth_weights(known.schema, beside.norm)) / WEIGHT_UNIT
-    noise = np.sqrt(holders) * SPREAD_OF.get(beside.name, 1.0) * beside.scales / weights / known.rows
+    noise = np.sqrt(holders) * beside.deviations / weights / known.rows
     for places, own in zip(FourthMoments(known.schema).entries, noise.tolist(), strict=True):
         name = "third moments of covariates" if places[0] == 0 else "fourth moments of covariates"
         yield _Entry(name, own, float(np.prod(sizes[list(places)])))
@@ -90,6 +90,6 @@ def _weighed(known: Expectation, beside: Mechanism | None) -> Iterator[_Entry]:
     if beside is None:
         return
     sizes = np.array([1.0, *np.sqrt(np.diag(known.covariance))])
-    noise = SPREAD_OF.get(beside.name, 1.0) * beside.scales / known.rows
+    noise = beside.deviations / known.rows
     for (i, j), own in zip(residual_entries(known.schema), noise.tolist(), strict=True):
         yield _Entry("products weighed by squared residuals", own, float(sizes[i] * sizes[j]) / REACH**2)

@@ -5,14 +5,16 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbayes_core.arrays import Floats
+from dpbayes_core.privacy.mechanisms import noise_law
 
+# part.numbers: rows, the law of the noise, first coordinate, columns of C that are not empty, the first free column
 # (0: means are free; 1: no intercept), what is done to C where noise is Laplace's, whether the number of rows is
 # latent, whether C is relative to the reference's; what its coordinates say of sigma, whether its rows are in
 # the coordinates of a prior that does not depend on sigma (wide.py), and for those a likely variance of the response
 # and the first column of C that is placed after the numbers' own products (wide.py; the first number's row: none is)
 ROWS, NOISE, OFFSET, COLUMNS, LOW, BENT, LATENT, RELATED, SIGMA, WIDE, BALL, EARLY = range(12)
 # values of part.numbers[NOISE]; SMOOTHED: pseudo-Huber, the Laplace law's slope and curvature 1/(2 b^2)
-GAUSSIAN, LAPLACE, SMOOTHED = range(3)
+GAUSSIAN, LAPLACE, SMOOTHED = noise_law.GAUSSIAN.code, noise_law.LAPLACE.code, 2
 # values of part.numbers[BENT]: nothing; entries are corrected; kinks are removed, too (laplace_transform.py)
 PLAIN, STEADIED, KINKED = range(3)
 # values of part.numbers[SIGMA]: nothing; its logarithm; and that of its ratio to C_yy

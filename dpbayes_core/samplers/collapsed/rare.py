@@ -3,13 +3,13 @@
 import numpy as np
 
 from dpbayes_core.arrays import Floats
+from dpbayes_core.privacy.mechanisms.noise_law import law_of
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.collapsed.arrays import BASE, ODDS
 from dpbayes_core.samplers.collapsed.layout import Layout
-from dpbayes_core.samplers.collapsed.target import NOISE_KINDS, STANDARD_DEVIATION
 
 RARE = 10.0  # times the noise of its share: a level's share that is well known
 
@@ -28,7 +28,7 @@ def _hidden_levels(release: Release, layout: Layout) -> list[int]:
     rows, scales = max(release.count, size + 1.0), np.zeros((size, size))
     scales[layout.places(release)] = release.mechanism.scales[: len(release.entries)]
     seen = layout.arranged(release.matrix(), corner=release.count)[:, 0] / rows
-    noise = STANDARD_DEVIATION[NOISE_KINDS[release.mechanism.name]] * scales[:, 0] / rows
+    noise = law_of(release.mechanism).deviation * scales[:, 0] / rows
     found: list[int] = []
     for first, size, step in zip(layout.first, layout.size, layout.step, strict=True):
         block = slice(first, first + size)

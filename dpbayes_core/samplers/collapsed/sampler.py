@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_core.arrays import Floats, Integers
+from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN, LAPLACE, unread
 from dpbayes_core.regression.pool import Evidence, Pool, parts_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.labels import latent_draws, regression_draws, regression_moments, unit_matrix
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_core.samplers.collapsed.chain import Chain
 
 
-NOISES = ("gaussian", "laplace")
+LAWS = (GAUSSIAN, LAPLACE)  # of noise, for which the kernels have code
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class Collapsed:
     def refusal(self, evidence: Evidence) -> str | None:
         """It needs known noise and more rows than variables, in every part where columns have levels."""
         releases, m = parts_of(evidence), evidence.schema.m
-        if any(release.mechanism.name not in NOISES for release in releases):
-            return f"it knows the noise of these mechanisms only: {', '.join(NOISES)}"
+        if refused := next(filter(None, (unread(release.mechanism, LAWS) for release in releases)), None):
+            return refused
         rows = [release.rows for release in releases if release.rows is not None]
         if len(rows) == len(releases) and sum(rows) <= m:
             return f"it needs more than {m} rows, the number of encoded variables"
@@ -147,7 +148,7 @@ class Collapsed:
     def _chain(self, problem: CollapsedProblem, numbers: Floats, attempt: int) -> "Chain":
         """The chain's arrays; its adaptation is a view of `numbers`."""
         from dpbayes_core.samplers.collapsed.adaptation import schedule_for, view
-        from dpbayes_core.samplers.collapsed.arrays import DIFFERING, LAPLACE, NOISE, REFERENCE, Target, work_for
+        from dpbayes_core.samplers.collapsed.arrays import DIFFERING, NOISE, REFERENCE, Target, work_for
         from dpbayes_core.samplers.collapsed.chain import Chain
         from dpbayes_core.samplers.collapsed.nuts import new_tree
         from dpbayes_core.samplers.collapsed.whitened_space import Stretch, space_of
@@ -170,6 +171,6 @@ class Collapsed:
         multiplied = problem.stretch.shape[-1] + 4 * len(problem.directions)
         tree = new_tree(size, deepest(size, multiplied, len(problem.response)))
         tree.chosen.position[:] = numbers[:size]
-        kinks = problem.numbers[DIFFERING] > 0 and bool(np.any(problem.parts[:, NOISE] == LAPLACE))
+        kinks = problem.numbers[DIFFERING] > 0 and bool(np.any(problem.parts[:, NOISE] == LAPLACE.code))
         aim = self.kinked if kinks and attempt == 0 else self.acceptance[attempt]
         return Chain(space, tree, adaptation, schedule_for(self.warmup(attempt)), aim)

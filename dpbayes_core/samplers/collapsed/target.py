@@ -6,6 +6,8 @@ from math import lgamma, log, pi
 import numpy as np
 
 from dpbayes_core.arrays import Floats
+from dpbayes_core.privacy.mechanisms import noise_law
+from dpbayes_core.privacy.mechanisms.noise_law import law_of
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
@@ -18,7 +20,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
     CONSTANT,
     COUNTED,
     EARLY,
-    GAUSSIAN,
     HIDDEN,
     INSIDE,
     INTERCEPT,
@@ -51,8 +52,7 @@ from dpbayes_core.samplers.collapsed.density import whole_constant
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.part_terms import rows_constant
 
-NOISE_KINDS = {"gaussian": GAUSSIAN, "laplace": LAPLACE}
-STANDARD_DEVIATION = {GAUSSIAN: 1.0, LAPLACE: 2.0**0.5}  # of noise of scale 1
+STANDARD_DEVIATION = {law.code: law.deviation for law in (noise_law.GAUSSIAN, noise_law.LAPLACE)}  # at scale 1
 
 
 def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
@@ -101,7 +101,7 @@ def _rows(release: Release, m: int) -> float:
 
 def _part(release: Release, layout: Layout) -> list[float]:
     rows, size = _rows(release, release.schema.m), len(layout.order)
-    noise, lost = NOISE_KINDS[release.mechanism.name], int(release.schema.intercept)
+    noise, lost = law_of(release.mechanism).code, int(release.schema.intercept)
     columns = size if release.rows is None else int(min(size, rows + 1 - lost))
     bent = noise == LAPLACE and release.rows is not None and columns == size
     part = np.zeros(12)
@@ -176,5 +176,5 @@ def _correlations(d: int, shape: float) -> float:
 
 
 def _noise_constant(release: Release) -> float:
-    each = log(2) if release.mechanism.name == "laplace" else log(2 * pi) / 2
-    return float(-np.sum(np.log(release.mechanism.scales[: len(release.entries)]) + each))
+    scales = release.mechanism.scales[: len(release.entries)]
+    return float(-np.sum(np.log(scales) - law_of(release.mechanism).log_peak))

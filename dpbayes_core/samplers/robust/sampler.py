@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_core.arrays import Floats
+from dpbayes_core.privacy.mechanisms.noise_law import unread
 from dpbayes_core.regression.pool import Evidence
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-from dpbayes_core.samplers.collapsed.sampler import Collapsed, CollapsedProblem
+from dpbayes_core.samplers.collapsed.sampler import LAWS, Collapsed, CollapsedProblem
 from dpbayes_core.sampling.protocol import Block, ChainState, SamplerUnsuitable
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Robust:
         """It needs the second step of one release."""
         if not isinstance(evidence, Release) or evidence.residuals is None:
             return "it needs one release that was made with robust: true"
-        return self.chains.refusal(evidence)
+        return self.chains.refusal(evidence) or unread(evidence.residuals.mechanism, LAWS)
 
     def prepare(self, evidence: Evidence, prior: Prior) -> RobustProblem:
         """The chains' problem, and the law of the scores' covariance."""

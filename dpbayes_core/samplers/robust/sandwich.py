@@ -10,6 +10,7 @@ from math import sqrt
 import numpy as np
 
 from dpbayes_core.arrays import Floats, Integers
+from dpbayes_core.privacy.mechanisms.noise_law import law_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.residual_moments import ResidualMoments
@@ -86,7 +87,7 @@ def _law(release: Release, residuals: ResidualMoments) -> tuple[Floats, Floats]:
     across = expected[first[:, None], first] * expected[second[:, None], second]
     across += expected[first[:, None], second] * expected[second[:, None], first]
     spread = 0.5 * ROOM**2 * across
-    noise = residuals.scales**2 * (2.0 if residuals.mechanism.name == "laplace" else 1.0)
+    noise = residuals.scales**2 * law_of(residuals.mechanism).variance
     whole = spread + np.diag(noise)
     gain, kept = _over(spread, whole), _over(np.diag(noise), whole)  # they add up to 1
     values = np.array(residuals.values) * residuals.fit.limit**2

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbayes_core.arrays import Floats
+from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN
 from dpbayes_core.regression.pool import Evidence, parts_of
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
@@ -80,7 +81,7 @@ def refusal_of(evidence: Evidence, *, levels: bool) -> str | None:
     schema, parts = evidence.schema, parts_of(evidence)
     if any(part.rows is None for part in parts):
         return "it takes releases whose number of rows is public only: replace-one, one row each, none left out"
-    if any(part.mechanism.name != "gaussian" for part in parts):
+    if any(part.mechanism.law is not GAUSSIAN for part in parts):
         return "it knows gaussian noise only"
     if not getattr(schema, "intercept", True):
         return "it takes regressions with an intercept only"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbayes_core.arrays import Floats, Integers
+from dpbayes_core.privacy.mechanisms import noise_law
 from dpbayes_core.regression.pool import Evidence, Pool
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
@@ -119,7 +120,7 @@ def gradients_for(noisy: Noisy) -> Conjugate:
     )
 
 
-NOISES = ("gaussian", "laplace")
+LAWS = (noise_law.GAUSSIAN, noise_law.LAPLACE)  # Laplace noise as a mixture of Gaussian noise over its variance
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,8 @@ def refusal_of(evidence: Evidence) -> str | None:
         return "it takes one release at a time"
     if evidence.rows is None:
         return "it takes releases whose number of rows is public only: replace-one, one row each, none left out"
-    if evidence.mechanism.name not in NOISES:
-        return f"it knows the noise of these mechanisms only: {', '.join(NOISES)}"
+    if refused := noise_law.unread(evidence.mechanism, LAWS):
+        return refused
     if not evidence.schema.intercept:
         return "it takes regressions with an intercept only"
     if evidence.rows <= evidence.schema.m:
@@ -165,8 +166,9 @@ def noisy_of(release: Release, prior: Prior, *, squares_known: bool) -> Noisy:
     squares = [i for i, variable in enumerate(schema.variables, start=1) if variable.kind == "two-level"]
     tied = [i for i, variable in enumerate(schema.variables, start=1) if variable.kind == "indicator"]
     added = len(squares) if squares_known else 0
+    laplace = float(release.mechanism.law is noise_law.LAPLACE)
     return Noisy(
-        numbers=np.array([rows, float(release.mechanism.name == "laplace"), prior.conjugate.noise_shape + rows / 2]),
+        numbers=np.array([rows, laplace, prior.conjugate.noise_shape + rows / 2]),
         entries=np.array([*schema.entries, *((i, i) for i in squares[:added])], dtype=np.int64),
         values=np.array([*release.values, *[rows] * added]),
         scales=np.array([*release.mechanism.scales, *[0.0] * added]),
