@@ -1,24 +1,20 @@
-"""Every kind of release by name: its section of the study file, its texts and its prior; to add one, add a row."""
+"""Every kind of release by name: its section of the study file, its texts and its prior; docs/how-to-add.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from dpbayes.kinds.draws.section import MapSpec, PosteriorDrawSpec
-from dpbayes.kinds.networks.prior import PriorOfNetworks
 from dpbayes.kinds.networks.section import NetworkSpec
 from dpbayes.kinds.prior import PriorOfKind
-from dpbayes.kinds.regression.prior import PriorOfRegressions
 from dpbayes.kinds.regression.section import RegressionSpec
-from dpbayes.kinds.ridge.prior import PriorOfRidge
 from dpbayes.kinds.ridge.section import RidgeSpec
 from dpbayes.kinds.section import ReleaseSection
-from dpbayes.kinds.subsample.prior import PriorOfSubsets
 from dpbayes.kinds.subsample.section import ProbabilitySpec, QuantileSpec
 from dpbayes.kinds.texts import Texts
 from dpbayes_core.privacy.release import AnyRelease
@@ -29,24 +25,33 @@ class Kind:
     """One kind of release."""
 
     section: type[ReleaseSection]
-    texts_at: str  # in this package; imported when asked for, since some are heavy
-    prior: PriorOfKind | None = None  # none where the release is the answer itself
+    texts_at: str  # where they are in this package; imported when asked for, since some are heavy
+    prior_at: str | None = None  # the same; none where the release is the answer itself
 
     @property
     def texts(self) -> Texts:
         """Its words, lines and pictures."""
-        module, name = self.texts_at.rsplit(".", 1)
-        return getattr(import_module(f"dpbayes.kinds.{module}"), name)
+        return _imported(self.texts_at)
+
+    @property
+    def prior(self) -> PriorOfKind | None:
+        """What its analyses make of a stated prior."""
+        return None if self.prior_at is None else _imported(self.prior_at)
+
+
+def _imported(place: str) -> Any:
+    module, name = place.rsplit(".", 1)
+    return getattr(import_module(f"dpbayes.kinds.{module}"), name)
 
 
 KINDS: Mapping[str, Kind] = {
-    "regression": Kind(RegressionSpec, "regression.texts.REGRESSION", PriorOfRegressions()),
-    "posterior-probability": Kind(ProbabilitySpec, "subsample.texts.PROBABILITY", PriorOfSubsets()),
-    "posterior-quantile": Kind(QuantileSpec, "subsample.texts.QUANTILE", PriorOfSubsets()),
-    "bayes-net": Kind(NetworkSpec, "networks.texts.NETWORK", PriorOfNetworks()),
+    "regression": Kind(RegressionSpec, "regression.texts.REGRESSION", "regression.prior.PRIOR"),
+    "posterior-probability": Kind(ProbabilitySpec, "subsample.texts.PROBABILITY", "subsample.prior.PRIOR"),
+    "posterior-quantile": Kind(QuantileSpec, "subsample.texts.QUANTILE", "subsample.prior.PRIOR"),
+    "bayes-net": Kind(NetworkSpec, "networks.texts.NETWORK", "networks.prior.PRIOR"),
     "posterior-draw": Kind(PosteriorDrawSpec, "draws.texts.POSTERIOR_DRAW"),
     "map": Kind(MapSpec, "draws.texts.MODE"),
-    "ridge": Kind(RidgeSpec, "ridge.texts.RIDGE", PriorOfRidge()),
+    "ridge": Kind(RidgeSpec, "ridge.texts.RIDGE", "ridge.prior.PRIOR"),
 }
 """In the order of the study reference."""
 

@@ -13,9 +13,18 @@ from dpbayes_core.samplers.robust.sampler import Robust
 from dpbayes_core.sampling.protocol import Sampler
 from dpbayes_core.subsample.samplers import AGGREGATE_SAMPLERS
 
-_REGRESSION = (Robust(), Collapsed(), Naive(), *GIBBS_SAMPLERS, *DISTRIBUTED_SAMPLERS)
-_NETWORK = (CollapsedTables(), FamilyTables(), NaiveTables())
-_ALL: tuple[Sampler, ...] = (*_REGRESSION, *_NETWORK, *AGGREGATE_SAMPLERS.values(), AdaSSP())
+_ALL: tuple[Sampler, ...] = (
+    Robust(),
+    Collapsed(),
+    Naive(),
+    *GIBBS_SAMPLERS,
+    *DISTRIBUTED_SAMPLERS,
+    CollapsedTables(),
+    FamilyTables(),
+    NaiveTables(),
+    *AGGREGATE_SAMPLERS.values(),
+    AdaSSP(),
+)
 
 SAMPLERS: Mapping[str, Sampler] = {sampler.name: sampler for sampler in _ALL}
 

@@ -23,3 +23,6 @@ class PriorOfNetworks(PriorOfKind):
         from dpbayes_core.networks.posterior.prior import NetworkPrior
 
         return NetworkPrior.from_record(record)
+
+
+PRIOR = PriorOfNetworks()

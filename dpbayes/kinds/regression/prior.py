@@ -96,3 +96,6 @@ class PriorOfRegressions(PriorOfKind):
 def _extremes(prior: PriorSpec, schema: "RegressionSchema", place: Place) -> Iterator[Problem]:
     """What is too large or small for arithmetic once it is told on the standardised scale."""
     yield from refused(lambda: regression_prior(prior, schema), place, PARTS)
+
+
+PRIOR = PriorOfRegressions()

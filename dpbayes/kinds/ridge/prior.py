@@ -18,3 +18,6 @@ class PriorOfRidge(PriorOfKind):
     def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
         """As it was."""
         return prior_from_record(record)
+
+
+PRIOR = PriorOfRidge()

@@ -16,3 +16,6 @@ class PriorOfSubsets(PriorOfKind):
     def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
         """That of the release."""
         return release.terms.prior
+
+
+PRIOR = PriorOfSubsets()

@@ -75,10 +75,26 @@ def test_texts_answer_whatever_is_asked_of_a_release(kind: str) -> None:
     said = [texts.product(release), texts.title(release), texts.lede(release), texts.model(release)]
     said += [texts.reading(release), *texts.noise(release, Counted("row", 1)), *texts.caveats(release)]
     said += [*texts.noise_size(release), *(part for pair in texts.noise_pairs(release) for part in pair)]
+    said += [texts.what, texts.parameter, texts.parameters, texts.units, texts.applied(release.to_record())]
     assert all(isinstance(one, str) and one and "\n" not in one for one in said)
+    assert "Mechanism" in dict(texts.noise_pairs(release))
+    assert isinstance(texts.limits(release), str)
     names = [column.name for column in texts.declared(release)]
     assert names
     assert len(set(names)) == len(names)
+    for graph in texts.graphs(release):
+        assert {node for edge in graph.edges for node in edge} <= set(graph.nodes)
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.prior is not None])
+def test_a_prior_is_recorded_read_back_and_put_into_words(kind: str) -> None:
+    release, own = MADE[kind](), KINDS[kind].prior
+    assert own is not None
+    for sampler in KINDS[kind].section.all_samplers:
+        record = own.prior(release, PriorSpec(), sampler, {}).to_record()
+        assert own.from_record(release, record).to_record() == record
+        assert texts_of(release).prior(record)
+    assert own.others(PriorSpec()) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,3 +106,4 @@ def test_every_parameter_is_drawn_once(kind: str) -> None:
     assert set(texts.meanings(release)) <= set(names)
     drawn = [name for group in texts.groups(release, names) for name in group.names]
     assert sorted(drawn) == sorted(names)
+    assert {name for curve in texts.curves(release) for _, name in curve.points} <= set(names)
