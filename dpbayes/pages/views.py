@@ -15,6 +15,17 @@ class Pair:
     value: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section that is paragraphs, then commands to copy, then terms and values; `anchor` is what a link names."""
+
+    anchor: str
+    title: str
+    paragraphs: tuple[str, ...]
+    commands: str = ""
+    pairs: tuple[Pair, ...] = ()
+
+
 @dataclass(frozen=True)
 class Fact:
     """One of the key figures under the title."""
@@ -160,8 +171,5 @@ class Page:
     diagnostics: tuple[DiagnosticLine, ...]
     chains: tuple[ChainsLine, ...]
     chains_note: str
-    caveats: tuple[str, ...]
-    verify_words: str
-    commands: str
-    verify: tuple[Pair, ...]
+    closing: tuple[Section, ...]
     footer: str

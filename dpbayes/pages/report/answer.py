@@ -12,13 +12,18 @@ from dpbayes.markup.numbers import short
 from dpbayes.markup.template import COMMON_STYLE, set_page
 from dpbayes.pages.report.graph import pictures
 from dpbayes.pages.report.price import cap_lines, cap_note, noise_pairs, price_fact, price_words
-from dpbayes.pages.report.texts import rows
-from dpbayes.pages.views import CapLine, Fact, GraphPicture, Pair
+from dpbayes.pages.report.texts import VERIFY, keep_in_mind, rows
+from dpbayes.pages.views import CapLine, Fact, GraphPicture, Pair, Section
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 from storage.files.archive_paths import place
 
 Record = Mapping[str, Any]
+VERIFIED = (
+    "This page is one file of a signed crate. With the crate, the signer’s fingerprint and dpbayes, anyone can check "
+    "offline that no file was altered, that the numbers come from the release named below, and that this release is "
+    "the one the ledger charged for. Take the fingerprint from the agency by another way than this page."
+)
 MOST_DRAWS = 8  # columns of the table; all draws are in the file of noisy numbers
 
 
@@ -46,9 +51,7 @@ class AnswerPage:
     cap_note: str
     noise_words: tuple[str, ...]
     noise: tuple[Pair, ...]
-    caveats: tuple[str, ...]
-    commands: str
-    verify: tuple[Pair, ...]
+    closing: tuple[Section, ...]
     footer: str
 
 
@@ -88,15 +91,23 @@ def _page(record: Record, made: AnyRelease, told: Texts, fingerprint: str) -> An
         cap_note=cap_note(record["caps"]),
         noise_words=told.noise(made, Counted.of(record)),
         noise=noise_pairs(record, told.noise_pairs(made)),
-        caveats=told.caveats(made),
+        closing=(keep_in_mind(told.caveats(made)), _verification(record, fingerprint)),
+        footer=f"Made by dpbayes from ledger entry {record['ledger']['seq']} of {record['date']}. This page loads "
+        "nothing and runs no script.",
+    )
+
+
+def _verification(record: Record, fingerprint: str) -> Section:
+    return Section(
+        anchor="verify",
+        title=VERIFY,
+        paragraphs=(VERIFIED,),
         commands=f"dpbayes audit --crate {_path(record)} --key {fingerprint}",
-        verify=(
+        pairs=(
             Pair("Signed by", fingerprint),
             Pair("Release digest", record["digest"]),
             Pair("Ledger entry", f"{record['ledger']['seq']}, hash {record['ledger']['hash']}"),
         ),
-        footer=f"Made by dpbayes from ledger entry {record['ledger']['seq']} of {record['date']}. This page loads "
-        "nothing and runs no script.",
     )
 
 

@@ -1,6 +1,7 @@
 """The report: one HTML page that loads nothing, runs nothing and says first what matters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dpbayes.kinds.counted import Counted
@@ -21,12 +22,45 @@ from dpbayes.pages.report.price import (
     price_fact,
     price_words,
 )
-from dpbayes.pages.views import Page
+from dpbayes.pages.views import Page, Section
 from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.releases import release_from_record
 
 Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What a section of the report may say something of: records of releases, the releases, the posterior's record."""
+
+    records: Sequence[Record]
+    releases: Sequence[AnyRelease]
+    posterior: Record
+    fingerprint: str | None
+    software: Mapping[str, str]
+
+
+def _caveats(of: Reported) -> Section:
+    own = texts_of(of.releases[0]).caveats(of.releases[0])
+    return words.keep_in_mind(words.caveats(of.records, of.posterior, of.releases, own))
+
+
+def _verification(of: Reported) -> Section:
+    return Section(
+        anchor="verify",
+        title=words.VERIFY,
+        paragraphs=(words.verify_words(of.posterior, len(of.records) > 1),),
+        commands=words.commands(of.posterior, of.fingerprint),
+        pairs=words.verify(of.records, of.posterior, of.fingerprint, of.software),
+    )
+
+
+CLOSING: tuple[Callable[[Reported], Section], ...] = (
+    _caveats,
+    _verification,
+)
+"""The sections that end the report, in their order."""
 
 
 def render(
@@ -74,10 +108,7 @@ def page(
         diagnostics=diagnostic_lines(aware, posterior["diagnostics"]["latent"]),
         chains=chains_lines(pictured(aware), draws),
         chains_note=words.chains_note(len(aware), posterior),
-        caveats=words.caveats(releases, posterior, parts, told.caveats(made)),
-        verify_words=words.verify_words(posterior, len(releases) > 1),
-        commands=words.commands(posterior, fingerprint),
-        verify=words.verify(releases, posterior, fingerprint, software),
+        closing=tuple(section(Reported(releases, parts, posterior, fingerprint, software)) for section in CLOSING),
         footer=words.footer(releases, software),
         **_estimated(told, made, posterior),
     )

@@ -12,13 +12,14 @@ from dpbayes.markup.convergence_advice import advice, agree, why_words
 from dpbayes.markup.numbers import listed
 from dpbayes.pages.report.estimates import MOST_PICTURED
 from dpbayes.pages.report.plots import MOST_CHAINS
-from dpbayes.pages.views import Fact, Pair
+from dpbayes.pages.views import Fact, Pair, Section
 from dpbayes_core.privacy.release import AnyRelease
 from storage.files.archive_paths import path_of, plain_path_of
 
 Record = Mapping[str, Any]
 
 MOST_PERIODS = 5  # named one by one
+VERIFY = "How to verify this report"  # the title of its section
 
 NAIVE = (
     "The naive method leaves the privacy noise out of its intervals and can be biased by it. It is shown for "
@@ -184,6 +185,11 @@ def caveats(
     found += said
     found += OF_CRATES if of_crates(posterior) else ()
     return tuple(found)
+
+
+def keep_in_mind(said: Sequence[str]) -> Section:
+    """The caveats of any page."""
+    return Section(anchor="caveat", title="What to keep in mind", paragraphs=tuple(said))
 
 
 OF_CRATES = (
