@@ -21,7 +21,7 @@ from dpbayes_core.privacy.accounting import (
     largest_rho,
     limit_units,
 )
-from dpbayes_core.privacy.mechanisms.beside import cost_with, read_beside, recorded, shares
+from dpbayes_core.privacy.mechanisms.beside import cost_with, read_beside, recorded
 from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN, NoiseLaw
 from dpbayes_core.privacy.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up
@@ -110,14 +110,6 @@ class GaussianMechanism:
         """What it would cost at another epsilon and this delta; nothing where no such release exists."""
         rho = largest_rho(epsilon, delta)
         return Cost(None, limit_units(rho))
-
-    def restated(self, epsilon: Decimal, delta: Decimal) -> "GaussianMechanism":
-        """The one that a cap of this epsilon and delta would just admit; noise beside it keeps its share of rho."""
-        rho, stated = largest_rho(epsilon, delta), {"epsilon": float(epsilon), "delta": float(delta)}
-        if not isinstance(self.beside, GaussianMechanism):
-            return replace(self, rho=rho, **stated)
-        own, other = shares(rho, self.rho, self.beside.rho)
-        return replace(self, rho=own, beside=replace(self.beside, rho=other), **stated)
 
     def protects(self, sensitivity: "Sensitivity") -> bool:
         """Whether the noise suffices for entries of this sensitivity, rounded to the output grid."""
