@@ -8,10 +8,9 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.networks.release import NetworkRelease, released_nodes
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
-from dpbayes_core.networks.sensitivity import UNREAD, hadamard
+from dpbayes_core.networks.sensitivity import hadamard, unread_noise
 from dpbayes_core.networks.tables import margin
 from dpbayes_core.privacy.mechanisms import GeometricMechanism, Mechanism
-from dpbayes_core.privacy.mechanisms.noise_law import LAPLACE
 
 
 def family_tables(release: NetworkRelease, *, bump: float = 0.0) -> tuple[Floats, ...]:
@@ -89,8 +88,8 @@ def _simulated(mechanism: Mechanism, repeats: int, generator: np.random.Generato
     if isinstance(mechanism, GeometricMechanism):
         up, down = (np.floor(mechanism.scales * generator.standard_exponential(shape)) for _ in range(2))
         return up - down
-    if mechanism.law is not LAPLACE:
-        raise ValueError(f"cannot simulate {mechanism.name} noise: {UNREAD}. Release with one of them.")
+    if refused := unread_noise(mechanism):
+        raise ValueError(f"cannot simulate {mechanism.name} noise: {refused}. Release with one of them.")
     return mechanism.scales * generator.laplace(size=shape)
 
 

@@ -8,11 +8,10 @@ import numpy as np
 
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 from dpbayes_core.privacy.mechanisms import GeometricMechanism, LaplaceMechanism, Mechanism
+from dpbayes_core.privacy.mechanisms.noise_law import LAPLACE
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 
 ADD_REMOVE = "add-remove"
-NOISES = (GeometricMechanism, LaplaceMechanism)  # of the same law at whole numbers, up to a constant
-UNREAD = f"it knows the noise of these mechanisms only: {', '.join(noise.name for noise in NOISES)}"
 MOST_ENUMERATED = 20  # nodes: a million pairs of records, each up to a relabelling
 
 
@@ -84,6 +83,13 @@ def protected(
         enough = mechanism.sensitivity >= total and Fraction(mechanism.sensitivity_l2) ** 2 >= total * largest
         return mechanism.entries == sum(sizes) and mechanism.grid == 0 and enough
     return False
+
+
+def unread_noise(mechanism: Mechanism) -> str | None:
+    """Why samplers of tables cannot take a mechanism, or None: geometric and Laplace noise have one law at integers."""
+    if isinstance(mechanism, GeometricMechanism) or mechanism.law is LAPLACE:
+        return None
+    return "it knows the noise of these mechanisms only: geometric, laplace"
 
 
 def root_above(square: int) -> float:

@@ -21,6 +21,7 @@ from dpbayes_core.regression.planning.expected_moments import Expectation
 from dpbayes_core.samplers import SAMPLERS
 from tests.support.mechanism_examples import EXAMPLES, Bound
 from tests.support.regressions import example, example_with_residuals, schema_of
+from tests.support.sampler_examples import EXAMPLES as RELEASES_OF
 
 ALPHA = 1e-6
 RELEASES = 4000
@@ -215,7 +216,7 @@ def unheard(like: Mechanism) -> Any:
     return Unheard(**{field.name: getattr(like, field.name) for field in fields(like)})
 
 
-def test_samplers_that_condition_on_noise_refuse_a_law_that_they_do_not_know() -> None:
+def test_samplers_of_regressions_that_condition_on_noise_refuse_a_law_that_they_do_not_know() -> None:
     release = example(schema_of("x", "w"), 300, name="laplace", scale=5.0)
     odd = replace(release, mechanism=unheard(release.mechanism))
     robust = example_with_residuals(schema_of("x", "w"), 300)
@@ -227,6 +228,17 @@ def test_samplers_that_condition_on_noise_refuse_a_law_that_they_do_not_know() -
     assert robust.residuals is not None
     hidden = replace(robust, residuals=replace(robust.residuals, mechanism=unheard(release.mechanism)))
     assert SAMPLERS["robust"].refusal(hidden) == refused["collapsed"]
+
+
+@pytest.mark.parametrize(("kind", "plain"), [("bayes-net", ["naive-tables"]), ("ridge", [])])
+def test_samplers_of_other_kinds_refuse_noise_that_they_do_not_know(kind: str, plain: list[str]) -> None:
+    release, _ = RELEASES_OF[kind]()
+    odd = replace(release, mechanism=unheard(example(schema_of("x"), 300, name="laplace", scale=5.0).mechanism))
+    takers = [sampler for sampler in SAMPLERS.values() if kind in sampler.takes]
+    assert all(sampler.refusal(release) is None for sampler in takers)
+    refused = {sampler.name: sampler.refusal(odd) for sampler in takers}
+    assert [name for name, why in refused.items() if why is None] == plain
+    assert all("noise of these mechanisms only" in why for why in refused.values() if why)
 
 
 def test_a_plan_expects_noise_as_wide_as_it_is_whatever_its_law() -> None:

@@ -16,7 +16,7 @@ from dpbayes_core.networks.posterior.evidence import Evidence, estimated_table, 
 from dpbayes_core.networks.posterior.model import Model, separate_terms, tied_terms
 from dpbayes_core.networks.posterior.prior import NetworkPrior
 from dpbayes_core.networks.release import NetworkRelease
-from dpbayes_core.networks.sensitivity import NOISES, UNREAD
+from dpbayes_core.networks.sensitivity import unread_noise
 
 if TYPE_CHECKING:
     from dpbayes_core.sampling.protocol import Block, ChainState
@@ -156,7 +156,7 @@ class _Tables:
 
     def refusal(self, release: NetworkRelease) -> str | None:
         """Both condition on noise whose law at whole numbers they know."""
-        return None if isinstance(release.mechanism, NOISES) else UNREAD
+        return unread_noise(release.mechanism)
 
     def warmup(self, attempt: int) -> int:
         """The same for every attempt: a start is near, and nothing is tuned."""
