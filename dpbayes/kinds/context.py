@@ -1,4 +1,4 @@
-"""What a kind of release is told of its study: public facts, made once by the study file."""
+"""The public facts of a study that a kind of release needs, collected once from the study file."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Column(Protocol):
 
 
 class Analysis(Protocol):
-    """What a study says of an analysis, as far as a release has to agree with it."""
+    """The parts of an analysis that a release must agree with."""
 
     @property
     def release(self) -> str:
@@ -57,5 +57,5 @@ class ReleaseContext:
     analyses: Mapping[str, Analysis]  # by name
 
     def analyses_of(self, place: Place) -> Iterator[tuple[str, Analysis]]:
-        """The analyses of the release that stands at `place`, by name."""
+        """The analyses, by name, of the release whose key path is `place`."""
         return ((name, one) for name, one in self.analyses.items() if place[-1:] == (one.release,))

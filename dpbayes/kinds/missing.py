@@ -1,4 +1,4 @@
-"""What became of missing values, in words, from the definition of a release."""
+"""Sentences about what a release does to missing values, from its definition."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in
 
 
 def becomes(definition: Record) -> dict[str, str]:
-    """Of each column of a release, what becomes of a missing value in it."""
+    """What a missing value becomes, for each column of a release."""
     complete = definition.get("cases") == "complete"
     columns: Mapping[str, Record] = definition.get("columns", {})
     told = {column.get("missing_of") for column in columns.values()}
@@ -24,7 +24,7 @@ def becomes(definition: Record) -> dict[str, str]:
 
 
 def with_missing(columns: Sequence[Declared], definitions: Sequence[Record]) -> tuple[Declared, ...]:
-    """Columns on a page, with what became of their missing values in all of these releases."""
+    """The columns of a page, extended by what became of missing values in all of these releases."""
     found = [becomes(definition) for definition in definitions]
     return tuple(_told(column, [words.get(column.name) for words in found]) for column in columns)
 

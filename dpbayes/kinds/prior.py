@@ -123,12 +123,12 @@ class PriorSpec(Section):
 
     @property
     def unstated(self) -> bool:
-        """Whether it says nothing of a regression, not even its law."""
+        """Whether it states nothing about a regression, not even the law."""
         return not self.model_fields_set & set(OF_REGRESSIONS)
 
 
 class AnyPrior(Protocol):
-    """What an analysis believes before the release."""
+    """The prior of an analysis."""
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for canonical JSON."""
@@ -136,23 +136,23 @@ class AnyPrior(Protocol):
 
 
 class PriorOfKind(ABC):
-    """What analyses of one kind of release make of a stated prior."""
+    """How analyses of one kind of release turn a stated prior into the prior they use."""
 
     parts: tuple[str, ...] = ()  # of a stated prior that it reads
     example: str = ""  # a whole prior file
 
     @abstractmethod
     def prior(self, release: Any, stated: PriorSpec, sampler: str, expected: "Mapping[str, Expected]") -> AnyPrior:
-        """The stated prior, or the default of that sampler; `expected` is what columns are expected to be, by name."""
+        """The stated prior, or the sampler's default; `expected` has the expected moments of columns by name."""
 
     @abstractmethod
     def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
         """The prior that a record describes."""
 
     def problems(self, stated: PriorSpec, section: Any, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """What of its own parts does not agree with the release that a section asks for."""
+        """Where the stated parts contradict the release that a section describes."""
         yield from ()
 
     def others(self, stated: PriorSpec) -> list[str]:
-        """Stated parts that belong to another kind of release."""
+        """The stated parts that belong to another kind of release."""
         return sorted(stated.model_fields_set - set(self.parts))

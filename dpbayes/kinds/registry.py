@@ -22,7 +22,7 @@ from dpbayes_core.privacy.release import AnyRelease
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of release."""
+    """One kind of release: its section, texts and prior."""
 
     section: type[ReleaseSection]
     texts_at: str  # where they are in this package; imported when asked for, since some are heavy
@@ -30,7 +30,7 @@ class Kind:
 
     @property
     def texts(self) -> Texts:
-        """Its words, lines and pictures."""
+        """Its texts, imported on first use."""
         return _imported(self.texts_at)
 
     @property

@@ -1,4 +1,4 @@
-"""What a release of any kind says of itself in the study file, and what the other rooms ask of it."""
+"""The base class of every kind's section of the study file, and the checks that kinds share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,16 +27,16 @@ class ReleaseSection(Section, ABC):
     @property
     @abstractmethod
     def uses(self) -> tuple[str, ...]:
-        """The columns it needs, in the order of its parameters."""
+        """The columns that the release uses, in the order of its parameters."""
 
     @property
     @abstractmethod
     def formula(self) -> str:
-        """What it is, on one line for people."""
+        """The model or question on one line."""
 
     @property
     def has_pure_epsilon(self) -> bool:
-        """Whether a cap that counts in pure epsilon takes it."""
+        """Whether its loss can be charged to a cap in pure epsilon."""
         return True
 
     @property
@@ -56,38 +56,38 @@ class ReleaseSection(Section, ABC):
 
     @property
     def samplers(self) -> tuple[str, ...]:
-        """The samplers that take it."""
+        """The samplers that can analyse it."""
         return self.all_samplers
 
     @property
     def analysed(self) -> bool:
-        """Whether a posterior can be drawn from it; it is the answer itself otherwise."""
+        """Whether analyses draw a posterior from it; otherwise the release is itself the answer."""
         return True
 
     @property
     def by_holder(self) -> bool:
-        """Whether it is made for each holder by itself where a table has several."""
+        """Whether each holder gets its own release where a table has several holders."""
         return False
 
     @property
     def publishes_count(self) -> bool:
-        """Whether it says, with noise or without, how many people or rows there were."""
+        """Whether it publishes, with or without noise, how many people or rows there were."""
         return True
 
     @abstractmethod
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """What is wrong with it in its study; `place` is where it stands."""
+        """Everything that is wrong with the section in its study; `place` is the section's key path."""
 
     @abstractmethod
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        """The public facts that only this kind has; with `kind` and `mechanism` among them."""
+        """The public facts that define the release, `kind` and `mechanism` among them; the ledger hashes them."""
 
     @abstractmethod
     def design(self, context: ReleaseContext) -> "Design":
-        """What it will be."""
+        """The statistic and the mechanism of the release."""
 
     def chosen(self, context: ReleaseContext) -> str | None:
-        """What it leaves to the program, and what that chose and why; None where everything is written."""
+        """What the program chose where the study leaves a choice, and why; None where nothing is left open."""
         return None
 
     def losses(self) -> dict[str, str]:
@@ -97,13 +97,13 @@ class ReleaseSection(Section, ABC):
 
 
 class PureSection(ReleaseSection):
-    """A release of a stated pure epsilon."""
+    """A release whose privacy loss is a pure epsilon."""
 
     epsilon: Loss = Field(description="Privacy loss of the whole release, pure.", examples=["1"])
 
 
 def refused(make: Callable[[], object], place: Place, keys: Mapping[str, str]) -> Iterator[Problem]:
-    """The refusal of what is made, if any, at the key of the argument to blame: of its own name, or as `keys` says."""
+    """The Refusal that `make` raises, if any, as a Problem; `keys` has the arguments that a study names otherwise."""
     try:
         make()
     except Refusal as refusal:
@@ -111,7 +111,7 @@ def refused(make: Callable[[], object], place: Place, keys: Mapping[str, str]) -
 
 
 def undeclared(context: ReleaseContext, place: Place, names: Iterable[str]) -> Iterator[Problem]:
-    """Columns that the study does not declare."""
+    """A Problem for every column that the study does not declare."""
     for name in names:
         if name not in context.columns:
             remedy = nearest(name, context.columns, "Declare it under columns, which has")

@@ -1,4 +1,4 @@
-"""What the archive and the pages ask of a kind of release."""
+"""The base class of every kind's texts: what files and pages say about its releases."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Declared:
-    """What was declared of a column."""
+    """The declaration of a column, for a page."""
 
     name: str
     role: str
@@ -22,7 +22,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that belong together; on one axis where `shared`, with 0 on it where `zero`; short `labels` if any."""
+    """Parameters shown together; `shared`: on one axis; `zero`: with 0 on it; `labels`: short names, if any."""
 
     title: str
     note: str
@@ -34,7 +34,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Graph:
-    """A picture of nodes and of the edges (parent, child) between them."""
+    """A picture of nodes, and of the edges (parent, child) between them."""
 
     title: str
     note: str
@@ -44,7 +44,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Curve:
-    """Probabilities, by the names of their parameters, over the numbers that they are about."""
+    """Probabilities, by parameter name, over the numbers they belong to."""
 
     title: str
     note: str
@@ -53,7 +53,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Spread:
-    """What the numbers of an analysis are called: those of a posterior, unless a kind has none."""
+    """What the numbers of an analysis are called; other than a posterior's where a kind has no posterior."""
 
     numbers: str = "posterior"
     centre: str = "Posterior mean"
@@ -63,7 +63,7 @@ class Spread:
 
 
 class Texts(ABC):
-    """One kind of release in words; `release` is the release, `posterior` the record of an analysis of it."""
+    """The texts for one kind of release; `release` is the release, and `posterior` the record of its analysis."""
 
     what: str  # in a sentence: "a differentially private release: ..."
     parameter: str = "Coefficient"  # what the parameters of its analyses are called
@@ -76,7 +76,7 @@ class Texts(ABC):
 
     @abstractmethod
     def lines(self, release: Any) -> list[dict[str, Any]]:
-        """The noisy numbers, one line each; every line has the same keys: whole numbers, text and floats."""
+        """The noisy numbers, one line each; every line has the same keys, with whole numbers, text and floats."""
 
     @abstractmethod
     def product(self, release: Any) -> str:
@@ -84,24 +84,24 @@ class Texts(ABC):
 
     @abstractmethod
     def declared(self, release: Any) -> tuple[Declared, ...]:
-        """The columns it used."""
+        """The declared columns that it used."""
 
     @abstractmethod
     def applied(self, record: Record) -> str:
         """Which mechanism was applied to what; `record` is the release's."""
 
     def foresight(self, design: Any, rows: int) -> tuple[tuple[str, str], ...]:
-        """What the release will be worth, before it is made; `rows` as declared."""
+        """What the release will be worth, before it is made; `rows` is the declared number."""
         return ()
 
     # --- pages ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def title(self, release: Any) -> str:
-        """What the page is about."""
+        """The title of its page."""
 
     def limits(self, release: Any) -> str:
-        """What its numbers cannot be, whatever the table says, and what they are therefore; "" where nothing is."""
+        """What its numbers cannot be, whatever the table contains, and what that makes of them; "" if nothing."""
         return ""
 
     @abstractmethod
@@ -114,15 +114,15 @@ class Texts(ABC):
 
     @abstractmethod
     def prior(self, prior: Record) -> str:
-        """What was believed before."""
+        """The prior, in words."""
 
     @abstractmethod
     def meanings(self, release: Any) -> Mapping[str, str]:
-        """What each parameter says."""
+        """What each parameter means."""
 
     @abstractmethod
     def groups(self, release: Any, names: Sequence[str]) -> tuple[Group, ...]:
-        """How the parameters are drawn."""
+        """The groups in which parameters are shown."""
 
     @abstractmethod
     def reading(self, release: Any) -> str:
@@ -130,7 +130,7 @@ class Texts(ABC):
 
     @abstractmethod
     def noise(self, release: Any, counted: Counted) -> tuple[str, ...]:
-        """What the noise in one released number means; `counted` says of how many people or rows they are sums."""
+        """What the noise in one released number means; `counted` names what the sums are over."""
 
     @abstractmethod
     def noise_pairs(self, release: Any) -> tuple[tuple[str, str], ...]:
@@ -138,20 +138,20 @@ class Texts(ABC):
 
     @abstractmethod
     def noise_size(self, release: Any) -> tuple[str, str, str]:
-        """The noise as a key figure: term, value, and what it is measured in."""
+        """The noise as a key figure: term, value, and unit."""
 
     def answers_of(self, release: Any) -> Mapping[str, Sequence[float]]:
-        """Where the release is the answer: each parameter's draws, in the user's units."""
+        """Each parameter's draws in the user's units, where the release is the answer."""
         return {}
 
     def graphs(self, release: Any) -> tuple[Graph, ...]:
-        """What is drawn beside the parameters."""
+        """The pictures shown next to the parameters."""
         return ()
 
     def curves(self, release: Any) -> tuple[Curve, ...]:
-        """What is drawn over what was asked."""
+        """The pictures of probabilities over the numbers that were asked about."""
         return ()
 
     def caveats(self, release: Any) -> tuple[str, ...]:
-        """What to keep in mind of this kind."""
+        """What to keep in mind about releases of this kind."""
         return ()

@@ -1,4 +1,4 @@
-"""Bounds and other numbers of a column that may be written as dates, YYYY-MM-DD, and count as days since 1970-01-01."""
+"""Numbers of a column that may be written as dates, YYYY-MM-DD; a date counts as days since 1970-01-01."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True, eq=False)
 class DateBounds(Bounds):
-    """Bounds that were written as dates: the column holds dates. Elsewhere they are bounds like any other."""
+    """Bounds that were written as dates, which says that the column contains dates; otherwise ordinary bounds."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bounds) and (self.low, self.high) == (other.low, other.high)

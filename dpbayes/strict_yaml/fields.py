@@ -1,4 +1,4 @@
-"""The kinds of value a study is written in, each with its own plain-words refusal."""
+"""The types of the values in a study file; each refuses a wrong value with a plain sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ SMALLEST_LOSS = Decimal("1e-9")
 
 
 def refusal(what: str, remedy: str, key: str | None = None) -> PydanticCustomError:
-    """An error that carries its own sentence; `key` points one level deeper than the validator stands."""
+    """A validation error with its own sentence; `key` names a key one level below the validated value."""
     return PydanticCustomError("refusal", "{what}. {remedy}.", {"what": what, "remedy": remedy, "key": key})
 
 
 @dataclass(frozen=True)
 class Says:
-    """What the study reference calls a type."""
+    """The name of a type in the study reference."""
 
     words: str
 
@@ -57,7 +57,7 @@ class Section(BaseModel):
 
 
 def printable(text: str) -> str:
-    """Text of one line, without spaces around it."""
+    """The text, refused unless it is one line without spaces around it."""
     if not text.strip() or text != text.strip():
         raise refusal("text is empty or has spaces around it", "Take them away")
     if not text.isprintable():
@@ -97,7 +97,7 @@ def _delta(number: Decimal) -> Decimal:
 
 
 def real(value: Any) -> float:
-    """A finite number as it is written."""
+    """The number as a float; anything but a finite number is refused."""
     return float(_number(value)) + 0.0  # -0.0 becomes 0.0: one spelling, one hash
 
 
@@ -148,7 +148,7 @@ def _shares(value: Any) -> "ByRule | dict[str, float]":
 
 
 def exactly_one(values: Mapping[str, object], what: str) -> None:
-    """Refuse none or several of alternatives."""
+    """Refuse that none, or more than one, of several alternatives is given."""
     given = [name for name, value in values.items() if value is not None]
     if not given:
         raise refusal(f"{what} is missing", f"Write one of {listed(values)}")

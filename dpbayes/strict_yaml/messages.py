@@ -1,4 +1,4 @@
-"""Validation errors in plain words: nothing of the validator's own wording reaches a person."""
+"""Translates the validator's errors into the project's own plain sentences."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ Details = Mapping[str, Any]
 
 
 def problems_of(error: ValidationError) -> Iterator[Problem]:
-    """Every failure of a validation, in this project's words."""
+    """Every error of a validation as a Problem."""
     for details in error.errors(include_url=False):
         context = details.get("ctx", {})
         place = _place(details["loc"])
@@ -33,7 +33,7 @@ def problems_of(error: ValidationError) -> Iterator[Problem]:
 
 
 def _place(loc: tuple[int | str, ...]) -> Place:
-    """Where it stands in the file: a release's kind chooses its model and is no key above its other keys."""
+    """The key path in the file; the validator adds the release's kind to the path, which is no key of the file."""
     found = tuple(key for key in loc if key != "[key]")
     return (*found[:2], *found[3:]) if found[:1] == ("releases",) and len(found) > 2 else found
 

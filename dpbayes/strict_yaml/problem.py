@@ -1,4 +1,4 @@
-"""What is wrong with a study, where, and what to do about it."""
+"""A problem with a study file: where it is, what is wrong, and what to do about it."""
 
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
@@ -7,7 +7,7 @@ Place = tuple[str | int, ...]
 
 
 class Problem(StudyInvalid):
-    """One thing that keeps a study from being read; `line` counts from 1 and is looked up by `place` if not given."""
+    """One reason why a study file is refused; `line` counts from 1 and may be added later from `place`."""
 
     def __init__(self, place: Place, what: str, remedy: str, line: int | None = None) -> None:
         super().__init__(place, what, remedy, line)

@@ -46,20 +46,20 @@ _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 @dataclass
 class Document:
-    """A parsed file: plain data and, for every key and item, the line it stands on."""
+    """A parsed file: plain data, and the line number of every key and item."""
 
     value: Value
     lines: dict[Place, int] = field(default_factory=dict[Place, int])
 
     def line(self, place: Place) -> int | None:
-        """The line of a place, or of the nearest place around it that is in the file."""
+        """The line of a key, or of the nearest enclosing key that is in the file."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place)
 
 
 def parse(text: str, *, if_empty: str = "Write a study into it, or make one with dpbayes init") -> Document:
-    """The one document in `text`; raises Problem, with the remedy `if_empty` where there is none."""
+    """The one document in `text`; raises Problem, with the remedy `if_empty` if the text is empty."""
     return _Composer(_events(text)).document(if_empty)
 
 

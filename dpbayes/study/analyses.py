@@ -1,4 +1,4 @@
-"""Sections of the study file about what is done: releases, analyses, the schedule."""
+"""Sections of the study file about analyses and the schedule."""
 
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo

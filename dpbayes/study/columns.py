@@ -57,14 +57,14 @@ class ExpectSpec(Section):
         return self
 
     def check_numbers(self, low: float, high: float) -> None:
-        """Refuse what a bounded column cannot be expected to be."""
+        """Refuse expectations that a column with these bounds cannot have."""
         if self.shares is not None:
             raise refusal("shares are of levels", "Write mean and sd of a column of numbers", "expect")
         if self.mean is not None and not low <= self.mean <= high:
             raise refusal("the expected mean is outside the bounds", "Choose one within them", "expect")
 
     def check_levels(self, levels: tuple[str, ...]) -> None:
-        """Refuse what a column of levels cannot be expected to be."""
+        """Refuse expectations that a column with these levels cannot have."""
         if self.mean is not None:
             raise refusal("guesses of mean and sd are for bounded columns", "Write shares of the levels", "expect")
         if self.correlations is not None and len(levels) > 2:

@@ -1,4 +1,4 @@
-"""What sections say of each other: names that must exist, caps that can never be met, noise that no cap takes."""
+"""Checks across sections: names that must exist, caps that can never be met, noise that no cap admits."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from dpbayes_core.text import nearest, shown
 
 
 def problems(file: StudyFile, folder: Path) -> Iterator[Problem]:
-    """Everything that is wrong between the sections of a file whose sections are right by themselves."""
+    """Everything that is wrong between the sections of a file whose single sections are valid."""
     yield from _table(file)
     found = list(_indicators(file))
     yield from found
@@ -41,7 +41,7 @@ def _table(file: StudyFile) -> Iterator[Problem]:
 
 
 def _indicators(file: StudyFile) -> Iterator[Problem]:
-    """Columns that tell whether values of others are missing, and what they ask of these."""
+    """Problems of columns that indicate whether another column's value is missing."""
     for name, column in file.columns.items():
         other = None if column.missing_of is None else file.columns.get(column.missing_of)
         place = ("columns", name, "missing_of")
@@ -57,7 +57,7 @@ def _indicators(file: StudyFile) -> Iterator[Problem]:
 
 
 def _public(file: StudyFile, folder: Path) -> Iterator[Problem]:
-    """Files that are read as public ones and are the confidential table by their spelling."""
+    """Files that are declared public although their path is one of the confidential table."""
     what, remedy = "this is a place of the confidential table", "Name a public file, outside the source's paths"
     for name, analysis in file.analyses.items():
         if analysis.test is not None and names_table(file.source, folder, analysis.test.path):
@@ -122,7 +122,7 @@ def _analyses(file: StudyFile) -> Iterator[Problem]:
 
 
 def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Problem]:
-    """Everything public that would stop the analysis after its release was paid for."""
+    """Every public fact that would stop the analysis after its release was paid for."""
     release, sampler = file.releases[analysis.release], analysis.sampler
     if sampler != "auto" and sampler not in release.samplers:
         what = f"{sampler} does not take a {release.kind} release"
@@ -141,7 +141,7 @@ def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator
 
 
 def _prior(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Problem]:
-    """Parts that belong to another kind of release, and what does not agree with this one."""
+    """Parts of the prior that belong to another kind of release, and parts that contradict this release."""
     release = file.releases[analysis.release]
     taken = KINDS[release.kind].prior
     if taken is None:

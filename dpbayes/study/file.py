@@ -1,4 +1,4 @@
-"""The study file as one model; `docs/study-reference.md` is generated from it and the sections it is made of."""
+"""The study file as one model; `docs/study-reference.md` is generated from it."""
 
 from pydantic import Field
 
@@ -40,7 +40,7 @@ class StudyFile(Section):
 
     @property
     def context(self) -> ReleaseContext:
-        """What its releases need of it: where people may move between holders, a holder's count is not public."""
+        """The public facts that releases need; a holder's count is not public where people may move between holders."""
         neighbours, holder = self.privacy.neighbours, self.source.holder
         return ReleaseContext(
             columns=self.columns,

@@ -1,4 +1,4 @@
-"""What a study expects of its columns: moments by name, relations of pairs, and what cannot be expected of them."""
+"""What a study expects of its columns (means, sds, correlations, shares), and expectations that are impossible."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def expected_of(columns: Mapping[str, ColumnSpec], schema: "RegressionSchema") -> "dict[str, Expected]":
-    """What a study expects of a regression's columns, by name: of those that have a mean and an sd."""
+    """The expected mean and sd of each column of a regression that states both, by name."""
     from dpbayes_core.regression.planning.expected_moments import Expected
 
     names = [column.name for column in (*schema.covariates, schema.response)]
@@ -27,7 +27,7 @@ def expected_of(columns: Mapping[str, ColumnSpec], schema: "RegressionSchema") -
 
 
 def relations_of(columns: Mapping[str, ColumnSpec], **more: float) -> "Relations":
-    """What a study states of pairs of columns and of levels."""
+    """The correlations and shares of levels that a study states."""
     from dpbayes_core.regression.planning.relations import Relations
 
     guesses = {name: column.expect for name, column in columns.items() if column.expect is not None}
@@ -45,7 +45,7 @@ def relations_of(columns: Mapping[str, ColumnSpec], **more: float) -> "Relations
 
 
 def guess_problems(columns: Mapping[str, ColumnSpec]) -> Iterator[Problem]:
-    """Correlations with what is no such column, pairs stated twice, and those that cannot all be."""
+    """Correlations with unknown columns, pairs stated twice, and correlations that no columns can have together."""
     found = list(_pair_problems(columns))
     yield from found
     relations = relations_of(columns)

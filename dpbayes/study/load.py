@@ -1,4 +1,4 @@
-"""Reads a study file: one Study, or one StudyInvalid that names the line, the field and what to do."""
+"""Reads a study file: returns a Study, or raises one StudyInvalid with line, key and remedy."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +18,7 @@ LARGEST_FILE = 1_000_000
 
 
 def load_study(path: Path | str) -> Study:
-    """The study in a file, checked as a whole."""
+    """The study in a file, with every check passed."""
     path = Path(path)
     try:
         text = read_whole(path, "study")
@@ -29,7 +29,7 @@ def load_study(path: Path | str) -> Study:
 
 
 def read_whole(path: Path, what: str) -> bytes:
-    """The bytes of a file that people write, a study or a part of one; raises Problem."""
+    """The bytes of a file written by a person, such as a study or a prior; raises Problem."""
     try:
         if path.is_dir():
             raise Problem((), "it is a folder", f"Name the {what} file in it, {what}.yaml for instance")
@@ -50,7 +50,7 @@ def read_whole(path: Path, what: str) -> bytes:
 
 
 def decoded(text: bytes) -> str:
-    """The text of such a file; raises Problem."""
+    """The text of such a file; raises Problem unless it is UTF-8."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -71,7 +71,7 @@ def _checked(document: Document, folder: Path) -> StudyFile:
 
 
 def first_problem(found: Iterable[Problem], document: Document) -> Problem | None:
-    """The problem that stands first in the file, with its line."""
+    """The problem that comes first in the file, with its line number."""
     placed = [
         Problem(problem.place, problem.what, problem.remedy, document.line(problem.place) or 1) for problem in found
     ]

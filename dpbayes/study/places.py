@@ -1,4 +1,4 @@
-"""Where a study says its table is: paths, URLs and queries; none may hold a secret, since studies are published."""
+"""Where a study says its table is: paths, URLs and queries; secrets are refused, since studies are published."""
 
 import re
 from typing import Annotated, Any

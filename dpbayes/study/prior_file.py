@@ -1,4 +1,4 @@
-"""A prior in a file of its own, for those who have no study: what a study says under `prior:`, as strictly read."""
+"""Reads a prior from a file of its own, for analyses without a study; the file is what a study has under `prior:`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from dpbayes_core.text import nearest, shown
 
 
 def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
-    """The prior in a file, for a release of that kind with those coefficients."""
+    """The prior in a file, checked against a kind of release and the names of its coefficients."""
     try:
         text = decoded(read_whole(path, "prior"))
         return _checked(parse(text, if_empty=_filling(kind)), kind, coefficients)
@@ -26,7 +26,7 @@ def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
 
 
 def _filling(kind: str) -> str:
-    """What to do with an empty file."""
+    """What to write into an empty file."""
     taken = KINDS[kind].prior
     example = taken and taken.example
     return f"Write what it believes, such as {example}, or leave --prior out" if example else "Leave --prior out"
@@ -47,7 +47,7 @@ def _checked(document: Document, kind: str, coefficients: Sequence[str]) -> Prio
 
 
 def _problems(prior: PriorSpec, kind: str, coefficients: Sequence[str]) -> Iterator[Problem]:
-    """Parts that belong to another kind of release, and names that are no coefficients."""
+    """Parts that belong to another kind of release, and names that are not coefficients."""
     taken = KINDS[kind].prior
     if taken is None:
         return

@@ -39,7 +39,7 @@ class CapOptions(Section):
         return self
 
     def compiled(self, window: Window, delta: Decimal | None, programme: str | None = None) -> CapSpec:
-        """The cap as an account carries it."""
+        """The cap in the form in which an account stores it."""
         if self.rho is not None:
             return CapSpec(window=window, measure="rho", limit=self.rho, programme=programme)
         if self.pure_epsilon is not None:
@@ -94,7 +94,7 @@ class PrivacySpec(Section):
 
     @property
     def caps(self) -> tuple[CapSpec, ...]:
-        """The caps as the account carries them: lifetime, per-period, programme."""
+        """The caps in the form in which the account stores them: lifetime, per-period, programme."""
         lifetime, per_period, programme = self.budget.lifetime, self.budget.per_period, self.budget.programme
         caps: list[CapSpec] = []
         if lifetime is not None:

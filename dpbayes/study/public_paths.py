@@ -1,4 +1,4 @@
-"""Keeps what a study calls public apart from its confidential table: by how paths are spelled, without any disk."""
+"""Refuses public files that are part of the confidential table, by comparing how paths are written; reads no disk."""
 
 import os
 import re
@@ -15,13 +15,13 @@ _DATABASE = "sqlite:///"
 
 
 def names_table(source: SourceSpec, folder: Path, path: str) -> bool:
-    """Whether a path beside the study is spelled as a place of any period's table, or as something inside one."""
+    """Whether a path, relative to the study's folder, is written like a path of any period's table or inside one."""
     stated = os.path.normpath(folder / path)
     return any(_spelled(template, stated) for template in templates_here(source, folder))
 
 
 def templates_here(source: SourceSpec, folder: Path) -> Iterator[str]:
-    """Where on this machine a study's table is, every holder's too, as full paths with {period} and patterns."""
+    """Full paths on this machine of a study's table, of every holder too, with {period} and patterns."""
     for place in source.places:
         if place.startswith(_DATABASE):
             yield os.path.normpath(folder / place.removeprefix(_DATABASE).partition("?")[0])
@@ -32,7 +32,7 @@ def templates_here(source: SourceSpec, folder: Path) -> Iterator[str]:
 
 
 def _spelled(template: str, path: str) -> bool:
-    """Whether a path or a folder above it matches; all ways of matching advance together, so that it always ends."""
+    """Whether the path or a folder above it matches; all alternatives advance together, so time is bounded."""
     reached = {0}
     for token in _TOKENS.findall(template):
         reached = _after(token, path, reached) if reached else reached

@@ -1,4 +1,4 @@
-"""From the study file to what the other rooms take: schema, table source, account and the public definition."""
+"""Derives from the study file what other rooms need: column rules, table source, account and public definition."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ MADE_UP = "[holder]"  # no column of a study has brackets
 
 
 def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:
-    """What a pass must know of the columns that a release uses, defaults filled in."""
+    """How a pass reads each column that a release uses, with defaults filled in."""
     told = {file.columns[name].missing_of for name in release.uses}
     return tuple(
         _indicator(name, file, release)
@@ -31,18 +31,18 @@ def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...
 
 
 def stated_rules(file: StudyFile, release: ReleaseSpec) -> tuple[str, ...]:
-    """The columns of a release of which the study says itself what becomes of null and unknown values."""
+    """The columns of a release for which the study itself states what becomes of null and unknown values."""
     columns = {name: file.columns[name] for name in release.uses}
     return tuple(name for name, column in columns.items() if release.complete or column.fills or column.missing_of)
 
 
 def holders(file: StudyFile) -> tuple[str | None, ...]:
-    """The holders in their declared order; one without a name where there are none."""
+    """The names of the holders in declared order; a single None if the table has no holders."""
     return (None,) if file.source.holder is None else file.source.holder.names
 
 
 def one_holder(file: StudyFile, holder: str) -> str:
-    """That holder, if it can be released without the others; StudyInvalid otherwise."""
+    """The holder's name, if it can be released without the others; StudyInvalid otherwise."""
     spec = file.source.holder
     what, remedy = "it has no such holder", "Leave --holder out"
     if spec is not None and holder not in spec.names:
@@ -55,7 +55,7 @@ def one_holder(file: StudyFile, holder: str) -> str:
 
 
 def holders_of(file: StudyFile, folder: Path, period: str, only: str | None = None) -> Holders | None:
-    """What a pass must know of the holders; files of others than `only` may be elsewhere."""
+    """The holders as a pass needs them; with `only`, the files of other holders may be absent."""
     spec = file.source.holder
     if spec is None:
         return None
@@ -80,7 +80,7 @@ def account(file: StudyFile) -> AccountSpec:
 
 
 def place(file: StudyFile, folder: Path, period: str) -> tuple[str | tuple[str, ...], Query | None]:
-    """Where one period's table is: paths, or a query; relative ones stand in the study's folder."""
+    """Where one period's table is: paths, or a query; relative paths start at the study's folder."""
     source = file.source
     if source.url is not None and source.query is not None:
         return (), Query(url=_beside(source.url, folder), text=source.query, period=period)
@@ -89,7 +89,7 @@ def place(file: StudyFile, folder: Path, period: str) -> tuple[str | tuple[str, 
 
 
 def definition(file: StudyFile, release: ReleaseSpec) -> dict[str, Any]:
-    """Every public fact that decides what is released, and nothing else: the request's hash covers this."""
+    """Every public fact that decides what is released, and nothing else; the request's hash covers it."""
     return {
         **release.definition(file.context),
         "columns": {rule.name: _rule_record(rule) for rule in column_rules(file, release)},
@@ -138,7 +138,7 @@ def _beside(url: str, folder: Path) -> str:
 
 
 def _indicator(name: str, file: StudyFile, release: ReleaseSpec) -> ColumnRule:
-    """Of a column that tells which values of another are missing: it is never missing itself."""
+    """The rule of a column that indicates missing values of another column; it is itself never missing."""
     column, other = file.columns[name], file.columns[name].missing_of or ""
     of = _rule(other, file.columns[other], clips=release.clips, stays=True)
     return ColumnRule(name=name, levels=column.levels, unknown=(column.levels or ("",))[0], of=of)

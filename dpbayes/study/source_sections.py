@@ -1,4 +1,4 @@
-"""Sections of the study file about the confidential table: where it is, its periods, its public columns."""
+"""Sections of the study file about the confidential table: where it is, its holders, its periods."""
 
 from typing import Annotated, Literal, Self
 
@@ -110,7 +110,7 @@ class SourceSpec(Section):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Every path of the table, or the database's address."""
+        """Every path of the table, or the address of its database."""
         if self.holder is not None and self.holder.paths is not None:
             return tuple(path for paths in self.holder.paths.values() for path in paths)
         return self.path or (self.url or "",)

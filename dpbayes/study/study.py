@@ -1,4 +1,4 @@
-"""A study that was read and checked: its sections, and what the other rooms ask of it."""
+"""A study that was read and checked: its sections, and what follows from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """One study file, valid as a whole; made only by `load_study`."""
+    """One valid study file; made only by `load_study`."""
 
     path: Path  # of the file, absolute: the source's path is relative to its folder
     text: bytes = field(repr=False)  # the file as it was read
@@ -40,7 +40,7 @@ class Study:
 
     @property
     def population(self) -> str:
-        """The name of the people whose account pays."""
+        """The name of the people whose account is charged."""
         return self.file.population
 
     @property
@@ -70,42 +70,42 @@ class Study:
 
     @property
     def analyses(self) -> Mapping[str, AnalysisSpec]:
-        """What is inferred, by name."""
+        """What is inferred from releases, by name."""
         return self.file.analyses
 
     @property
     def schedule(self) -> ScheduleSpec | None:
-        """When the study runs by itself."""
+        """When the study is due; None without a schedule."""
         return self.file.schedule
 
     def release(self, name: str) -> ReleaseSpec:
-        """The release of that name; StudyInvalid if there is none."""
+        """The release with that name; raises StudyInvalid if there is none."""
         if name not in self.releases:
             raise self._unknown("release", name, self.releases)
         return self.releases[name]
 
     def analysis(self, name: str) -> AnalysisSpec:
-        """The analysis of that name; StudyInvalid if there is none."""
+        """The analysis with that name; raises StudyInvalid if there is none."""
         if name not in self.analyses:
             raise self._unknown("analysis", name, self.analyses)
         return self.analyses[name]
 
     def parse_period(self, text: str) -> Period:
-        """The period of that name, in the study's grain."""
+        """The period with that name; raises StudyInvalid if its length is not the study's."""
         return Period.parse(text, self.period.grain)
 
     def design(self, release: str) -> "Design":
-        """What a release will be."""
+        """The design of a release: its statistic and its mechanism."""
         return self.release(release).design(self.context)
 
     @property
     def context(self) -> ReleaseContext:
-        """What its releases need of it."""
+        """The public facts that releases need."""
         return self.file.context
 
     @property
     def holders(self) -> tuple[str | None, ...]:
-        """Whose releases there are, in the declared order; none by name where the table has no holders."""
+        """The names of the holders in declared order; a single None if the table has no holders."""
         return requests.holders(self.file)
 
     def account(self) -> AccountSpec:
@@ -113,11 +113,11 @@ class Study:
         return requests.account(self.file)
 
     def only(self, holder: str | None) -> tuple[str | None, ...]:
-        """That holder, or all; StudyInvalid unless it can be released without the others."""
+        """That holder, or all for None; raises StudyInvalid if the holder cannot be released without the others."""
         return self.holders if holder is None else (requests.one_holder(self.file, holder),)
 
     def table(self, release: str, period: Period | str, *, holder: str | None = None) -> TableSource:
-        """One period's table with the columns that a release uses; with a holder, without the files of others."""
+        """One period's table with the columns of a release; with `holder`, without the files of other holders."""
         spec = self.release(release)
         folder, name = self.path.parent, self._period(period).name
         path, query = requests.place(self.file, folder, name)
@@ -133,7 +133,7 @@ class Study:
         )
 
     def statistic(self, release: str) -> "Statistic":
-        """What one pass sums for a release: of every holder, where there are several."""
+        """The exact statistic that one pass sums for a release; summed by holder if there are several."""
         from dpbayes_core.regression.holders import HolderSums
 
         each, spec = self.design(release).statistic(), self.source.holder
@@ -150,7 +150,7 @@ class Study:
         *,
         holder: str | None = None,
     ) -> Request:
-        """What the ledger is asked for; revisions after the first say why they are needed."""
+        """The request to the ledger; revisions after the first need a reason."""
         spec = self.release(release)
         name = self._period(period).name
         if revision < 1:

@@ -27,18 +27,18 @@ class ColumnRule:
 
     @property
     def codes(self) -> tuple[float, ...]:
-        """The codes of a column of numbers."""
+        """The codes for a missing value in a column of numbers."""
         return tuple(float(code) for code in self.missing if not isinstance(code, str))
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The codes of a column of levels."""
+        """The codes for a missing value in a column of levels."""
         return tuple(code for code in self.missing if isinstance(code, str))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holders:
-    """Whose each row of the table is: what the column says, or which of the holders' files it stands in."""
+    """Which holder each row belongs to: by a column, or by the files that contain the row."""
 
     column: str
     names: tuple[str, ...]
@@ -47,23 +47,23 @@ class Holders:
 
     @property
     def apart(self) -> bool:
-        """Whether a person may have her rows with each holder, not over all of them: there counts are public."""
+        """Whether a person's rows are limited for each holder separately; the counts are then public."""
         return self.membership != "movable"
 
     @property
     def all_here(self) -> bool:
-        """Whether the pass reads the rows of all of them."""
+        """Whether the pass reads the rows of every holder."""
         return not self.paths or all(self.paths)
 
     @property
     def rule(self) -> ColumnRule:
-        """How the column is read."""
+        """How the column of holders is read."""
         return ColumnRule(name=self.column, levels=self.names, names_holders=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What to ask of which database; `:period` in the text is bound to the period's name."""
+    """The text of a query and the database it goes to; `:period` in the text is bound to the period's name."""
 
     url: str
     text: str
@@ -72,7 +72,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource:
-    """One period's table, with the columns a pass will read; `path`, `query` or the holders say where it is."""
+    """One period's table and the columns that a pass reads; `path`, `query` or `holders` says where it is."""
 
     path: str | tuple[str, ...] = ()  # files, folders, patterns or URLs; the period already filled in
     query: Query | None = None
@@ -91,7 +91,7 @@ class TableSource:
 
     @property
     def name(self) -> str:
-        """What messages call it: base names, never the folders above."""
+        """The table's name in messages: base names of files, never the folders above."""
         if self.query is not None:
             return PurePosixPath(self.query.url.partition("?")[0]).name or "of the query"
         return ", ".join(PurePosixPath(path).name or path for path in self.paths)
@@ -103,5 +103,5 @@ class TableSource:
 
     @property
     def stored(self) -> dict[str, ColumnRule]:
-        """The declared columns that stand in the table."""
+        """The rules of the columns that the table itself contains."""
         return {rule.name: rule for rule in (each.of or each for each in self.columns)}

@@ -1,4 +1,4 @@
-"""Draws from a posterior as the release itself: of a network's probabilities, or of a regression's coefficients."""
+"""Releases of exact draws from a posterior: of a network's probabilities or a regression's coefficients."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -82,23 +82,22 @@ class DrawSection(PureSection):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The nodes, or covariates and response."""
+        """The nodes, or the covariates and the response."""
         return self.nodes if self.nodes is not None else (*(self.covariates or ()), *filter(None, [self.response]))
 
     @property
     def formula(self) -> str:
-        """The model."""
         if self.nodes is not None:
             return network_formula(self.nodes, self.edges)
         return f"{self.response} ~ {' + '.join(self.covariates or ())}"
 
     @property
     def analysed(self) -> bool:
-        """No: the draws are the answer."""
+        """The draws are the answer, so nothing is analysed."""
         return False
 
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """Those of the model, and draws that cannot be paid for."""
+        """Problems of the model, and draws that the loss cannot pay for."""
         found = list(self._model_problems(context, place))
         yield from found
         if not found:
@@ -114,7 +113,7 @@ class DrawSection(PureSection):
         return {"covariates": covariates, "response": self.response, **stated}
 
     def subject(self, context: ReleaseContext) -> "RegressionSubject":
-        """The regression that is drawn from."""
+        """The regression whose coefficients are drawn."""
         from dpbayes_core.draws.regression import RegressionSubject
 
         assert self.response is not None
@@ -151,12 +150,10 @@ class PosteriorDrawSpec(DrawSection):
     )
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        """The model and its draws."""
         mechanism = {"draws": self.draws, "name": "posterior-draw", "tempering": self.tempering, **self.losses()}
         return {"kind": self.kind, "mechanism": mechanism, **self.model()}
 
     def design(self, context: ReleaseContext) -> "DrawDesign":
-        """Draws of the model."""
         from dpbayes_core.draws.design import network_draws, tempered
 
         epsilon, neighbours = float(self.epsilon), context.neighbours
@@ -197,19 +194,17 @@ class MapSpec(DrawSection):
         return self
 
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """An unsound score first."""
+        """A score without a bounded sensitivity is reported before everything else."""
         from dpbayes_core.draws.design import check_score
 
         found = list(refused(lambda: check_score(self.score), place, KEYS))
         yield from found or super().problems(context, place)
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        """The model and where its mode is sought."""
         space = {"floor": self.floor, "grid": None if self.grid is None else list(self.grid)}
         return {"kind": self.kind, "mechanism": {"name": "map", **space, **self.losses()}, **self.model()}
 
     def design(self, context: ReleaseContext) -> "DrawDesign":
-        """One tempered draw."""
         from dpbayes_core.draws.design import grid_map, network_map, tempered
         from dpbayes_core.draws.release import MapRelease
 

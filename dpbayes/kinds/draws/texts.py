@@ -1,4 +1,4 @@
-"""Released posterior draws in words: here the release itself is the answer."""
+"""Texts for released posterior draws, where the release is itself the answer."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ MOST_NAMED = 4  # columns of one range
 
 
 class DrawTexts(Texts):
-    """Exact draws from a truncated posterior, or one gathered at its mode."""
+    """Texts for exact draws from a truncated posterior, or for one draw near its mode."""
 
     parameter = "Parameter"
     parameters = "Parameters"
@@ -40,7 +40,7 @@ class DrawTexts(Texts):
         self._why = why
 
     def limits(self, release: Release) -> str:
-        """The floors of a network, the ball of a regression."""
+        """The floors of a network's probabilities, or the longest vector of a regression's coefficients."""
         return limits(release.subject, self._why)
 
     def lines(self, release: Release) -> list[dict[str, Any]]:
@@ -52,18 +52,15 @@ class DrawTexts(Texts):
         ]
 
     def product(self, release: Release) -> str:
-        """The draws."""
         return f"{self._subject} ({len(release.values)}) of {self._of(release)}"
 
     def declared(self, release: Release) -> tuple[Declared, ...]:
-        """The columns of the model."""
         subject: Any = release.subject
         if isinstance(subject, RegressionSubject):
             return declared_columns(subject.schema)
         return declared_nodes(subject.schema)
 
     def applied(self, record: Record) -> str:
-        """The draws are the mechanism."""
         mechanism = record["mechanism"]
         return (
             f"{mechanism['draws']} exact draw(s) from the truncated posterior with the likelihood to the power "
@@ -72,7 +69,7 @@ class DrawTexts(Texts):
         )
 
     def foresight(self, design: DrawDesign, rows: int) -> tuple[tuple[str, str], ...]:
-        """How far the likelihood is tempered, and what that leaves of a network's accuracy."""
+        """How far the likelihood is tempered, and how accurate that leaves a network."""
         subject: Any = design.subject
         if isinstance(subject, GridSubject):
             return (("Points", f"{len(subject.values)} of the grid, for each probability"),)
@@ -89,15 +86,12 @@ class DrawTexts(Texts):
         return tuple(told)
 
     def title(self, release: Release) -> str:
-        """The model."""
         return f"{self._subject}: {self._of(release)}"
 
     def lede(self, release: Release) -> str:
-        """What was released."""
         return f"{self._subject} of {self._of(release)}"
 
     def model(self, release: Release) -> str:
-        """The model."""
         subject: Any = release.subject
         if isinstance(subject, RegressionSubject):
             names = " + ".join(column.name for column in subject.schema.covariates)
@@ -108,11 +102,10 @@ class DrawTexts(Texts):
         return network_model(subject.schema)
 
     def prior(self, prior: Record) -> str:
-        """It is part of the release."""
         return "part of the release"
 
     def answers_of(self, release: Release) -> Mapping[str, Sequence[float]]:
-        """Each parameter's draws, a regression's in the user's units."""
+        """Each parameter's draws; a regression's are in the user's units."""
         drawn = release.draws()
         subject: Any = release.subject
         if isinstance(subject, RegressionSubject):
@@ -120,11 +113,9 @@ class DrawTexts(Texts):
         return {name: drawn[:, place].tolist() for place, name in enumerate(release.names)}
 
     def meanings(self, release: Release) -> Mapping[str, str]:
-        """The names say it."""
         return {}
 
     def groups(self, release: Release, names: Sequence[str]) -> tuple[Group, ...]:
-        """By node, or all coefficients."""
         subject: Any = release.subject
         if isinstance(subject, RegressionSubject):
             note = "every column mapped to −1 … 1"
@@ -132,7 +123,6 @@ class DrawTexts(Texts):
         return node_groups(subject.schema)
 
     def reading(self, release: Release) -> str:
-        """What a draw is."""
         power = _power(release)
         if isinstance(release.subject, GridSubject):
             return "Each number is a point of the stated grid, drawn the likelier the more posterior mass it has. "
@@ -142,20 +132,17 @@ class DrawTexts(Texts):
         return f"{self._reading} The likelihood counted to the power {short(power, 3)}, {nearer} than the posterior. "
 
     def noise(self, release: Release, counted: Counted) -> tuple[str, ...]:
-        """There is none but the draw's own."""
         return (
             "No noise was added: the draw itself is random, and what one person contributes changes its probability by "
             "a bounded factor only.",
         )
 
     def noise_size(self, release: Release) -> tuple[str, str, str]:
-        """The power of the likelihood."""
         if isinstance(release.subject, GridSubject):
             return "Points", str(len(release.subject.values)), "of the grid, for each probability"
         return "Power of the likelihood", short(_power(release), 3), UNTEMPERED
 
     def noise_pairs(self, release: Release) -> tuple[tuple[str, str], ...]:
-        """Mechanism and oscillation."""
         record = release.mechanism.to_record()
         return (
             (
@@ -167,12 +154,10 @@ class DrawTexts(Texts):
         )
 
     def graphs(self, release: Release) -> tuple[Graph, ...]:
-        """The network, if it is one."""
         subject: Any = release.subject
         return () if isinstance(subject, RegressionSubject) else (graph_of(subject.schema),)
 
     def caveats(self, release: Release) -> tuple[str, ...]:
-        """What the guarantee covers."""
         return (
             "The guarantee covers what was released, not how long the draw took: the sampler tries again until a "
             "proposal is accepted.",
@@ -187,7 +172,7 @@ class DrawTexts(Texts):
 
 
 def _lower_floors(design: DrawDesign, why: str) -> list[tuple[str, str]]:
-    """What epsilon lower floors would take, where it is epsilon that decides them."""
+    """The epsilon that lower floors would need, where epsilon decides the floors."""
     subject = design.subject
     if why != EPSILON_DECIDES or not isinstance(subject, NetworkSubject):
         return []
@@ -208,7 +193,7 @@ def _power(release: Release) -> float:
 
 
 def limits(subject: Any, why: str) -> str:
-    """What the numbers cannot be, what they are therefore drawn from, and what decides it (`why`, of a network)."""
+    """The range that the definition keeps the numbers in, and why (`why`, for a network)."""
     if isinstance(subject, GridSubject):
         values = listed([short(value) for value in sorted(subject.values)])
         return f"Whatever the table says, the probability of each second level is one of {values}, and nothing between."

@@ -1,4 +1,4 @@
-"""What a network's release will be worth, told before anything is spent: from public facts and simulation alone."""
+"""Predicts how useful a network's release will be, before anything is spent: from public facts and simulation."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ MOST_TABLES = 12  # told one by one
 
 
 def network_foresight(design: NetworkDesign, rows: int) -> Pairs:
-    """Noise of cells, error of tables, and accuracy on made-up records."""
+    """The noise of cells, the error of tables, and the accuracy on synthetic records."""
     from dpbayes_core.draws.utility import largest_cell_error, table_noise
 
     tables = sorted(table_noise(design), key=lambda one: -one.expected_table_error)
@@ -39,7 +39,7 @@ def network_foresight(design: NetworkDesign, rows: int) -> Pairs:
 
 
 def accuracy(design: Any, schema: NetworkSchema, rows: int) -> tuple[str, str]:
-    """How well a node is told from the others, learnt from the release and learnt without privacy."""
+    """How well a node is predicted from the others when learnt from the release, and when learnt without privacy."""
     from dpbayes_core.draws.utility import simulated_accuracy
 
     target = _target(schema)
@@ -62,13 +62,13 @@ def accuracy(design: Any, schema: NetworkSchema, rows: int) -> tuple[str, str]:
 
 
 def _target(schema: NetworkSchema) -> str:
-    """The node that most others hang on: the class, where there is one."""
+    """The node that most others depend on: the class, where there is one."""
     children = {name: sum(name in above for above in schema.parents.values()) for name in schema.names}
     return max(schema.names, key=lambda name: children[name])
 
 
 def _made_up(schema: NetworkSchema) -> Any:
-    """Probabilities from a uniform Dirichlet, by a fixed seed."""
+    """Probabilities from a uniform Dirichlet law, with a fixed seed."""
     generator = np.random.default_rng(SEED)
     parts = [
         generator.dirichlet(np.ones(schema.levels[family[-1]]), size=schema.cells(family[:-1])).ravel()

@@ -20,19 +20,19 @@ Edges = Mapping[str, tuple[str, ...]]
 
 
 def network_formula(nodes: Sequence[str], edges: Edges) -> str:
-    """Every node given its parents."""
+    """Every node, followed by its parents."""
     return ", ".join(f"{node} | {', '.join(edges[node])}" if node in edges else node for node in nodes)
 
 
 def network_of(context: ReleaseContext, nodes: Sequence[str], edges: Edges) -> "NetworkSchema":
-    """The network in the terms of its tables."""
+    """The network as the mathematics takes it."""
     from dpbayes_core.networks.schema import NetworkSchema
 
     return NetworkSchema(tuple(_node(context, name) for name in nodes), edges)
 
 
 def network_problems(context: ReleaseContext, place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Problem]:
-    """Nodes without levels, edges to what is no node, cycles, tables that are too large."""
+    """Nodes without levels, edges to unknown nodes, cycles, and tables that are too large."""
     found = [*undeclared(context, (*place, "nodes"), nodes), *_without_levels(context, (*place, "nodes"), nodes)]
     found += _strangers((*place, "edges"), nodes, edges)
     if context.max_rows_per_unit > 1:
@@ -97,23 +97,20 @@ class NetworkSpec(PureSection):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The nodes."""
         return self.nodes
 
     @property
     def formula(self) -> str:
-        """Every node given its parents."""
         return network_formula(self.nodes, self.edges)
 
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """Those of the network, and noise that cannot be made."""
+        """Problems of the network, and noise that cannot be calibrated."""
         found = list(network_problems(context, place, self.nodes, self.edges))
         yield from found
         if not found:
             yield from refused(lambda: self.design(context), place, {"budget": "split"})
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        """The network and its noise."""
         mechanism: dict[str, Any] = {"name": self.mechanism, "noise": self.noise, **self.losses()}
         if self.mechanism == "laplace-counts":
             mechanism |= {"families": self.families, "split": self._budget}
@@ -121,7 +118,6 @@ class NetworkSpec(PureSection):
         return {"edges": edges, "kind": self.kind, "mechanism": mechanism, "nodes": list(self.nodes)}
 
     def design(self, context: ReleaseContext) -> "NetworkDesign":
-        """Noisy tables or sums."""
         from dpbayes_core.networks.design import counts_design, fourier_design
 
         network, epsilon, neighbours = (

@@ -1,4 +1,4 @@
-"""A Bayesian network in words."""
+"""Texts for a Bayesian network."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -19,7 +19,7 @@ MOST_NAMED = 6  # nodes in a title
 
 
 class NetworkTexts(Texts):
-    """Noisy tables or signed sums, and the posterior of every conditional probability."""
+    """Texts for noisy tables or signed sums, and for the posterior of every conditional probability."""
 
     what = "noisy sums of the tables of a Bayesian network"
     parameter = "Probability"
@@ -27,7 +27,7 @@ class NetworkTexts(Texts):
     units = "on the scale from 0 to 1"
 
     def lines(self, release: NetworkRelease) -> list[dict[str, Any]]:
-        """One line a cell, or a signed sum: whose it is, its value and the scale of its noise."""
+        """One line for each cell or signed sum: its nodes, its value and the scale of its noise."""
         scales: list[float] = release.mechanism.scales.tolist()
         return [
             {"nodes": nodes, "cell": cell, "value": float(value), "scale": scale}
@@ -35,57 +35,46 @@ class NetworkTexts(Texts):
         ]
 
     def product(self, release: NetworkRelease) -> str:
-        """The tables."""
         what = "signed sums" if release.what == "signed-sums" else "tables"
         return f"Noisy {what} of a Bayesian network of {', '.join(release.schema.names)}"
 
     def declared(self, release: NetworkRelease) -> tuple[Declared, ...]:
-        """The nodes."""
         return declared_nodes(release.schema)
 
     def applied(self, record: Record) -> str:
-        """Noise on exact counts."""
         mechanism = record["mechanism"]
         noise = MECHANISMS[mechanism["name"]].words
         return f"{noise} on exact counts of people, of a total epsilon of {mechanism['epsilon']!r}."
 
     def foresight(self, design: NetworkDesign, rows: int) -> tuple[tuple[str, str], ...]:
-        """Errors of its tables."""
         return network_foresight(design, rows)
 
     def title(self, release: NetworkRelease) -> str:
-        """The nodes."""
         return network_title(release.schema)
 
     def lede(self, release: NetworkRelease) -> str:
-        """What was inferred."""
         return "The conditional probabilities of a Bayesian network"
 
     def model(self, release: NetworkRelease) -> str:
-        """Each node given its parents."""
         return network_model(release.schema)
 
     def prior(self, prior: Record) -> str:
-        """Pseudo-counts."""
         named = "".join(f", {node} {short(value)}" for node, value in prior["by_node"].items())
         return f"Dirichlet, each level with a pseudo-count of {short(prior['concentration'])}{named}"
 
     def meanings(self, release: NetworkRelease) -> Mapping[str, str]:
-        """How many people each probability stands for, as far as the noise tells."""
+        """The noisy count behind each probability."""
         counts = [table.ravel().tolist() for table in family_tables(release)]
         cells = [count for table in counts for count in table]
         return {name: f"noisy count {round(n):,}" for name, n in zip(release.schema.coefficients, cells, strict=True)}
 
     def groups(self, release: NetworkRelease, names: Sequence[str]) -> tuple[Group, ...]:
-        """Each node's probabilities on one axis."""
         return node_groups(release.schema)
 
     def reading(self, release: NetworkRelease) -> str:
-        """How to read a probability."""
         return "Each line is the probability of a level of a node, given the levels of its parents. "
 
     def noise(self, release: NetworkRelease, counted: Counted) -> tuple[str, ...]:
-        """Of one count."""
         low, high = float(release.mechanism.scales.min()), float(release.mechanism.scales.max())
         scales = short(high) if low == high else f"between {short(low)} and {short(high)}"
         what = "signed sums of records" if release.what == "signed-sums" else "counts of people"
@@ -100,12 +89,10 @@ class NetworkTexts(Texts):
         return (said, rare)
 
     def noise_size(self, release: NetworkRelease) -> tuple[str, str, str]:
-        """On a count."""
         what = "a signed sum" if release.what == "signed-sums" else "a count"
         return f"Noise on {what}", f"± {short(float(release.mechanism.deviations.max()), 2)}", "people"
 
     def noise_pairs(self, release: NetworkRelease) -> tuple[tuple[str, str], ...]:
-        """Mechanism, sensitivity and scale."""
         mechanism = release.mechanism
         return (
             ("Mechanism", f"{mechanism.words}, drawn independently for each number"),
@@ -114,35 +101,33 @@ class NetworkTexts(Texts):
         )
 
     def graphs(self, release: NetworkRelease) -> tuple[Graph, ...]:
-        """The network."""
         return (graph_of(release.schema),)
 
     def caveats(self, release: NetworkRelease) -> tuple[str, ...]:
-        """Edges are assumed."""
         return (
             "Edges were declared, not learnt. Levels outside the declared ones count as the level declared for them.",
         )
 
 
 def declared_nodes(schema: NetworkSchema) -> tuple[Declared, ...]:
-    """Every node with its levels."""
+    """Every node with its levels and its parents."""
     return tuple(_declared(node, schema) for node in schema.nodes)
 
 
 def network_title(schema: NetworkSchema) -> str:
-    """The nodes."""
+    """A title that names the nodes."""
     names, more = schema.names, len(schema.names) - MOST_NAMED
     return f"A network of {listed(names if more < 2 else [*names[:MOST_NAMED], f'{more} more'])}"
 
 
 def network_model(schema: NetworkSchema) -> str:
-    """Each node given its parents."""
+    """Every node with its parents, as a sentence."""
     families = (f"{name} given {listed(above)}" if above else name for name, above in schema.parents.items())
     return "; ".join(families)
 
 
 def node_groups(schema: NetworkSchema) -> tuple[Group, ...]:
-    """Each node's probabilities on one axis."""
+    """One group for each node: its probabilities on one axis."""
     return tuple(
         Group(
             name,
@@ -157,13 +142,13 @@ def node_groups(schema: NetworkSchema) -> tuple[Group, ...]:
 
 
 def _labels(schema: NetworkSchema, node: int) -> tuple[str, ...]:
-    """A level, and the levels of the parents beside it."""
+    """A level, followed by the levels of the parents."""
     *parents, child = (schema.nodes[place].levels for place in schema.families[node])
     return tuple(f"{level} | {', '.join(given)}" if given else level for *given, level in product(*parents, child))
 
 
 def graph_of(schema: NetworkSchema) -> Graph:
-    """Nodes and edges."""
+    """The picture of nodes and edges."""
     edges = tuple((parent, child) for child, above in schema.parents.items() for parent in above)
     return Graph("The network", "Arrows lead from parents to children, as declared.", schema.names, edges)
 
@@ -174,7 +159,7 @@ def _declared(node: Factor, schema: NetworkSchema) -> Declared:
 
 
 def _cells(release: NetworkRelease) -> Iterator[tuple[str, str]]:
-    """The nodes and the cell of every value."""
+    """The nodes and the cell of every released value."""
     schema = release.schema
     for nodes in release.nodes:
         names = ", ".join(schema.names[node] for node in nodes)

@@ -1,4 +1,4 @@
-"""What clipping the response does to a regression, told from public facts: its bounds, guesses and noisy sums."""
+"""What clipping the response does to a regression, estimated from public facts: bounds, guesses and noisy sums."""
 
 import math
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ REACH = 3.0
 
 
 def clipping_advice(response: Continuous, expected: Expected | None) -> str:
-    """What to do about the response's bounds before anything is released; empty where nothing need be done."""
+    """What to change about the response's bounds before a release; empty if they are wide enough."""
     if expected is None:
         return ""
     share = expected.clipped(response.bounds)
@@ -51,7 +51,7 @@ def clipping_advice(response: Continuous, expected: Expected | None) -> str:
 
 
 def clipping_caveat(evidence: Evidence) -> str:
-    """What the released numbers themselves say of clipping; how many were clipped is not among them."""
+    """What the released numbers indicate about clipping; how many values were clipped is not released."""
     response = evidence.schema.response
     general = (
         "Values outside their declared bounds were clipped before anything was computed, and the coefficients describe "
@@ -69,7 +69,7 @@ def clipping_caveat(evidence: Evidence) -> str:
 
 
 def clipping_alarm(evidence: Evidence) -> str:
-    """What to be told at once: much of the response may have been clipped, by the released sums; empty otherwise."""
+    """A warning that much of the response may have been clipped, by the released sums; empty otherwise."""
     response, found = evidence.schema.response, response_of(evidence)
     if found is None:
         bound = _next_to(evidence)
@@ -114,7 +114,7 @@ def _told(evidence: Evidence) -> _Told | None:
 
 
 def response_of(evidence: Evidence) -> Expected | None:
-    """Mean and standard deviation of the clipped response, as far as noise lets them be told from the release."""
+    """Mean and sd of the clipped response estimated from the release; None where noise hides them."""
     told = _told(evidence)
     if told is None or told.variance <= 0 or told.of_variance > TELLING * told.variance or abs(told.mean) > 1:
         return None
@@ -123,7 +123,7 @@ def response_of(evidence: Evidence) -> Expected | None:
 
 
 def _next_to(evidence: Evidence) -> float | None:
-    """The bound that the response's mean is next to for certain."""
+    """The bound that the response's mean is certainly close to; None if there is none."""
     told, bounds = _told(evidence), evidence.schema.response.bounds
     if told is None or abs(told.mean) - 2 * told.of_mean < AT_A_BOUND:
         return None
@@ -132,16 +132,16 @@ def _next_to(evidence: Evidence) -> float | None:
 
 
 def advised(bounds: Bounds, expected: Expected) -> Bounds:
-    """Bounds that hold nearly all of what is expected, and no less than before."""
+    """Bounds that contain nearly everything that is expected, and at least the present ones."""
     reach = REACH * expected.sd
     return Bounds(min(bounds.low, expected.mean - reach), max(bounds.high, expected.mean + reach))
 
 
 def told_share(share: float) -> str:
-    """A share of rows in words."""
+    """A share of rows as text."""
     return "less than 0.01%" if share < LEAST_TOLD else f"{short(100 * share, 2)}%"
 
 
 def about_share(share: float) -> str:
-    """A share of rows that is roughly known, in words; a bound is not about so much."""
+    """A share of rows as text, with "about" unless it is an upper bound."""
     return f"{'about ' * (share >= LEAST_TOLD)}{told_share(share)}"

@@ -1,4 +1,4 @@
-"""What to keep in mind of one regression's posterior: what follows from its rows, noise, prior, parts and people."""
+"""What a reader should know about a regression's posterior: rows, noise, prior, several releases, people."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,9 +41,9 @@ CUT = (
 
 
 def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -> tuple[str, ...]:
-    """Of releases, as they are and as they were charged, and the record of their posterior.
+    """Sentences about releases and the record of their posterior; `released` are the records of the releases.
 
-    What was measured is about regressions whose intervals account for the noise; parts and people are about all.
+    Measured coverage applies to regressions whose intervals account for noise; the rest applies to all.
     """
     common = (*filter(None, [parts_words(posterior, len(parts))]), *_rows_a_person(released))
     if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
@@ -56,7 +56,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
 
 
 def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
-    """That rows of one person are taken as independent, where there may be several."""
+    """A note that rows of one person are modelled as independent, where a person may have several."""
     most = max(released, key=lambda release: release["max_rows_per_unit"])
     if most["max_rows_per_unit"] == 1:
         return ()
@@ -67,7 +67,7 @@ def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
 
 
 def _measured(place: Place, posterior: Record) -> str:
-    """What intervals held where tables were made up, nearest to here."""
+    """The coverage that was measured on synthetic tables nearest to this study."""
     found = nearest(place, posterior["request"]["prior"], cells())
     if found is None:
         return (
@@ -94,7 +94,7 @@ def _share(found: Record) -> str:
 
 
 def _unlike(here: Place, there: Place) -> str:
-    """In what a study is not near a cell."""
+    """How a study differs from a cell that is not near."""
     far = [name for name, apart in here.apart(there).items() if apart > 1]
     said = [f"{WORDS[name]} ({_value(here, name)} here, {_value(there, name)} there)" for name in far]
     hidden = " Noise hides how much the response and the covariates vary." if here.hidden else ""
@@ -127,7 +127,7 @@ def _value(place: Place, name: str) -> str:
 
 
 def _sigma(posterior: Record) -> tuple[str, ...]:
-    """That sigma follows its prior, where that is so."""
+    """A note that sigma follows its prior, where it does."""
     found = {one["name"]: one["left"] for one in posterior.get("prior_check", {}).get("parameters", ())}
     left = found.get(SIGMA, 0.0)
     if left <= HIDDEN:

@@ -1,8 +1,8 @@
-"""Where the coverage of intervals was measured nearest to a study: the cells of docs/coverage.md, and how far they are.
+"""Finds the measured cell of docs/coverage.md that is nearest to a study, and how far away it is.
 
 `python -m dpbayes.kinds.regression.measured_coverage RESULTS ... > coverage_cells.json` makes the cells from the
-results.json that `dpbayes evaluate coverage --out FOLDER` leaves, or from cells made before; of one cell the last.
-Those of the law that was the default before were measured when it was.
+results.json that `dpbayes evaluate coverage --out FOLDER` writes, or from earlier cells; the last of equal cells wins.
+The cells of the former default prior were measured while it was the default.
 """
 
 import json
@@ -50,7 +50,7 @@ UNLIKE = 1.5  # of noise of another mechanism, in units of the other differences
 
 @dataclass(frozen=True)
 class Place:
-    """What a study, or a cell, is compared by: public facts, and what a release tells; None where noise hides it."""
+    """The coordinates by which a study is compared with a cell; None where noise hides one."""
 
     rows: float
     noise: float  # sd of the noise on a mean, columns in [-1, 1]
@@ -67,7 +67,7 @@ class Place:
 
     @classmethod
     def of(cls, parts: Sequence[Release], posterior: Record) -> "Place":
-        """From releases that are analysed as one, and the record of their posterior."""
+        """The coordinates of releases that are analysed together, and of their posterior's record."""
         evidence = pooled(parts)
         schema, rows, found = evidence.schema, max(evidence.count, 1.0), response_of(evidence)
         variables, spread, explained = schema.variables[:-1], None, None
@@ -92,13 +92,13 @@ class Place:
 
     @classmethod
     def of_cell(cls, cell: Record) -> "Place":
-        """From a cell as it is stored."""
+        """The coordinates of a stored cell."""
         stated = {field.name: cell[field.name] for field in fields(cls) if field.name not in ("reach", "guess")}
         numbers = {name: cell["spread"] for name, *_ in cell["prior"]["named"]}
         return cls(**stated, **_guessed(cell["prior"], numbers, cell["response_sd"]))
 
     def apart(self, other: "Place") -> dict[str, float]:
-        """By name how far each is from the other's: 1 is the most that is still near. Without what noise hides."""
+        """The distance in each coordinate that noise does not hide; up to 1 counts as near."""
         found = {
             "rows": abs(math.log10(self.rows / other.rows)),
             "noise": abs(math.log(max(self.noise, 1e-300) / other.noise)) / math.log(3),
@@ -120,12 +120,12 @@ class Place:
 
     @property
     def hidden(self) -> bool:
-        """Whether noise hides what a cell would have to be like."""
+        """Whether noise hides coordinates that a comparison needs."""
         return self.response_sd is None or self.related is None
 
 
 def _guessed(prior: Record, spreads: Mapping[str, float], response: float | None) -> dict[str, Any]:
-    """How a prior in units of what is expected stands to what there is: standardised sds of numbers and response."""
+    """How a prior in units of expected sds compares with the estimated sds, on the standardised scale."""
     if response is None or not is_expected(prior):
         return {}
     own = {name: sd for name, _, sd in prior["named"]}
@@ -134,9 +134,9 @@ def _guessed(prior: Record, spreads: Mapping[str, float], response: float | None
 
 
 def _told(parts: Sequence[Release]) -> tuple[dict[str, float | None], list[float]]:
-    """What the noisy sums tell of the covariates, and of each number its sd.
+    """Correlations and sds of the covariates estimated from the noisy sums.
 
-    Nothing where noise may be much of one's variance.
+    Nothing is estimated where noise may be much of a variance.
     """
     evidence = pooled(parts)
     schema, rows = evidence.schema, max(evidence.count, 1.0)
@@ -162,9 +162,9 @@ def _deviation(part: Release) -> float:
 
 
 def nearest(place: Place, prior: Record, known: Sequence[Record]) -> tuple[Record, bool] | None:
-    """The nearest cell that was measured under this prior, and whether it is near; of equals, where least was held.
+    """The nearest cell measured under this prior, and whether it is near; of equals the one with the least coverage.
 
-    A prior in units of what is expected is another one in every study, and compared by how it stands to what there is.
+    A prior in units of expected sds differs between studies; it is compared through the coordinates.
     """
     guessed = is_expected(prior)
     same = [cell for cell in known if (is_expected(cell["prior"]) if guessed else cell["prior"] == prior)]
@@ -177,7 +177,7 @@ def nearest(place: Place, prior: Record, known: Sequence[Record]) -> tuple[Recor
 
 @cache
 def cells() -> tuple[Record, ...]:
-    """What was measured: under the default prior, and under the one that was the default before."""
+    """All measured cells: under the present default prior and under the former one."""
     files = (
         resources("dpbayes.kinds.regression").joinpath(name)
         for name in ("coverage_cells.json", "coverage_cells_conjugate.json")
@@ -186,7 +186,7 @@ def cells() -> tuple[Record, ...]:
 
 
 def cells_of(rows: Sequence[Record]) -> list[dict[str, Any]]:
-    """Cells from the rows of the experiment, what the default's intervals held, and beside it the other law's."""
+    """Cells from the rows of the experiment: coverage of the default prior, and of the other law."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
         place = place_of(row)
@@ -208,12 +208,12 @@ def cells_of(rows: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def place_of(cell: Record) -> tuple[Any, ...]:
-    """What tells this cell, or row of one, from others."""
+    """The values that identify a cell, or a row of the experiment."""
     return tuple(cell.get(name) for name in APART)
 
 
 def merged(documents: Sequence[Any]) -> list[Record]:
-    """All cells in the order of the command, from its results and from cells that were made before."""
+    """All cells in the order of the command, from new results and from earlier cells."""
     made = [document if isinstance(document, list) else cells_of(document["rows"]) for document in documents]
     found: dict[tuple[Any, ...], Record] = {place_of(cell): cell for each in made for cell in each}
     order = [place_of(cell) for cell in coverage_cells.cells(False)]

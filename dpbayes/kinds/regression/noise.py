@@ -1,7 +1,7 @@
-"""The noise of a regression's release: what `mechanism: auto` stands for, and the noise of every part.
+"""Calibrates the noise of a regression's release, and decides which mechanism `auto` stands for.
 
-What `auto` stands for is decided by the study file alone, and by nothing in it that may change any day. The request's
-hash covers what was chosen, exactly as if it had been written, and not that it was chosen.
+The study file alone decides what `auto` stands for. The request's hash covers the mechanism that was chosen, as if it
+had been written, and not that it was chosen.
 """
 
 import math
@@ -30,7 +30,7 @@ GRID_BITS = 20  # of the noise that is compared: the study's own depends on its 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseRequest:
-    """What a regression's section says of its noise, its mechanism apart."""
+    """What a regression's section states about its noise, except the mechanism."""
 
     epsilon: Decimal | None
     rho: Decimal | None
@@ -41,7 +41,7 @@ class NoiseRequest:
 def noise_for(
     asked: NoiseRequest, mechanism: MechanismName, schema: RegressionSchema, context: ReleaseContext
 ) -> "Mechanism":
-    """Calibrated to the study's relation and rows a person."""
+    """Noise calibrated to the study's neighbour relation and to how many rows a person may have."""
     from dpbayes_core.regression.sensitivity.box import regression_sensitivity
     from dpbayes_core.regression.sensitivity.fourth import fourth_sensitivity
     from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
@@ -55,19 +55,19 @@ def noise_for(
 
 
 def robust_shares() -> dict[str, str]:
-    """How a loss is shared between the two steps of a robust release, as the ledger hashes it."""
+    """The shares of the loss for the two steps of a robust release, as the ledger hashes them."""
     return {name: str(share) for name, share in zip(("moments", "residuals"), ROBUST_SHARES, strict=True)}
 
 
 def has_higher_moments(schema: RegressionSchema) -> bool:
-    """Whether any third or fourth moment of the covariates is not a second one."""
+    """Whether any third or fourth moment of the covariates is not already a second moment."""
     from dpbayes_core.regression.sensitivity.fourth import fourth_entries
 
     return next(iter(fourth_entries(schema)), None) is not None
 
 
 def _whole(asked: NoiseRequest, mechanism: MechanismName, moved: "Sensitivity", context: ReleaseContext) -> "Mechanism":
-    """Noise that costs the whole loss."""
+    """Noise that spends the whole loss on one set of sums."""
     from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
     from dpbayes_core.regression.moments import grid_for
 
@@ -81,7 +81,7 @@ def _whole(asked: NoiseRequest, mechanism: MechanismName, moved: "Sensitivity", 
 
 
 def _split(first: "Mechanism", rest: "Mechanism", own: Decimal, other: Decimal) -> "Mechanism":
-    """Two that cost the whole each, as one in which each costs its share; no more than the whole is charged."""
+    """One mechanism with two parts, each at its share of the loss; their sum is at most the whole."""
     from dpbayes_core.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
     from dpbayes_core.rounding import meant, printed_down
 
@@ -97,14 +97,14 @@ def _split(first: "Mechanism", rest: "Mechanism", own: Decimal, other: Decimal) 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A mechanism and why it was taken, as part of a sentence."""
+    """A mechanism, and the reason for it as part of a sentence."""
 
     name: MechanismName
     why: str
 
 
 def chosen_mechanism(asked: NoiseRequest, schema: RegressionSchema, context: ReleaseContext) -> Chosen:
-    """The noise with the narrower intervals at the same cost in the caps that the study states."""
+    """The mechanism with the narrower intervals at the same cost to the caps that the study states."""
     if "pure-epsilon" in context.measures:
         return Chosen("laplace", "a cap counts in pure epsilon, and gaussian noise has none")
     if asked.rho is not None or asked.epsilon is None:
@@ -124,7 +124,7 @@ def chosen_mechanism(asked: NoiseRequest, schema: RegressionSchema, context: Rel
 def _ratio(
     schema: RegressionSchema, neighbours: str, max_rows_per_unit: int, epsilon: Decimal, delta: Decimal
 ) -> float:
-    """How many times wider Laplace noise makes intervals."""
+    """The width of intervals under Laplace noise relative to Gaussian noise."""
     from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
     from dpbayes_core.regression.planning.mechanism_choice import width_ratio
     from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries

@@ -1,4 +1,4 @@
-"""How several releases are read together: whether their covariates may differ, who says that they do not, the alarm."""
+"""How several releases are analysed together: whether their covariates may differ, and checks of what was declared."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,7 +37,7 @@ CONTRADICTED = "The releases contradict that people were dealt out at random"
 
 
 class Request(Protocol):
-    """What was asked of an analysis, as far as it decides how several releases are read."""
+    """The parts of a request that decide how several releases are analysed."""
 
     @property
     def sampler(self) -> str:
@@ -45,15 +45,15 @@ class Request(Protocol):
         ...
 
     def law(self, *, numbers: bool) -> pool.PartsLaw:
-        """How the covariates of several parts are taken, numbers being among them or not."""
+        """How the covariates of several releases are modelled, given whether there are numbers among them."""
         ...
 
 
 def parts_record(evidence: Any, request: Request, *, declared: bool, earlier: bool = False) -> dict[str, Any] | None:
-    """How the parts of a pool are read, who says so, and what the released numbers say of it; None of one release.
+    """How the releases of a pool are modelled, who declared it, and what the check found; None for one release.
 
-    A random split is tried where somebody declared it and the sampler relies on it. `earlier` as versions did that
-    knew of residuals only that they are bounded.
+    A declared random split is checked where the sampler relies on it. `earlier` repeats the check of versions that knew
+    of residuals only that they are bounded.
     """
     if evidence.kind != "regression" or len(pool.parts_of(evidence)) < 2:
         return None
@@ -71,7 +71,7 @@ def parts_record(evidence: Any, request: Request, *, declared: bool, earlier: bo
 
 
 def _spread(evidence: Any, request: Request, *, earlier: bool) -> dict[str, Any]:
-    """Whether the releases contradict one residual sd for all, where the sampler takes it to be one."""
+    """Whether the releases contradict a common residual sd, where the sampler assumes one."""
     if request.sampler not in pool.HEEDING:
         return {}
     from dpbayes_core.regression.parts_spread import KURTOSIS, spread_check
@@ -84,7 +84,7 @@ def _spread(evidence: Any, request: Request, *, earlier: bool) -> dict[str, Any]
 
 
 def law_of(posterior: Record) -> tuple[str, bool]:
-    """How a posterior of several releases reads them, and whether that was declared; earlier versions had one law."""
+    """How a posterior modelled several releases, and whether that was declared; earlier versions had one model."""
     stated = posterior.get("parts")
     if stated is not None:
         return stated["law"], stated["declared"]
@@ -94,7 +94,7 @@ def law_of(posterior: Record) -> tuple[str, bool]:
 
 
 def parts_words(posterior: Record, count: int) -> str:
-    """What is assumed of the releases, and who says so; empty of one."""
+    """What is assumed about several releases, and who declared it; empty for one release."""
     if count < 2:
         return ""
     law, declared = law_of(posterior)
@@ -109,7 +109,7 @@ def parts_words(posterior: Record, count: int) -> str:
 
 
 def planned_words(sampler: str, schema: "RegressionSchema", *, alike: bool) -> str:
-    """How an analysis of a study will read several releases."""
+    """How a study's analysis will model several releases."""
     numbers = pool.has_numbers(schema)
     law = pool.parts_law(AUTO_TAKES if sampler == "auto" else sampler, alike=alike, numbers=numbers)
     if law == "differ":
@@ -123,17 +123,17 @@ def planned_words(sampler: str, schema: "RegressionSchema", *, alike: bool) -> s
 
 
 def check_of(posterior: Record) -> Record | None:
-    """What the released numbers say of a declared random split, where they were asked."""
+    """The check of a declared random split against the released numbers; None where there is none."""
     return (posterior.get("parts") or {}).get("check")
 
 
 def spread_of(posterior: Record) -> Record | None:
-    """What the released numbers say of one residual sd for all releases, where they tell."""
+    """The check of a common residual sd against the released numbers; None where there is none."""
     return (posterior.get("parts") or {}).get("spread")
 
 
 def spread_words(found: Record) -> str:
-    """The record of a check of the residual sds in sentences."""
+    """The recorded check of residual sds in sentences."""
     rare = short(max(found["probability"], LEAST_SAID), 2)
     theirs = f"theirs are from about {short(found['least'], 2)} to {short(found['most'], 2)}"
     if found["least"] == 0:
@@ -154,7 +154,7 @@ def spread_words(found: Record) -> str:
 
 
 def check_words(found: Record) -> str:
-    """The record of a check of the parts in sentences."""
+    """The recorded check of a random split in sentences."""
     what, rare = _mean(found["columns"]), short(max(found["probability"], LEAST_SAID), 2)
     counted = f"the largest of {found['means']}" if found["means"] > 1 else "the only one"
     told = f"then they would differ at least as much in {what}, {counted}, with a probability of at most {rare}"
@@ -174,7 +174,7 @@ def _mean(columns: Sequence[str]) -> str:
 
 
 def superseded(posterior: Record) -> str | None:
-    """Why a posterior of several releases is drawn otherwise today, though nothing in it was altered."""
+    """Why today's version would draw a posterior of several releases otherwise, although nothing was altered."""
     links = posterior.get("releases", ())
     law, declared = law_of(posterior)
     if len(links) < 2 or posterior["sampler"]["name"] not in pool.HEEDING or declared or law != "alike":

@@ -26,17 +26,14 @@ LAWS: Mapping[str, type[Prior]] = {"conjugate": Prior, "independent": Independen
 
 
 def law_of(stated: PriorSpec, sampler: str) -> str:
-    """The law that is stated; else independent where nothing is, as the sampler takes it.
-
-    Priors that state a part are from before there was a choice.
-    """
+    """The stated law; without one `independent` if nothing is stated and the sampler supports it, else `conjugate`."""
     if stated.law is not None:
         return stated.law
     return "independent" if stated.unstated and sampler in INDEPENDENT_SAMPLERS else "conjugate"
 
 
 def law_words(stated: PriorSpec) -> str | None:
-    """That the conjugate law is used with its units, where a regression's prior states parts and no law; else None."""
+    """A note that the conjugate law applies, where a prior states parts but no law; None otherwise."""
     if stated.law is not None or stated.unstated:
         return None
     return (
@@ -51,9 +48,9 @@ def regression_prior(
     sampler: str = AUTO,
     expected: "Mapping[str, Expected]" = NOTHING,
 ) -> Prior:
-    """The prior of a regression: a part that is not stated is its law's own default.
+    """The prior of a regression; parts that are not stated have the defaults of its law.
 
-    Where nothing is, and the law is independent, the default is in units of what is expected, if the response's sd is.
+    If nothing is stated, the law is independent and the response's sd is expected, the default is in units of that.
     """
     law = law_of(stated, sampler)
     if stated.unstated and law == "independent" and schema.response.name in expected:
@@ -65,23 +62,23 @@ def regression_prior(
 
 
 class PriorOfRegressions(PriorOfKind):
-    """Of one of two laws, stated or by default."""
+    """A prior under one of two laws, stated or by default."""
 
     parts = OF_REGRESSIONS
     example = "coefficients: {sd: 0.5}"
 
     def prior(self, release: Any, stated: PriorSpec, sampler: str, expected: "Mapping[str, Expected]") -> AnyPrior:
-        """A regression's; its default may be in units of what its columns are expected to be."""
+        """The stated prior; the default may be in units of what columns are expected to be."""
         return regression_prior(stated, release.schema, sampler, expected)
 
     def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
-        """Of the law that the record names."""
+        """The prior under the law that the record names."""
         return prior_from_record(record)
 
     def problems(
         self, stated: PriorSpec, section: RegressionSpec, context: ReleaseContext, place: Place
     ) -> Iterator[Problem]:
-        """Names that are no coefficients, and numbers that arithmetic does not take."""
+        """Names that are not coefficients, and numbers outside the range of the arithmetic."""
         if any(section.problems(context, ())):
             return
         schema = section.regression(context)
@@ -94,7 +91,7 @@ class PriorOfRegressions(PriorOfKind):
 
 
 def _extremes(prior: PriorSpec, schema: "RegressionSchema", place: Place) -> Iterator[Problem]:
-    """What is too large or small for arithmetic once it is told on the standardised scale."""
+    """Stated numbers that are too large or too small on the standardised scale."""
     yield from refused(lambda: regression_prior(prior, schema), place, PARTS)
 
 

@@ -1,4 +1,4 @@
-"""The prior of a regression in words, what it decided, and whether the release contradicts it."""
+"""Sentences about a regression's prior: what it states, what it decided, and whether the release contradicts it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,7 @@ BLIND = "Few priors that mislead are caught that way."
 
 
 def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.float64]]) -> dict[str, Any] | None:
-    """The record of `PriorConflict` with its sentences, `words` of the contradiction and `dependence`; None elsewhere.
-
-    Only regressions have such a measure.
-    """
+    """The record of `PriorConflict` with sentences about contradiction and dependence; None for other kinds."""
     if release.kind != "regression":
         return None
     from dpbayes_core.regression.independent_prior import prior_from_record
@@ -38,7 +35,7 @@ def prior_check(release: Any, prior: Record, draws: Mapping[str, NDArray[np.floa
 
 
 def named_words(release: Any, prior: Record) -> str:
-    """What the prior says of single coefficients, in the table's units; empty where it names none."""
+    """What the prior states about single coefficients, in the table's units; empty if it names none."""
     if not prior.get("named"):
         return ""
     from dpbayes_core.regression.independent_prior import IndependentPrior, prior_from_record
@@ -56,7 +53,7 @@ def named_words(release: Any, prior: Record) -> str:
 
 
 def conflict_words(found: Record) -> str:
-    """Of a record of `PriorConflict`, whether prior and release contradict each other."""
+    """Whether prior and release contradict each other, from the record of `PriorConflict`."""
     said = (
         "before the release, the prior gave a posterior at least this far from itself, all numbers taken together, a "
         f"probability of {_probability(found['probability'])}."
@@ -75,7 +72,7 @@ def conflict_words(found: Record) -> str:
 
 
 def dependence_words(found: Record) -> str:
-    """Of the same record, which numbers would be others without the prior, and what the release tells least about."""
+    """Which numbers would differ without the prior, and where the release is least informative."""
     moved = sorted((one for one in found["parameters"] if one["pull"] >= FELT), key=lambda one: -one["pull"])
     weakest, left = _weakest(found), found["weakest"]["left"]
     if left > NOTHING and not found["conflict"]:  # nor does it say where that would be without the prior
@@ -93,7 +90,7 @@ def dependence_words(found: Record) -> str:
 
 
 def _moves(moved: Sequence[Record], found: Record) -> str:
-    """How far parameters would go without the prior, the farthest first."""
+    """How far parameters would move without the prior, the farthest first."""
     if not moved:
         most = max(one["pull"] for one in found["parameters"])
         return f"none would move by more than {short(most, 1)} posterior standard deviations"
@@ -111,7 +108,7 @@ def _sds(one: Record) -> str:
 
 
 def _weakest(found: Record) -> str:
-    """The combination that the release tells least about."""
+    """The combination about which the release is least informative."""
     weights = [each for each in found["weakest"]["combination"] if abs(each[1]) >= IN_IT]
     if len(weights) == 1:
         return str(weights[0][0])

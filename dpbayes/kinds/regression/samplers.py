@@ -20,7 +20,7 @@ INDEPENDENT_SAMPLERS = (AUTO, "collapsed", ROBUST)
 
 
 def robust_problems(context: ReleaseContext, place: Place) -> Iterator[Problem]:
-    """Analyses of several periods by the sampler robust, which takes one; `place` is the release's."""
+    """Analyses by the sampler robust that ask for several periods; `place` is the release's key path."""
     for name, analysis in context.analyses_of(place):
         if analysis.sampler == ROBUST and analysis.periods == "all":
             what = f"{ROBUST} takes one period at a time"
@@ -30,7 +30,7 @@ def robust_problems(context: ReleaseContext, place: Place) -> Iterator[Problem]:
 def paper_problems(
     context: ReleaseContext, place: Place, *, levels: Sequence[str], complete: bool, intercept: bool
 ) -> Iterator[Problem]:
-    """Analyses by the papers' samplers of what they do not take: `levels` are the covariates that have them."""
+    """Analyses by the papers' samplers that they do not support; `levels` are the covariates with levels."""
     for name, analysis in context.analyses_of(place):
         where = ("analyses", name, "sampler")
         if analysis.sampler not in (*GIBBS, *DISTRIBUTED):

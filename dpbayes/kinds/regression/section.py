@@ -55,11 +55,11 @@ class NormSpec(Section):
         return self
 
     def ball(self) -> Ball:
-        """In the terms of the statistics."""
+        """The bound as the mathematics takes it."""
         return Ball(self.covariates, self.response)
 
     def to_record(self) -> dict[str, float]:
-        """As the ledger hashes it."""
+        """The bound, as the ledger hashes it."""
         return {"covariates": self.covariates, "response": self.response}
 
 
@@ -76,7 +76,7 @@ class SplitSpec(Section):
         return self
 
     def to_record(self) -> dict[str, str]:
-        """As the ledger hashes it."""
+        """The shares, as the ledger hashes them."""
         return {"fourth": decimal_text(self.fourth), "second": decimal_text(self.second)}
 
 
@@ -151,38 +151,36 @@ class RegressionSpec(ReleaseSection):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """Covariates in their order, then the response."""
+        """The covariates in their order, then the response."""
         return (*self.covariates, self.response)
 
     @property
     def formula(self) -> str:
-        """The regression on one line."""
         terms = self.covariates if self.intercept else ("0", *self.covariates)
         return f"{self.response} ~ {' + '.join(terms)}"
 
     @property
     def complete(self) -> bool:
-        """Where the study says so."""
         return self.rows == "complete"
 
     @property
     def by_holder(self) -> bool:
-        """Its sums are: what is inferred pools them."""
+        """Each holder's sums are released separately, and analyses pool them."""
         return True
 
     @property
     def has_pure_epsilon(self) -> bool:
-        """Laplace noise has; auto takes it where it must."""
+        """Laplace noise has a pure epsilon; `auto` chooses it where a cap needs one."""
         return self.mechanism != "gaussian" and self.epsilon is not None
 
     @property
     def needs_delta(self) -> bool:
-        """Gaussian noise of an epsilon does."""
+        """Gaussian noise that is stated by an epsilon needs a delta."""
         return self.mechanism == "gaussian" and self.epsilon is not None
 
     @property
     def samplers(self) -> tuple[str, ...]:
-        """Those of regressions; the distributed paper's know gaussian noise only."""
+        """Every sampler of regressions that this release has the statistics and the noise for."""
         without = {
             *(() if self.robust else (ROBUST,)),
             *(() if self.moments is not None else (NOISY,)),
@@ -191,7 +189,7 @@ class RegressionSpec(ReleaseSection):
         return tuple(name for name in self.all_samplers if name not in without)
 
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """Columns that cannot be what they are asked to be."""
+        """Problems of columns, of the schema, and of analyses that this release cannot serve."""
         found = list(response_problems(context, (*place, "response"), self.response, self.covariates))
         found += self._covariates(context, (*place, "covariates"))
         yield from found
@@ -203,7 +201,6 @@ class RegressionSpec(ReleaseSection):
                 yield from robust_problems(context, place)
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        """The regression and its noise."""
         name = self._mechanism(context)
         mechanism: dict[str, Any] = {"name": name, **self.losses()}
         if name == "gaussian" and self.epsilon is not None and context.delta is not None:
@@ -221,20 +218,19 @@ class RegressionSpec(ReleaseSection):
         }
 
     def chosen(self, context: ReleaseContext) -> str | None:
-        """The mechanism that auto stands for, and why."""
+        """The mechanism that `auto` stands for, and why."""
         if self.mechanism != "auto":
             return None
         chosen = self._chosen(context)
         return f"auto stands for {chosen.name}: {chosen.why}"
 
     def regression(self, context: ReleaseContext) -> RegressionSchema:
-        """The regression in the terms of its statistics."""
+        """The regression as the mathematics takes it."""
         plain = regression_of(context, self.response, self.covariates)
         ball = None if self.norm is None else self.norm.ball()
         return replace(plain, intercept=self.intercept, ball=ball, cases=self.rows)
 
     def design(self, context: ReleaseContext) -> "RegressionDesign":
-        """The moments with this noise."""
         from dpbayes_core.regression.release import RegressionDesign
 
         schema = self.regression(context)
@@ -259,7 +255,7 @@ class RegressionSpec(ReleaseSection):
         return chosen_mechanism(self._noise, self.regression(context), context)
 
     def _mechanism(self, context: ReleaseContext) -> MechanismName:
-        """The one that is written, or that auto stands for."""
+        """The mechanism that is written, or the one that `auto` stands for."""
         return self._chosen(context).name if self.mechanism == "auto" else self.mechanism
 
     def _covariates(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
@@ -309,7 +305,7 @@ class RegressionSpec(ReleaseSection):
 def response_problems(
     context: ReleaseContext, place: Place, response: str, covariates: Sequence[str]
 ) -> Iterator[Problem]:
-    """A response that is not declared, has no bounds, or is a covariate too."""
+    """A response that is not declared, has no bounds, or is also a covariate."""
     yield from undeclared(context, place, [response])
     if response in context.columns and context.columns[response].bounds is None:
         what = f"{shown(response)} has no bounds, and a response must be bounded"
@@ -319,7 +315,7 @@ def response_problems(
 
 
 def regression_of(context: ReleaseContext, response: str, covariates: Sequence[str]) -> RegressionSchema:
-    """A regression of declared columns."""
+    """The regression on declared columns, as the mathematics takes it."""
     bounds = context.columns[response].bounds
     assert bounds is not None
     return RegressionSchema(Continuous(response, bounds), tuple(_covariate(context, name) for name in covariates))

@@ -1,4 +1,4 @@
-"""A regression in words."""
+"""Texts for a regression."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -42,12 +42,12 @@ def _noise_words(mechanism: Record) -> str:
 
 
 class RegressionTexts(Texts):
-    """Noisy second moments, and the posterior of a linear regression."""
+    """Texts for noisy second moments, and for the posterior of a linear regression."""
 
     what = "noisy second moments of a regression"
 
     def lines(self, release: Release) -> list[dict[str, Any]]:
-        """One line an entry: its place, its labels, its value and its noise scale, standardised."""
+        """One line for each entry: its place, its labels, its value and its noise scale, standardised."""
         labels = (CONSTANT, *(variable.label for variable in release.schema.variables))
         scales: list[float] = release.mechanism.scales.tolist()
         return [
@@ -56,17 +56,14 @@ class RegressionTexts(Texts):
         ]
 
     def product(self, release: Release) -> str:
-        """The regression."""
         columns = ", ".join(c.name for c in release.schema.covariates)
         weighed = "" if release.residuals is None else ", and products of the covariates weighed by squared residuals,"
         return f"Noisy second moments{weighed} for the regression of {release.schema.response.name} on {columns}"
 
     def declared(self, release: Release) -> tuple[Declared, ...]:
-        """The response, then the covariates."""
         return declared_columns(release.schema)
 
     def applied(self, record: Record) -> str:
-        """Noise on exact sums."""
         mechanism = record["mechanism"]
         if "beside" not in mechanism:
             return f"{_noise_words(mechanism)}, on exact sums in fixed point."
@@ -77,18 +74,15 @@ class RegressionTexts(Texts):
         )
 
     def title(self, release: Release) -> str:
-        """The response and what explains it."""
         names = [column.name for column in release.schema.covariates]
         more = len(names) - MOST_NAMED
         named = listed(names if more < 2 else [*names[:MOST_NAMED], f"{more} more"])
         return f"{release.schema.response.name} by {named}"
 
     def lede(self, release: Release) -> str:
-        """What was inferred."""
         return "A Bayesian linear regression"
 
     def model(self, release: Release) -> str:
-        """The regression."""
         names = [column.name for column in release.schema.covariates]
         terms = " + ".join(["intercept", *names] if release.schema.intercept else names)
         residual = (
@@ -97,7 +91,6 @@ class RegressionTexts(Texts):
         return f"{release.schema.response.name} = {terms} + {residual}"
 
     def prior(self, prior: Record) -> str:
-        """On the standardised scale."""
         independent = prior.get("law") == LAW
         unit = "half widths of the response’s bounds" if independent else "residual standard deviations"
         residual = "residual standard deviation gamma" if independent else "residual variance inverse gamma"
@@ -109,7 +102,6 @@ class RegressionTexts(Texts):
         )
 
     def meanings(self, release: Release) -> Mapping[str, str]:
-        """What each coefficient says."""
         schema, response = release.schema, release.schema.response.name
         references = {c.name: c.levels[0] for c in schema.covariates if not isinstance(c, Continuous)}
         said = {INTERCEPT: f"{response} where every column is 0 or at its reference"} if schema.intercept else {}
@@ -119,7 +111,7 @@ class RegressionTexts(Texts):
         return said | {SIGMA: f"standard deviation of {response} around the regression"}
 
     def groups(self, release: Release, names: Sequence[str]) -> tuple[Group, ...]:
-        """Levels share an axis, for their units are the same; slopes and the rest have one each."""
+        """Levels share an axis, since their units are the same; every other parameter has its own."""
         variables, response = release.schema.variables[:-1], release.schema.response.name
         levels = tuple(v.label for v in variables if v.level is not None)
         slopes = tuple(v.label for v in variables if v.level is None)
@@ -133,14 +125,12 @@ class RegressionTexts(Texts):
         )
 
     def reading(self, release: Release) -> str:
-        """How to read a coefficient."""
         return (
             f"Each coefficient is the difference in {release.schema.response.name} that goes with one unit of a "
             "column, or with a level against its reference, the other columns held fixed. "
         )
 
     def noise(self, release: Release, counted: Counted) -> tuple[str, ...]:
-        """Of one sum, and of a mean."""
         n = round(release.count)
         if n < 1:
             return ("The table held no rows as far as can be told, so what was released is noise alone.",)
@@ -154,11 +144,9 @@ class RegressionTexts(Texts):
         )
 
     def noise_size(self, release: Release) -> tuple[str, str, str]:
-        """On a mean."""
         return "Noise on a mean", f"± {short(_on_mean(release), 2)}", "columns mapped to −1 … 1"
 
     def noise_pairs(self, release: Release) -> tuple[tuple[str, str], ...]:
-        """Mechanism, sensitivity and scale."""
         mechanism = release.mechanism
         low, high = float(mechanism.scales.min()), float(mechanism.scales.max())
         scales = short(high) if low == high else f"{short(low)} to {short(high)}, smallest on the squares of columns"
@@ -173,7 +161,6 @@ class RegressionTexts(Texts):
         )
 
     def caveats(self, release: Release) -> tuple[str, ...]:
-        """Clipping, missing values, rows that were shrunk, and where the intercept stands."""
         intercept = f"{INTERCEPT} refers to every column at 0, which may lie outside the declared bounds."
         without = f"There is no intercept: {release.schema.response.name} is taken to be 0 where every column is 0."
         shrunk = "Rows longer than the declared norm were shrunk to it, and the coefficients describe the shrunk rows."
@@ -186,12 +173,12 @@ class RegressionTexts(Texts):
 
 
 def missing_caveat(schema: RegressionSchema) -> str:
-    """What was done to missing values, and what that leaves open."""
+    """How missing values were treated, and what that leaves open."""
     return OF_COMPLETE if schema.cases == "complete" else OF_FILLED
 
 
 def declared_columns(schema: RegressionSchema) -> tuple[Declared, ...]:
-    """The response, then the covariates."""
+    """The declared response and covariates."""
     return tuple(_declared(column, schema) for column in (schema.response, *schema.covariates))
 
 
@@ -215,7 +202,7 @@ def _about(release: Release, counted: Counted) -> str:
 
 
 def _mapped(schema: RegressionSchema) -> str:
-    """How columns became what was summed."""
+    """How columns became the numbers that were summed."""
     if schema.intercept:
         said = "each column mapped to the interval from −1 to 1 by its declared bounds"
     else:
@@ -252,7 +239,7 @@ def _beside(release: Release) -> tuple[tuple[str, str], ...]:
 
 
 def _own(release: Release, length: float) -> float:
-    """A length of the standardised response in its own units."""
+    """Converts a length on the standardised response to its own units."""
     return length * release.schema.standardised(release.schema.response).width / 2
 
 

@@ -9,14 +9,14 @@ from dpbayes_core.regression.prior import Prior
 
 
 class PriorOfRidge(PriorOfKind):
-    """Recorded and never read."""
+    """Records a regression's default prior, which a ridge estimate does not use."""
 
     def prior(self, release: Any, stated: PriorSpec, sampler: str, expected: Mapping[str, Any]) -> AnyPrior:
-        """A regression's default."""
+        """A regression's default prior."""
         return Prior()
 
     def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
-        """As it was."""
+        """The prior that was recorded."""
         return prior_from_record(record)
 
 

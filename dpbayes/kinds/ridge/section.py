@@ -1,4 +1,4 @@
-"""What a ridge regression is estimated from: noisy moments, X'y and least eigenvalue, for ada-ssp."""
+"""Releases for a ridge regression: noisy moments, noisy X'y and a noisy least eigenvalue, for the sampler ada-ssp."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -40,26 +40,25 @@ class RidgeSpec(ReleaseSection):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """Covariates in their order, then the response."""
+        """The covariates in their order, then the response."""
         return (*self.covariates, self.response)
 
     @property
     def formula(self) -> str:
-        """The regression on one line."""
         return f"{self.response} ~ {' + '.join(self.covariates)}"
 
     @property
     def has_pure_epsilon(self) -> bool:
-        """No: its noise is Gaussian."""
+        """Its noise is Gaussian, so it has none."""
         return False
 
     @property
     def needs_delta(self) -> bool:
-        """Where an epsilon is stated."""
+        """A loss that is stated as epsilon needs a delta."""
         return self.epsilon is not None
 
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """Columns without bounds, neighbours without a proof, and analyses that expect a posterior."""
+        """Columns without bounds, neighbour relations without a proof, and analyses that expect a posterior."""
         if context.neighbours != "replace-one" or context.max_rows_per_unit > 1:
             what = "a ridge release is for people who have one row and are replaced by others"
             yield Problem((*place, "kind"), what, "Release a regression")
@@ -78,7 +77,6 @@ class RidgeSpec(ReleaseSection):
                 yield Problem(("analyses", name, "sampler"), what, "Write ada-ssp for its estimate")
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        """The regression and its noise."""
         mechanism: dict[str, Any] = {"name": "gaussian", **self.losses()}
         if self.needs_delta and context.delta is not None:
             mechanism["delta"] = decimal_text(context.delta)
@@ -90,7 +88,6 @@ class RidgeSpec(ReleaseSection):
         }
 
     def design(self, context: ReleaseContext) -> "RidgeDesign":
-        """The three statistics with this noise."""
         from dpbayes_core.regression.moments import grid_for
         from dpbayes_core.ridge.release import ridge_design
 

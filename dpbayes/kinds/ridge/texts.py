@@ -1,4 +1,4 @@
-"""A ridge estimate in words."""
+"""Texts for a ridge estimate."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ LEAST = "(least eigenvalue)"
 
 
 class RidgeTexts(Texts):
-    """Noisy moments, X'y and least eigenvalue, and the estimate that they give."""
+    """Texts for noisy moments, noisy X'y and least eigenvalue, and the estimate made from them."""
 
     what = "noisy statistics for a ridge regression"
     spread = Spread(
@@ -27,7 +27,7 @@ class RidgeTexts(Texts):
     )
 
     def lines(self, release: RidgeRelease) -> list[dict[str, Any]]:
-        """One line an entry, standardised; the last is the least eigenvalue, which has no place."""
+        """One line for each entry, standardised; the last is the least eigenvalue, which has no row and column."""
         labels = (CONSTANT, *(variable.label for variable in release.schema.variables))
         named = [(i, j, labels[i], labels[j]) for i, j in release.entries]
         keys = ("row", "column", "label_row", "label_column", "value", "scale")
@@ -38,16 +38,13 @@ class RidgeTexts(Texts):
         ]
 
     def product(self, release: RidgeRelease) -> str:
-        """The regression."""
         columns = ", ".join(column.name for column in release.schema.covariates)
         return f"Noisy statistics for the ridge regression of {release.schema.response.name} on {columns}"
 
     def declared(self, release: RidgeRelease) -> tuple[Declared, ...]:
-        """The response, then the covariates."""
         return declared_columns(release.schema)
 
     def applied(self, record: Record) -> str:
-        """Noise on exact sums and on an exact eigenvalue."""
         mechanism = record["mechanism"]
         return (
             f"Gaussian noise of scale {mechanism['scale']!r} for a sensitivity of {mechanism['sensitivity']!r} "
@@ -55,29 +52,23 @@ class RidgeTexts(Texts):
         )
 
     def title(self, release: RidgeRelease) -> str:
-        """The response and what explains it."""
         return f"{release.schema.response.name} by {listed([column.name for column in release.schema.covariates])}"
 
     def lede(self, release: RidgeRelease) -> str:
-        """What was estimated."""
         return "A ridge estimate, drawn with the spread of its privacy noise alone,"
 
     def model(self, release: RidgeRelease) -> str:
-        """The regression and its penalty."""
         terms = " + ".join(["intercept", *(column.name for column in release.schema.covariates)])
         return f"{release.schema.response.name} = {terms}, coefficients drawn to zero as the noise asks for"
 
     def prior(self, prior: Record) -> str:
-        """None."""
         return "none: the penalty follows from the noise and the least eigenvalue"
 
     def meanings(self, release: RidgeRelease) -> Mapping[str, str]:
-        """What each coefficient says."""
         slopes = {column.name: f"per unit of {column.name}" for column in release.schema.covariates}
         return {INTERCEPT: f"{release.schema.response.name} where every column is 0", **slopes}
 
     def groups(self, release: RidgeRelease, names: Sequence[str]) -> tuple[Group, ...]:
-        """Slopes and the intercept, each on its own axis."""
         response, slopes = release.schema.response.name, tuple(c.name for c in release.schema.covariates)
         return (
             Group("Slopes", f"in units of {response} per unit of the column", slopes, False, True),
@@ -85,7 +76,6 @@ class RidgeTexts(Texts):
         )
 
     def reading(self, release: RidgeRelease) -> str:
-        """How to read a coefficient."""
         return (
             f"Each coefficient is the difference in {release.schema.response.name} that goes with one unit of a "
             "column, the other columns held fixed. The range beside it tells how far the privacy noise alone may have "
@@ -93,7 +83,6 @@ class RidgeTexts(Texts):
         )
 
     def noise(self, release: RidgeRelease, counted: Counted) -> tuple[str, ...]:
-        """Of one number, and of a mean."""
         deviation, n = float(release.mechanism.scales.max()), counted.words(f"{release.rows:,}")
         return (
             f"What was released are {len(release.values) - 1} sums over n = {n} of columns and their products, each "
@@ -120,7 +109,6 @@ class RidgeTexts(Texts):
         )
 
     def caveats(self, release: RidgeRelease) -> tuple[str, ...]:
-        """What would give a posterior, clipping, and where the intercept stands."""
         return (
             "A regression release of the same price gives a calibrated posterior.",
             "Values outside their declared bounds were clipped before anything was computed.",

@@ -7,14 +7,14 @@ from dpbayes.kinds.prior import AnyPrior, PriorOfKind, PriorSpec
 
 
 class PriorOfSubsets(PriorOfKind):
-    """That of the release, whatever an analysis says."""
+    """Uses the prior of the release, whatever an analysis states."""
 
     def prior(self, release: Any, stated: PriorSpec, sampler: str, expected: Mapping[str, Any]) -> AnyPrior:
-        """That of the release."""
+        """The prior of the release."""
         return release.terms.prior
 
     def from_record(self, release: Any, record: Mapping[str, Any]) -> AnyPrior:
-        """That of the release."""
+        """The prior of the release."""
         return release.terms.prior
 
 

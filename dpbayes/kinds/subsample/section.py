@@ -1,4 +1,4 @@
-"""Posterior probabilities and quantiles of a regression by subsample and aggregate: for columns without bounds."""
+"""Releases of posterior probabilities and quantiles by subsample and aggregate, for columns without bounds."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -55,7 +55,7 @@ class OpenPriorSpec(Section):
         return self
 
     def compiled(self) -> "OpenPrior":
-        """As the fits take it."""
+        """The prior as the mathematics takes it."""
         from dpbayes_core.subsample.fits import OpenPrior
 
         return OpenPrior(**self.model_dump())
@@ -80,21 +80,20 @@ class SubsampleSection(PureSection):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """Covariates in their order, then the response."""
+        """The covariates in their order, then the response."""
         return (*self.covariates, self.response)
 
     @property
     def clips(self) -> bool:
-        """No: a person moves one subset, whatever their values."""
+        """One person changes one subset whatever the values are, so nothing is clipped."""
         return False
 
     @property
     def publishes_count(self) -> bool:
-        """No."""
         return False
 
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """Columns that are missing, and what public facts rule out."""
+        """Columns that are not declared, and settings that public facts rule out."""
         found = list(undeclared(context, (*place, "covariates"), self.covariates))
         found += undeclared(context, (*place, "response"), [self.response])
         if self.response in context.columns and context.columns[self.response].levels is not None:
@@ -111,7 +110,7 @@ class SubsampleSection(PureSection):
         return OpenSchema(self.response, tuple(_covariate(context, name) for name in self.covariates))
 
     def asked(self, context: ReleaseContext) -> dict[str, Any]:
-        """The regression and its subsets, as the ledger hashes them; the declared rows are a part of the prior."""
+        """The regression and its subsets, as the ledger hashes them; the declared rows scale the prior."""
         return {
             "rows": context.rows,
             "coefficient": self.coefficient,
@@ -144,18 +143,15 @@ class ProbabilitySpec(SubsampleSection):
 
     @property
     def formula(self) -> str:
-        """The questions."""
         asked = ", ".join(f"{threshold:g}" for threshold in self.thresholds)
         model = f"{self.response} ~ {' + '.join(self.covariates)}"
         return f"P({self.coefficient} <= {asked}) in {model}, {self.subsets} subsets"
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        """The questions and their noise."""
         mechanism = {"least": self.least, "method": self.method, "name": "posterior-probability", **self.losses()}
         return {"kind": self.kind, "mechanism": mechanism, "thresholds": list(self.thresholds), **self.asked(context)}
 
     def design(self, context: ReleaseContext) -> "ProbabilityDesign":
-        """Noisy sums of the subsets' answers."""
         from dpbayes_core.subsample.probability import LEAST, ProbabilityQuery, ProbabilityTerms, probability_design
 
         terms = ProbabilityTerms(
@@ -190,13 +186,11 @@ class QuantileSpec(SubsampleSection):
 
     @property
     def formula(self) -> str:
-        """The questions."""
         asked = ", ".join(f"{p:g}" for p in self.probabilities)
         model = f"{self.response} ~ {' + '.join(self.covariates)}"
         return f"quantiles {asked} of {self.coefficient} in {model}, {self.subsets} subsets"
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        """The questions and their noise."""
         outer = None if self.outer is None else list(self.outer)
         mechanism = {"method": self.method, "name": "posterior-quantile", "outer": outer, **self.losses()}
         return {
@@ -207,7 +201,6 @@ class QuantileSpec(SubsampleSection):
         }
 
     def design(self, context: ReleaseContext) -> "QuantileDesign":
-        """Draws of the exponential mechanism."""
         from dpbayes_core.subsample.quantile import QuantileTerms, quantile_design
         from dpbayes_core.subsample.refusals import outer_refusal
 

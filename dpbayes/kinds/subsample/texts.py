@@ -1,4 +1,4 @@
-"""Posterior probabilities and quantiles by subsample and aggregate, in words."""
+"""Texts for posterior probabilities and quantiles by subsample and aggregate."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,17 +19,15 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class SubsampleTexts(Texts):
-    """What both kinds have in common: the regression, its subsets, the prior inside the release."""
+    """What both kinds share: the regression, its subsets, and the prior inside the release."""
 
     parameter = "Answer"
     parameters = "Answers"
 
     def declared(self, release: Aggregate) -> tuple[Declared, ...]:
-        """The columns of the regression."""
         return declared_open(release.schema)
 
     def model(self, release: Aggregate) -> str:
-        """The regression and its subsets."""
         names = " + ".join(column.name for column in release.schema.covariates)
         return (
             f"{release.schema.response} = intercept + {names} + normal residual, fitted in {release.terms.subsets} "
@@ -37,12 +35,10 @@ class SubsampleTexts(Texts):
         )
 
     def prior(self, prior: Record) -> str:
-        """The release's own."""
         g = "" if prior["kind"] != "zellner" else f", g = {short(prior['g'])}" if prior["g"] else ", g = declared rows"
         return f"{prior['kind']}{g}; part of the release, for every subset was fitted with its share of it"
 
     def caveats(self, release: Aggregate) -> tuple[str, ...]:
-        """What is assumed."""
         return (
             "The subsets were dealt out by a secret key that no longer exists: they cannot be drawn again.",
             "Numbers were not clipped, for a person moves one subset only, whatever their values. Intervals assume "
@@ -50,7 +46,6 @@ class SubsampleTexts(Texts):
         )
 
     def noise_pairs(self, release: Aggregate) -> Pairs:
-        """Mechanism, sensitivity, subsets."""
         mechanism = release.mechanism
         on = " on whole numbers" if isinstance(release, ProbabilityRelease) else ""
         return (
@@ -60,7 +55,6 @@ class SubsampleTexts(Texts):
         )
 
     def applied(self, record: Record) -> str:
-        """The aggregate is the mechanism."""
         mechanism = record["mechanism"]
         return (
             f"{mechanism['name'].capitalize()} mechanism of a total epsilon of {mechanism['epsilon']!r} on answers of "
@@ -68,28 +62,26 @@ class SubsampleTexts(Texts):
         )
 
     def title(self, release: Aggregate) -> str:
-        """The regression."""
         names = [column.name for column in release.schema.covariates]
         return f"{release.schema.response} by {listed(names)}"
 
 
 class ProbabilityTexts(SubsampleTexts):
-    """Posterior probabilities."""
+    """Texts for posterior probabilities."""
 
     what = "noisy posterior probabilities of a regression"
     units = "on the scale from 0 to 1"
 
     def lines(self, release: ProbabilityRelease) -> list[dict[str, Any]]:
-        """One line a question: the noisy mean over subsets and the scale of its noise."""
+        """One line for each question: the noisy mean over subsets, and the scale of its noise."""
         pairs = zip(release.terms.names, release.means.tolist(), release.noise_scales.tolist(), strict=True)
         return [{"query": name, "value": value, "scale": scale} for name, value, scale in pairs]
 
     def product(self, release: ProbabilityRelease) -> str:
-        """The questions."""
         return f"Noisy means over random subsets for {', '.join(release.terms.names)}"
 
     def foresight(self, design: ProbabilityDesign, rows: int) -> Pairs:
-        """The noise beside what is asked about."""
+        """The noise, relative to what is asked."""
         subsets, count = design.terms.subsets, len(design.terms.queries)
         epsilon = design.mechanism.epsilon / count
         ratio = noise_to_signal(subsets=subsets, epsilon=epsilon)
@@ -105,19 +97,16 @@ class ProbabilityTexts(SubsampleTexts):
         )
 
     def lede(self, release: ProbabilityRelease) -> str:
-        """What was inferred."""
         return "Posterior probabilities of a regression"
 
     def meanings(self, release: ProbabilityRelease) -> Mapping[str, str]:
-        """Which question."""
         return dict.fromkeys(release.terms.names, "probability, given the whole table")
 
     def groups(self, release: ProbabilityRelease, names: Sequence[str]) -> tuple[Group, ...]:
-        """All on one axis."""
         return (Group("Probabilities", "over the thresholds asked about", tuple(names), True, True),)
 
     def curves(self, release: ProbabilityRelease) -> tuple[Curve, ...]:
-        """The distribution function, as far as thresholds were asked about."""
+        """The distribution function at the thresholds."""
         points = tuple((query.threshold, query.name) for query in release.terms.queries)
         if len(points) < 2:
             return ()
@@ -126,14 +115,12 @@ class ProbabilityTexts(SubsampleTexts):
         return (Curve(f"Posterior probability that {name} is at most the threshold", note, points),)
 
     def reading(self, release: ProbabilityRelease) -> str:
-        """How to read one."""
         return (
             "Each answer is the posterior probability, had the whole table been analysed without privacy. Shown is "
             "what the noisy release says of that number. "
         )
 
     def noise(self, release: ProbabilityRelease, counted: Counted) -> tuple[str, ...]:
-        """Of a mean."""
         scales: list[float] = release.noise_scales.tolist()
         subsets = release.terms.subsets
         said = [
@@ -150,27 +137,24 @@ class ProbabilityTexts(SubsampleTexts):
         return tuple(said)
 
     def noise_size(self, release: ProbabilityRelease) -> tuple[str, str, str]:
-        """On a mean."""
         return "Noise on a mean", f"± {short(math.sqrt(2) * float(release.noise_scales.max()), 2)}", "of probabilities"
 
 
 class QuantileTexts(SubsampleTexts):
-    """Posterior quantiles."""
+    """Texts for posterior quantiles."""
 
     what = "noisy posterior quantiles of a regression"
     units = "in the units of the coefficient"
 
     def lines(self, release: QuantileRelease) -> list[dict[str, Any]]:
-        """One line a released number, as drawn: a place on its public grid."""
+        """One line for each released number: its place on the public grid."""
         places = [f"released {place + 1}" for place in range(len(release.values))]
         return [{"query": name, "value": float(value)} for name, value in zip(places, release.values, strict=True)]
 
     def product(self, release: QuantileRelease) -> str:
-        """The questions."""
         return f"Private draws for {', '.join(release.terms.names)}"
 
     def foresight(self, design: QuantileDesign, rows: int) -> Pairs:
-        """How the release will be made."""
         terms = design.terms
         method = terms.algorithm(design.mechanism.epsilon)
         ranks = len(terms.probabilities) if method == "median" else 1
@@ -187,28 +171,23 @@ class QuantileTexts(SubsampleTexts):
         )
 
     def lede(self, release: QuantileRelease) -> str:
-        """What was inferred."""
         return "Posterior quantiles of a regression"
 
     def meanings(self, release: QuantileRelease) -> Mapping[str, str]:
-        """The coefficient, then its quantiles."""
         said = {release.terms.coefficient: "the coefficient itself"}
         names = zip(release.terms.names, release.terms.probabilities, strict=True)
         return said | {name: f"its posterior quantile {p:g}, given the whole table" for name, p in names}
 
     def groups(self, release: QuantileRelease, names: Sequence[str]) -> tuple[Group, ...]:
-        """All on one axis."""
         return (Group(release.terms.coefficient, "and its posterior quantiles", tuple(names), True, True),)
 
     def reading(self, release: QuantileRelease) -> str:
-        """How to read one."""
         return (
             f"The first line is {release.terms.coefficient} itself; the others are quantiles of its posterior, had the "
             "whole table been analysed without privacy. "
         )
 
     def noise(self, release: QuantileRelease, counted: Counted) -> tuple[str, ...]:
-        """Of a draw."""
         low, high = release.terms.outer
         estimates = ", ".join(short(float(value)) for value in release.estimates())
         return (
@@ -217,12 +196,11 @@ class QuantileTexts(SubsampleTexts):
         )
 
     def noise_size(self, release: QuantileRelease) -> tuple[str, str, str]:
-        """The subsets behind the draw."""
         return "Subsets", str(release.terms.subsets), "each person in one"
 
 
 def declared_open(schema: OpenSchema) -> tuple[Declared, ...]:
-    """The response, then the covariates."""
+    """The declared response and covariates."""
     response = Declared(schema.response, "response", "a number, without bounds", "itself")
     return (response, *(_declared(column) for column in schema.covariates))
 
