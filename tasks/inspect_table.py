@@ -6,7 +6,7 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from dpbayes.secure.leak_guard import sealed
+from dpbayes.secure.leak_guard import guard_leaks
 from dpbayes.secure.read_table import check_shape
 from dpbayes.secure.validation.suites import read_expectations
 from dpbayes.study.load import load_study
@@ -60,14 +60,14 @@ def _words(books: AnchoredLedger, requests: Sequence[Request], holder: str | Non
     )
 
 
-@sealed()
+@guard_leaks()
 def _check_shapes(study: Study, requests: Sequence[Request], by: Stewardship) -> None:
     """No value is looked at, so that a table of another shape is refused without a note."""
     for request in requests:
         check_shape(study.table(request.release, request.period, holder=by.holder))
 
 
-@sealed()
+@guard_leaks()
 def _look(
     study: Study, requests: Sequence[Request], books: AnchoredLedger, by: Stewardship, entry: int
 ) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from dpbayes.analyses.stored_releases import newest_complete
-from dpbayes.secure.leak_guard import sealed
-from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.leak_guard import guard_leaks
+from dpbayes.secure.resume import PassCheckpoint
 from dpbayes.secure.validation.suites import read_expectations
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
@@ -40,7 +40,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
         stored = books.ledger.stored(requests)
         due = [request for request, entry in zip(requests, stored, strict=True) if entry is None]
         if not due:
-            _unfinished(requests[0], books).forget()  # the attempt that was committed may have died before it did
+            _checkpoint(requests[0], books).forget()  # the attempt that was committed may have died before it did
             return tuple("already-released" for _ in requests)
         _refuse(study, due, books)
         own = read_expectations(study)
@@ -69,14 +69,14 @@ def _refuse(study: Study, due: list[Request], books: AnchoredLedger) -> None:
         books.ledger.check(request, mechanism)
 
 
-@sealed()
+@guard_leaks()
 def _read_and_charge(
     study: Study, due: list[Request], books: AnchoredLedger, noise: NoiseSource, by: Stewardship
 ) -> set[str | None]:
     """One pass and one transaction, and whose release it made; a failure in here says only of which type it was."""
     design = study.design(due[0].release)
-    unfinished = _unfinished(due[0], books)
-    done = TablePass(study, due[0], books, by).release(unfinished)
+    checkpoint = _checkpoint(due[0], books)
+    done = TablePass(study, due[0], books, by).release(checkpoint)
     with done.room:
         exact = done.statistics
         parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
@@ -85,13 +85,13 @@ def _read_and_charge(
         made = {holder for holder, answer in zip(summed, answers, strict=True) if answer.made}
         if made:
             done.keep()
-    unfinished.forget()
+    checkpoint.forget()
     books.anchor_pending()  # anchors the charges, and the account if they opened it
     if made:
         report("charged and released", 1.0)
     return made
 
 
-def _unfinished(request: Request, books: AnchoredLedger) -> Unfinished:
+def _checkpoint(request: Request, books: AnchoredLedger) -> PassCheckpoint:
     """What earlier attempts at this request had summed, for all holders."""
-    return Unfinished.open(books.home.open_vault(), books.home.keys, replace(request, holder=None).key)
+    return PassCheckpoint.open(books.home.open_vault(), books.home.keys, replace(request, holder=None).key)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dpbayes.secure.read_table import SecurePass, read_statistics
-from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.resume import PassCheckpoint
 from dpbayes.secure.validation.checks import validate
 from dpbayes.secure.validation.messages import INSPECTED, RELEASED
 from dpbayes.secure.validation.page import VALIDATION_PAGE, Validation, validation_of
@@ -41,9 +41,9 @@ class TablePass:
     books: AnchoredLedger
     by: Stewardship
 
-    def release(self, unfinished: Unfinished) -> "ReleasePass":
+    def release(self, checkpoint: PassCheckpoint) -> "ReleasePass":
         """The exact statistics of a release; its validation page has room in the vault before anything is charged."""
-        done = self._read(unfinished)
+        done = self._read(checkpoint)
         found = self._found(
             done, _place(self.request, self.by.holder), RELEASED, {"revision": str(self.request.revision)}
         )
@@ -56,25 +56,25 @@ class TablePass:
         `entry` is the ledger's note of the look.
         """
         home = self.books.home
-        aside = Unfinished.passing(home.open_vault(), home.keys, self.request.key)
+        checkpoint = PassCheckpoint.nothing_kept(home.open_vault(), home.keys, self.request.key)
         try:
             place = f"{_table(self.request, self.by.holder)}-inspected"
-            found = self._found(self._read(aside), place, INSPECTED, {"ledger entry": str(entry)})
+            found = self._found(self._read(checkpoint), place, INSPECTED, {"ledger entry": str(entry)})
             return found.keep(home.open_vault())
         finally:
-            aside.forget()
+            checkpoint.forget()
 
     @property
     def _source(self) -> TableSource:
         return self.study.table(self.request.release, self.request.period, holder=self.by.holder)
 
-    def _read(self, unfinished: Unfinished) -> SecurePass:
+    def _read(self, checkpoint: PassCheckpoint) -> SecurePass:
         return read_statistics(
             self._source,
             self.study.statistic(self.request.release),
             key=self.books.home.contribution_key(),
             progress=lambda share: report("reading the table", share),
-            unfinished=unfinished,
+            checkpoint=checkpoint,
         )
 
     def _found(self, done: SecurePass, place: str, decides: str, more: Mapping[str, str]) -> Validation:

@@ -1,4 +1,4 @@
-"""What it means that chains have not converged and what to do, from a posterior's record: for terminal and pages."""
+"""What it means that chains have not converged, and what to do; used on the terminal and on pages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,12 +22,12 @@ FIRMER = "State a firmer prior, or release with less noise, which is charged: mo
 
 
 def why_words(record: Record) -> str:
-    """What missed the gate, as a sentence; empty where nothing is said of it."""
+    """The criteria that were missed, as a sentence; empty if none is recorded."""
     return f"{record['why'].rstrip('.')}." if record["why"] else ""
 
 
 def advice(record: Record) -> str:
-    """What that means and what to do; empty where the chains converged."""
+    """What the missed criteria mean and what to do; empty if the chains converged."""
     if record["status"] == "converged":
         return ""
     limits = record["diagnostics"]["gate"]
@@ -46,7 +46,7 @@ def advice(record: Record) -> str:
 
 
 def agree(record: Record) -> bool:
-    """Whether every R-hat passes the gate, whatever else misses it."""
+    """Whether every R-hat passes, whatever other criterion is missed."""
     return all(value is not None and value <= record["diagnostics"]["gate"]["rhat"] for value in _of(record, "rhat"))
 
 
@@ -56,7 +56,7 @@ def _broke_off(record: Record) -> bool:
 
 
 def _of(record: Record, *diagnostics: str) -> Sequence[float | None]:
-    """Of every parameter, and the worst of the latent statistics; nothing where one does not exist."""
+    """The values of these diagnostics for every parameter, and for the worst of the latent statistics."""
     latent = record["diagnostics"]["latent"]
     lines = [*record["coefficients"], *([latent] if latent else [])]
     return [line[name] for line in lines for name in diagnostics]

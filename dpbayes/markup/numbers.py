@@ -1,4 +1,4 @@
-"""Numbers as people read them: as many digits as their uncertainty carries, and no more."""
+"""Formats numbers with as many digits as their uncertainty justifies."""
 
 import math
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def decimals_for(uncertainty: float) -> int:
-    """Decimals that show two significant digits of `uncertainty`."""
+    """The decimals that show two significant digits of `uncertainty`."""
     if not math.isfinite(uncertainty) or uncertainty <= 0:
         return 4
     return min(max(0, 1 - math.floor(math.log10(uncertainty))), MOST_DECIMALS)
 
 
 def fixed(value: float | None, decimals: int) -> str:
-    """`value` with this many decimals and a true minus sign; a dash where there is none."""
+    """`value` with this many decimals and a true minus sign; a dash if there is none."""
     if value is None or not math.isfinite(value):
         return "–"
     text = f"{value:,.{decimals}f}"
@@ -27,7 +27,7 @@ def fixed(value: float | None, decimals: int) -> str:
 
 
 def short(value: float | Decimal | Fraction | None, digits: int = 4) -> str:
-    """At most `digits` significant digits, without an exponent where that stays readable."""
+    """At most `digits` significant digits, without an exponent unless the number needs one."""
     if value is None:
         return "–"
     number = float(value)
@@ -44,19 +44,19 @@ def short(value: float | Decimal | Fraction | None, digits: int = 4) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of what it is compared with, in two digits; many times of it as such."""
+    """A share in percent with two digits, or as "N times" from ten on."""
     return f"{short(100 * share, 2)}%" if share < 10 else f"{short(share, 2)} times"
 
 
 def listed(words: Sequence[str]) -> str:
-    """a, b and c."""
+    """The words as a list: a, b and c."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
-    """Round values inside [low, high], at most `most` of them."""
+    """At most `most` round values inside [low, high]."""
     span = high - low
     if not (math.isfinite(span) and span > 0):
         return (low,)
@@ -70,7 +70,7 @@ def ticks(low: float, high: float, most: int = 5) -> tuple[float, ...]:
 
 
 def tick_labels(values: Sequence[float]) -> tuple[str, ...]:
-    """The ticks with just enough decimals to tell them apart."""
+    """The ticks with just enough decimals to distinguish them."""
     if len(values) < 2:
         return tuple(short(v) for v in values)
     gap = min(b - a for a, b in pairwise(values))

@@ -1,4 +1,4 @@
-"""SVG element by element: every string is escaped, nothing moves or loads. What is drawn stands with the pages."""
+"""SVG elements as escaped text, without scripts or external files; the pictures themselves are in the pages."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ Value = str | float
 
 
 def tag(name: str, *inside: str, **attributes: Value) -> Markup:
-    """An element; in the name of an attribute, `_` stands for a hyphen, and at its end for nothing."""
+    """An element; in names of attributes `_` becomes a hyphen, and is dropped at the end."""
     stated = Markup("").join(
         Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items()
     )
@@ -18,9 +18,9 @@ def tag(name: str, *inside: str, **attributes: Value) -> Markup:
 
 
 def figure(key: str, title: str, words: str, body: Iterable[Markup], *, kind: str | None, **size: Value) -> Markup:
-    """A picture with what it says to those who do not see it; `key` is its own on the page.
+    """A picture with a title and a description; `key` identifies it on the page.
 
-    `kind` is its class; None where the picture is a file by itself.
+    `kind` is its class; None if the picture is a file by itself.
     """
     first = {"xmlns": "http://www.w3.org/2000/svg"} if kind is None else {"class": kind}
     said = tag("title", title, id=f"{key}-t"), tag("desc", words, id=f"{key}-d")
@@ -33,16 +33,16 @@ def line(kind: str, x1: Value, y1: Value, x2: Value, y2: Value) -> Markup:
 
 
 def text(words: str, x: Value, y: Value, anchor: str, **look: Value) -> Markup:
-    """Words that start, end or have their middle at x."""
+    """Text that starts, ends or is centred at x."""
     return tag("text", words, **look, x=x, y=y, text_anchor=anchor)
 
 
 def points(places: Iterable[tuple[Value, Value]]) -> str:
-    """The places that a line goes through."""
+    """The points of a line, as SVG writes them."""
     return " ".join(f"{x},{y}" for x, y in places)
 
 
 def short_number(value: float, decimals: int = 2) -> str:
-    """A length without trailing zeros, and without a sign where it is 0."""
+    """A length without trailing zeros, and without a sign if it is 0."""
     shown = f"{value:.{decimals}f}".rstrip("0").rstrip(".")
     return "0" if shown in ("-0", "") else shown

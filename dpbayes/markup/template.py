@@ -1,4 +1,4 @@
-"""How every page is set: one Jinja environment that escapes everything and knows every name, styles inside."""
+"""Renders every page: one Jinja environment that escapes all values and fails on unknown names."""
 
 from functools import cache
 from importlib.resources import files
@@ -15,7 +15,7 @@ COMMON_STYLE = "dpbayes.markup/style.css"
 
 
 def set_page(template: str, shown: Any, *styles: str) -> str:
-    """A page by its template, style sheets inside; files are named `package/file`. The same input, the same bytes."""
+    """A page from its template, with style sheets inside; files are named `package/file`. Equal input, equal bytes."""
     # marked safe: these are the program's own files, nothing of a study is in them
     style = Markup("\n".join(_text(sheet) for sheet in styles))
     return visible_page(_environment().get_template(template).render(page=shown, style=style))

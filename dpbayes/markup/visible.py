@@ -1,4 +1,4 @@
-"""Text that others wrote, as it may be shown: nothing in it drives a terminal, turns letters round or hides."""
+"""Makes text of others safe to show: nothing in it controls a terminal, reverses letters or hides."""
 
 import json
 import unicodedata
@@ -9,14 +9,14 @@ _HIDDEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with every character that cannot be seen spelled out, but those that are to be kept."""
+    """The text with every invisible character spelled out, except those in `keep`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_spelled(each) if _hidden(each) and each not in keep else each for each in text)
 
 
 def visible_json(document: Any) -> str:
-    """A document as JSON: the same values, with what cannot be seen spelled as JSON spells it."""
+    """The document as JSON: the same values, with invisible characters as JSON escapes."""
     text = json.dumps(document, ensure_ascii=False)
     if text.isprintable():
         return text
@@ -24,7 +24,7 @@ def visible_json(document: Any) -> str:
 
 
 def visible_page(html: str) -> str:
-    """A page whose text turns nothing round and hides nothing; lines stay lines."""
+    """A page without invisible characters, except line breaks."""
     return visible(html, keep="\n")
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation leaves in a folder: one JSON document, a CSV of its table, an SVG of each figure, one page."""
+"""Writes an evaluation to a folder: a JSON document, a CSV of its table, an SVG of each figure, and one page."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ PAGE = Markup(
 
 
 def write_evaluation(folder: Path, document: Mapping[str, Any], figures: Sequence[Figure]) -> list[str]:
-    """Write everything into the folder, made where it is missing; the names of the files."""
+    """Write every file into the folder, which is made if missing; returns the names of the files."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "results.json": json.dumps(document, ensure_ascii=False, indent=1) + "\n",
@@ -60,7 +60,7 @@ def table_text(document: Mapping[str, Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A cell for people; nothing where there is none."""
+    """A cell as text; a dash if it is empty."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Everything the page shows, as words and pictures; the template only sets them."""
+"""The data of the report's page, as text and pictures; the template only formats it."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from dpbayes.kinds.texts import Declared, Spread
 
 @dataclass(frozen=True)
 class Pair:
-    """A term and what is said of it."""
+    """A term and its explanation."""
 
     term: str
     value: str
@@ -28,7 +28,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Fact:
-    """One of the key figures under the title."""
+    """One of the key figures below the title."""
 
     term: str
     value: str
@@ -63,7 +63,7 @@ class CoefficientLine:
 
 @dataclass(frozen=True)
 class ForestLine:
-    """A coefficient's name beside its picture."""
+    """A coefficient's name next to its picture."""
 
     name: str
     svg: Markup
@@ -71,7 +71,7 @@ class ForestLine:
 
 @dataclass(frozen=True)
 class ForestGroup:
-    """Coefficients of one kind; `shared` when they stand on one axis."""
+    """Coefficients of one kind; `shared` if they are on one axis."""
 
     title: str
     note: str
@@ -90,7 +90,7 @@ class GraphPicture:
 
 @dataclass(frozen=True)
 class CapLine:
-    """A cap before and after the release, in its own terms."""
+    """A cap before and after the release, in its own measure."""
 
     name: str
     words: str
@@ -104,7 +104,7 @@ class CapLine:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """One of the releases that were pooled."""
+    """One of several releases that were analysed together."""
 
     name: str
     words: str
@@ -134,7 +134,7 @@ class ChainsLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The whole report; every string is plain text and is escaped when it is set."""
+    """The whole report; every string is plain text, which the template escapes."""
 
     study: str
     period: str

@@ -1,4 +1,4 @@
-"""What a steward should know of a study before anything is read: its missing values, and what is public."""
+"""What a steward should know about a study before its table is read: missing values, and counts that are public."""
 
 from dpbayes.kinds.missing import becomes
 from dpbayes.markup.numbers import listed
@@ -9,7 +9,7 @@ UNSTATED = ", for nothing is stated"
 
 
 def missing_words(study: Study, release: str) -> str:
-    """What one release does to them, columns that are treated alike together."""
+    """What one release does to missing values; columns with the same treatment are listed together."""
     spec = study.releases[release]
     found, stated = becomes(requests.definition(study.file, spec)), requests.stated_rules(study.file, spec)
     alike: dict[str, list[str]] = {}
@@ -19,7 +19,7 @@ def missing_words(study: Study, release: str) -> str:
 
 
 def unstated_words(study: Study) -> str | None:
-    """Of which columns no rule is stated, and what to do about it; None where there are none."""
+    """The columns without a stated rule for missing values, and what to do about them; None if every column has one."""
     silent = {name: _silent(study, name) for name in study.releases if _silent(study, name)}
     if not silent:
         return None
@@ -40,7 +40,7 @@ def _silent(study: Study, release: str) -> list[str]:
 
 
 def query_words(study: Study) -> str | None:
-    """That the size of the query's answer is public, and with it that of what it filters by; None where it is not."""
+    """A note that the number of rows a query finds is public, and with it what it filters by; None if it is not."""
     from dpbayes_core.regression.sensitivity.box import count_is_public
 
     most = study.source.max_rows_per_unit

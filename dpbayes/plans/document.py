@@ -1,4 +1,4 @@
-"""A plan as programs read it: each cap in the one measure it is stated in."""
+"""A plan as a JSON document: each cap in the one measure in which it is stated."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ MOST_ROWS = 24
 
 
 def plan_document(study: Study, snapshot: AccountSnapshot, plan: Plan) -> dict[str, Any]:
-    """The whole plan; numbers are for reading, the ledger decides by its own integers."""
+    """The whole plan; its numbers are for reading, while the ledger decides by its own integers."""
     head = snapshot.head
     return {
         "study": study.study,
@@ -51,7 +51,7 @@ def plan_document(study: Study, snapshot: AccountSnapshot, plan: Plan) -> dict[s
 
 
 def verdict(plan: Plan) -> str:
-    """The coming periods that are closed, and the first that the budget refuses, in a sentence each."""
+    """One sentence about coming periods that are closed, and one about the first that the budget refuses."""
     closed = [one.period.name for one in plan.year if one.status == "closed"]
     more = f" and {len(closed) - _CLOSED} more" if len(closed) > _CLOSED else ""
     were, takes = ("was", "takes") if len(closed) == 1 else ("were", "take")
@@ -70,15 +70,15 @@ def _refused(plan: Plan, nothing: str) -> str:
 
 
 def cap_words(cap: CapSpec) -> str:
-    """A cap by its name and its limit."""
+    """A cap's name with its limit."""
     at = "" if cap.delta is None else f"{float(cap.delta):g}"
     return f"{cap.name} ({measure_words(cap.measure, decimal_text(cap.limit), at)})"
 
 
 def runs(year: Sequence[Document]) -> list[list[Document]]:
-    """The periods of a document's year as people read them: refusals in a row that leave every cap as it was together.
+    """The periods of a document's year, where refusals in a row that leave every cap unchanged are one run.
 
-    Of a long year, everything of one verdict in a row is one run.
+    In a long year, all periods in a row with the same verdict are one run.
     """
     long = len(year) > MOST_ROWS
     found: list[list[Document]] = []
@@ -92,13 +92,13 @@ def runs(year: Sequence[Document]) -> list[list[Document]]:
 
 
 def run_ends(run: Sequence[Document]) -> tuple[str, ...]:
-    """The one period of a run, or its first and its last."""
+    """The only period of a run, or its first and its last."""
     first, last = run[0]["period"], run[-1]["period"]
     return (first,) if first == last else (first, last)
 
 
 def run_verdict(run: Sequence[Document]) -> str:
-    """What becomes of the periods of a run."""
+    """The verdict on the periods of a run."""
     one = run[-1]
     return f"refused by {one['refused_by']}" if one["status"] == "refused" else one["status"]
 
@@ -137,7 +137,7 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
 
 
 def shown_epsilons(release: Document) -> list[float]:
-    """The values of epsilon of a release's grid that are shown to people: those near what it asks for."""
+    """The values of epsilon in a release's grid that people see: those near the epsilon it asks for."""
     known = [float(point["epsilon"]) for point in release["grid"]]
     own = release["cost"]["epsilon"]
     near = [one for one in known if own is None or own / NEAR <= one <= own * NEAR]
@@ -145,18 +145,18 @@ def shown_epsilons(release: Document) -> list[float]:
 
 
 def noisy_numbers(release: Document) -> int:
-    """How many numbers of a document's release have noise: third and fourth moments, too."""
+    """How many released numbers have noise, third and fourth moments included."""
     return max(release["entries"], sum(block["numbers"] for block in release.get("blocks", ())))
 
 
 def _numbers(scales: Floats) -> float | list[float]:
-    """One number where all entries have the same; an empty list where nothing is added."""
+    """One number if all entries have the same; an empty list if nothing is added."""
     found: list[float] = scales.tolist()
     return found[0] if len(set(found)) == 1 else found
 
 
 def _analytic(stated: dict[str, Any]) -> dict[str, Any] | None:
-    """What Balle and Wang (2018) say of Gaussian noise that was asked for by an epsilon; never charged."""
+    """Figures by Balle and Wang (2018) for Gaussian noise that is stated by an epsilon; no cap is charged by them."""
     epsilon, delta = stated.get("epsilon"), stated.get("delta")
     if delta is None or epsilon is None:
         return None
@@ -192,7 +192,7 @@ def _year(plan: Plan) -> list[dict[str, Any]]:
     known: dict[tuple[CapSpec, bytes], Document] = {}
 
     def stands(state: CapState) -> Document:
-        """A year of days comes by the same few totals again and again."""
+        """Caches documents, since a year of days repeats the same few totals."""
         key = state.cap, canonical_json(state.spent.to_record())
         if key not in known:
             known[key] = cap_document(state)

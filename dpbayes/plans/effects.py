@@ -1,4 +1,4 @@
-"""What an epsilon can and cannot tell apart, in words, and what is expected to sit badly with bounds or prior."""
+"""Which effects a release could distinguish from 0, and expectations that do not suit bounds or prior."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ WIDER = 1.05  # times: less is not worth a word
 
 @dataclass(frozen=True)
 class Effect:
-    """The least size of a coefficient that is told from 0 in about three releases of four; None where none is."""
+    """The least size at which a coefficient is distinguished from 0 in three releases of four; None if none is."""
 
     coefficient: str
     largest: float  # with which it would explain by itself half of what the response varies
@@ -39,7 +39,7 @@ class Effect:
 def effects_of(
     known: Expectation, predicted: Sequence[Prediction], worse: Sequence[Prediction], alone: Sequence[float]
 ) -> tuple[Effect, ...]:
-    """Of every slope, in the units of the columns."""
+    """The effect of every slope, in the units of the columns."""
     schema, found = known.schema, list[Effect]()
     units = np.abs(np.diag(user_coefficients(schema))) * half_width(schema)
     largest = np.sqrt(MOST_EXPLAINED * known.variance / known.partial_variances)
@@ -54,7 +54,7 @@ def effects_of(
 
 
 def effects_words(effects: Sequence[Effect]) -> list[tuple[str, str]]:
-    """What can be told from 0, and what cannot."""
+    """Sentences about which coefficients can be distinguished from 0, and which cannot."""
     said: list[tuple[str, str]] = []
     if can := [(one.coefficient, one.least) for one in effects if one.least is not None]:
         said.append(
@@ -91,7 +91,7 @@ def _sizes(effects: Sequence[tuple[str, float]], beyond: str = "beyond") -> str:
 
 
 def _some(named: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """The first few names, and how many more there are."""
     more = len(named) - MOST_NAMED
     return listed([*named[:MOST_NAMED], f"{more} more, listed below"] if more > 0 else named)
 
@@ -101,7 +101,7 @@ def _wider(one: Effect) -> bool:
 
 
 def warnings_of(known: Expectation) -> list[tuple[str, str]]:
-    """Where a slope or the residual is expected out of the default prior's reach."""
+    """Warnings where a slope or the residual sd is expected outside the range that the default prior allows."""
     schema, said = known.schema, list[tuple[str, str]]()
     kinds = zip(schema.variables, known.slopes.tolist(), strict=False)
     steep = {one.label: size for one, size in kinds if one.kind == "continuous" and size > STEEP}

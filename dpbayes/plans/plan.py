@@ -1,4 +1,4 @@
-"""What a study's releases would cost and how long the budget lasts: the ledger's own fold, run ahead of it.
+"""What a study's releases would cost and how long the budget lasts: the ledger's own arithmetic on future charges.
 
 Everything here follows from the study file and the ledger; no table is opened and nothing is written.
 """
@@ -29,7 +29,7 @@ FREE = Cost(0, 0)
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """One release of the period, and what every cap would say to it after the releases before it."""
+    """One release of the period, and how every cap would answer it after the releases before it."""
 
     name: str
     mechanism: Mechanism
@@ -41,7 +41,7 @@ class PlannedRelease:
 
 @dataclass(frozen=True)
 class ComingPeriod:
-    """What becomes of one period, and where the caps stand after it."""
+    """The verdict on one period, and the caps after it."""
 
     period: Period
     status: Status
@@ -77,7 +77,7 @@ def plan(study: Study, snapshot: AccountSnapshot, period: Period) -> Plan:
 
 
 def period_to_plan(study: Study, snapshot: AccountSnapshot, now: datetime) -> Period:
-    """The period after the last one that the study was charged for; without any, the present one by its timezone."""
+    """The period after the last one that was charged; without any, the present one in the study's timezone."""
     for name in reversed(snapshot.charged_periods()):
         if any(_due(study, snapshot, release, name) != study.holders for release in study.releases):
             return study.parse_period(name).next()
@@ -86,12 +86,12 @@ def period_to_plan(study: Study, snapshot: AccountSnapshot, now: datetime) -> Pe
 
 
 def _due(study: Study, snapshot: AccountSnapshot, release: str, period: Period | str) -> tuple[str | None, ...]:
-    """The holders of whom nothing is stored yet."""
+    """The holders for whom nothing is stored yet."""
     return tuple(one for one in study.holders if not snapshot.stored(study.request(release, period, holder=one)))
 
 
 class _Ahead:
-    """The ledger's totals as charges that nobody makes would leave them, in its own integers."""
+    """The ledger's totals after charges that are only imagined, in the ledger's own integers."""
 
     def __init__(self, account: AccountSpec, standing: Callable[[Scope], Tally]) -> None:
         self._account = account
@@ -99,7 +99,7 @@ class _Ahead:
         self._moved: dict[Scope, Tally] = {}
 
     def debits(self, period: Period, cost: Cost, holders: Sequence[str | None] = (None,)) -> tuple[Debit, ...]:
-        """What a charge to each of these holders would do to every scope."""
+        """What a charge for each of these holders would add to every scope."""
         first, *also = holders
         return debits(
             self._account,
@@ -111,25 +111,25 @@ class _Ahead:
         )
 
     def charge(self, found: Sequence[Debit]) -> None:
-        """Take the debits as made."""
+        """Count the debits as charged."""
         self._moved |= {debit.scope: debit.after for debit in found}
 
     def caps(self, period: Period, cost: Cost = FREE, holders: Sequence[str | None] = (None,)) -> tuple[CapState, ...]:
-        """Every cap as it stands in a period, or as it would after one more charge to each holder."""
+        """Every cap in a period at present, or after one more charge for each holder."""
         found = self.debits(period, cost, holders)
         return tuple(CapState(debit.cap, debit.scope.period, debit.after) for debit in found if debit.cap is not None)
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """A coming period: its releases that are not stored yet, in the study's order."""
+    """A coming period, with its releases that are not stored yet in the study's order."""
 
     period: Period
     due: tuple[tuple[str, tuple[str | None, ...]], ...]  # with the holders they are still to be charged for
     closed: bool
 
     def taken(self, ahead: _Ahead, costs: Mapping[str, Cost]) -> ComingPeriod:
-        """Charge what is due, up to the first release that is refused: there a run ends."""
+        """Charges what is due, up to the first release that is refused, where a run ends."""
         if self.due and self.closed:
             now = ahead.caps(self.period)
             return ComingPeriod(self.period, "closed", now, now, self.due[0][0])
@@ -145,7 +145,7 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Outlook:
-    """Everything read once: what stands now, and whose turn comes when."""
+    """What a plan reads, once: the present totals and the coming periods."""
 
     account: AccountSpec
     standing: Callable[[Scope], Tally]
@@ -161,17 +161,17 @@ class _Outlook:
         return cls(snapshot.account, cache(snapshot.total), tuple(turns))
 
     def ahead(self) -> _Ahead:
-        """The totals as they stand, to be moved."""
+        """The present totals, to be charged."""
         return _Ahead(self.account, self.standing)
 
     def year(self, costs: Mapping[str, Cost]) -> Iterator[ComingPeriod]:
-        """Every turn taken, one after the other."""
+        """Every coming period, charged one after the other."""
         ahead = self.ahead()
         return (turn.taken(ahead, costs) for turn in self.turns)
 
 
 def _largest_for_year(outlook: _Outlook, name: str, mechanism: Mechanism, costs: Mapping[str, Cost]) -> Decimal:
-    """Three digits, rounded down; 0 where no epsilon lasts."""
+    """The largest epsilon in three digits, rounded down; 0 if none lasts."""
 
     def lasts(cost: Cost) -> bool:
         return all(one.status != "refused" for one in outlook.year({**costs, name: cost}))

@@ -1,4 +1,4 @@
-"""What a regression's posterior will look like, told from the study file alone: precision, and what clipping does."""
+"""Predicts a regression's posterior from the study file alone: its precision, and what clipping does."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ SEED = 20_261_119
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What `plan` says of one release: predictions, the same over a grid of epsilon, and sentences by topic."""
+    """The prediction for one release: its precision, the same over a grid of epsilon, and sentences by topic."""
 
     predicted: tuple[Prediction, ...] = ()
     worse: tuple[Prediction, ...] = ()  # where numbers are highly correlated; empty where that is not open
@@ -50,7 +50,7 @@ class Foreseen:
     said: tuple[tuple[str, str], ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """As programs read it."""
+        """The prediction as plain data."""
         effects = {one.coefficient: one for one in self.effects}
         worse = self.worse or (None,) * len(self.predicted)
         return {
@@ -90,7 +90,7 @@ def _told(effect: Effect | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Ahead:
-    """One regression of a study, to be foreseen with this or that noise."""
+    """One regression of a study, to be predicted with one noise or another."""
 
     study: Study
     design: RegressionDesign
@@ -99,7 +99,7 @@ class _Ahead:
     relations: Relations
 
     def expectation(self, mechanism: Any, relations: Relations | None = None) -> Expectation:
-        """What is expected of its release."""
+        """The expected moments of its release."""
         return Expectation.of(
             self.design.schema,
             mechanism,
@@ -111,7 +111,7 @@ class _Ahead:
         )
 
     def foreseen(self) -> Foreseen:
-        """With its own noise, everything but the grid and the sentences."""
+        """The prediction with its own noise; the grid and the sentences are added later."""
         schema, known = self.design.schema, self.expectation(self.design.mechanism)
         predicted = foresee(known, self.prior)
         worse: tuple[Prediction, ...] = ()
@@ -135,7 +135,7 @@ class _Ahead:
 
 
 def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> Foreseen:
-    """Of one release, and its precision at these values of epsilon; nothing where it is not a regression."""
+    """The prediction for one release, and its precision at these values of epsilon; empty unless it is a regression."""
     design: Any = study.design(name)
     if not isinstance(design, RegressionDesign):
         return Foreseen()
@@ -164,7 +164,7 @@ def _numbers(schema: RegressionSchema) -> list[str]:
 def _stated_prior(
     study: Study, name: str, schema: RegressionSchema, expected: Mapping[str, Expected]
 ) -> tuple[str, Prior]:
-    """That of the first analysis of the release, else the default; and whose it is."""
+    """The prior of the first analysis of the release, or the default; and where it comes from."""
     for analysis, one in study.analyses.items():
         if one.release == name:
             prior = regression_prior(one.prior, schema, one.sampler, expected)
@@ -179,7 +179,7 @@ def _law(prior: Prior) -> str:
 
 
 def _at(study: Study, name: str, epsilon: Decimal) -> Any:
-    """The release's noise at another epsilon; of a Gaussian one that which a cap of it would just admit."""
+    """The release's noise at another epsilon; Gaussian noise is that which a cap of this epsilon just admits."""
     spec, context = study.release(name), study.context
     if context.delta is None:
         context = replace(context, delta=USUAL_DELTA)
@@ -189,7 +189,7 @@ def _at(study: Study, name: str, epsilon: Decimal) -> Any:
 
 
 def _assumptions(ahead: _Ahead, known: Expectation, whose: str) -> list[tuple[str, str]]:
-    """What nobody declares, as far as this regression has it."""
+    """Assumptions about what the study does not declare, as far as this regression depends on it."""
     schema, relations = ahead.design.schema, ahead.relations
     columns = [column for column in (schema.response, *schema.covariates) if isinstance(column, Continuous)]
     guessed = [column.name for column in columns if column.name not in ahead.expected]
@@ -216,7 +216,7 @@ def _assumptions(ahead: _Ahead, known: Expectation, whose: str) -> list[tuple[st
 
 
 def _besides(design: RegressionDesign) -> list[tuple[str, str]]:
-    """What is released beside second moments: its share of the loss, and who reads it."""
+    """What is released in addition to second moments: its share of the loss, and which sampler reads it."""
     beside = beside_of(design.mechanism)
     if beside is None:
         return []
@@ -240,7 +240,7 @@ def _besides(design: RegressionDesign) -> list[tuple[str, str]]:
 
 
 def _several(study: Study, name: str, schema: RegressionSchema) -> list[tuple[str, str]]:
-    """How analyses read several releases; what is predicted takes them to be alike."""
+    """How analyses model several releases; predictions take them to be alike."""
     analyses = [(analysis, one) for analysis, one in study.analyses.items() if one.release == name]
     return [
         ("Several releases", f"{analysis} analyses {planned_words(one.sampler, schema, alike=one.alike)}")
@@ -255,7 +255,7 @@ def _clipping(schema: RegressionSchema, expected: Mapping[str, Expected]) -> lis
 
 
 def _rough(predicted: tuple[Prediction, ...], contradicting: tuple[str, ...]) -> str | None:
-    """Why predictions are called rough."""
+    """Why predictions are called rough; None if they are not."""
     if contradicting:
         return (
             "the prior expects coefficients that cannot be, given what the study expects of its columns: "

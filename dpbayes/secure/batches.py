@@ -1,4 +1,4 @@
-"""What one batch of rows adds to the pass, and how the parts become one statistic whatever order they came in."""
+"""What one batch of rows contributes to the pass, and how all parts are added up, independent of their order."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -21,7 +21,7 @@ from dpbayes.secure.contribution import (
 )
 from dpbayes.secure.profile import GroupProfile
 from dpbayes.secure.sources.batch import Batch
-from dpbayes.secure.spill import Waiting
+from dpbayes.secure.spill import Spill
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.exact_sums.protocol import EncodedTable, Statistic
@@ -34,7 +34,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, repr=False)
 class Part(Confidential):
-    """One batch's counts with its sums, or with the rows that may yet count where contributions are bounded."""
+    """One batch's counts with its sums, or with the rows that may still count where contributions are bounded."""
 
     profile: GroupProfile
     statistics: Any  # what the statistic's `sum` gives
@@ -59,7 +59,7 @@ class Part(Confidential):
 
 @dataclass(frozen=True, repr=False)
 class Counted(Confidential):
-    """What the parts add up to, how many rows were counted, and how many people were counted with several holders."""
+    """The sum of parts, how many rows it counts, and how many people were counted with several holders."""
 
     statistics: Any
     rows: int
@@ -67,7 +67,7 @@ class Counted(Confidential):
 
 
 def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Keys | None) -> Part:
-    """Read, profile, clip and encode one batch, block by block; `keys` bounds contributions."""
+    """Reads, profiles, clips and encodes one batch, block by block; with `keys`, contributions are bounded."""
     reading = Reading(source.columns)
     if keys is None or source.unit is None:
         total, left_out = statistic.empty(), 0
@@ -103,7 +103,7 @@ def _left_out(encoded: EncodedTable) -> int:
 
 
 def _pieces(group: Batch, names: tuple[str, ...]) -> Iterator[Any]:
-    """A batch as tables of fewer rows, where its source can: less of it is then in memory at a time."""
+    """A batch as several smaller tables where its source supports that, to save memory."""
     pieces = getattr(group, "pieces", None)
     return iter((group.read(names),)) if pieces is None else pieces(names, PIECE_ROWS)
 
@@ -119,10 +119,10 @@ def _profile(group: Batch, reading: Reading, left_out: int, nobody: int | None =
     )
 
 
-def set_aside(part: Part, waiting: Waiting) -> Part:
-    """The part without its candidates, which wait elsewhere for the last batch."""
+def spill_part(part: Part, spill: Spill) -> Part:
+    """The part without its candidates, which go to the spill until the last batch is read."""
     if part.candidates:
-        waiting.add(part.candidates)
+        spill.add(part.candidates)
     return replace(part, candidates=())
 
 
@@ -133,11 +133,11 @@ def add_up(
     *,
     most: int = 1,
     apart: bool = False,
-    waiting: Waiting | None = None,
+    spill: Spill | None = None,
 ) -> Counted:
-    """The sums of all parts, and of at most so many rows of every person among the candidates, waiting ones too.
+    """The sums of all parts, with the rows that count of every person among the candidates, spilled ones too.
 
-    `apart`: people were made one person a holder.
+    `apart`: rows are limited for each holder separately.
     """
 
     def count(partition: int) -> Counted:
@@ -147,9 +147,9 @@ def add_up(
         several = several_holders(kept) if apart else 0
         return Counted(statistic.sum(EncodedTable(kept.rows), kept.units), len(kept), several)
 
-    among = Waiting(most) if waiting is None else waiting
+    among = Spill(most) if spill is None else spill
     for part in parts:
-        set_aside(part, among)
+        spill_part(part, among)
     plain = [Counted(part.statistics, 0 if _bounded(part) else part.profile.rows) for part in parts]
     partitions = range(PARTITIONS) if any(map(_bounded, parts)) else ()
     return _total(statistic, [*plain, *each_in_threads(partitions, count, workers)])
@@ -179,12 +179,12 @@ def each_in_threads(
     it is summed.
     """
     results: dict[int, R] = {}
-    waiting: dict[Future[R], tuple[int, T]] = {}
+    running: dict[Future[R], tuple[int, T]] = {}
 
     def take(at_most: int) -> None:
-        while len(waiting) > at_most:
-            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                place, item = waiting.pop(future)
+        while len(running) > at_most:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                place, item = running.pop(future)
                 results[place] = future.result()
                 if done is not None:
                     done(item)
@@ -192,7 +192,7 @@ def each_in_threads(
     with ThreadPoolExecutor(max_workers=workers) as pool:
         try:
             for place, item in enumerate(items):
-                waiting[pool.submit(work, item)] = place, item
+                running[pool.submit(work, item)] = place, item
                 take(2 * workers - 1)
             take(0)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Arrow columns to finite numbers and level codes, whatever they hold: every rule about values is total."""
+"""Turns Arrow columns into finite numbers and level codes; every rule is defined for every value."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _index_in: Any = pc.index_in  # pyright: ignore[reportAttributeAccessIssue]  # m
 
 
 class Reading:
-    """One batch on its way to the statistic: block by block, while what broke a rule is counted."""
+    """Reads one batch block by block, and counts the values that broke a rule."""
 
     def __init__(self, rules: Sequence[ColumnRule]) -> None:
         self._rules = {rule.name: rule for rule in rules}
@@ -41,7 +41,7 @@ class Reading:
         self.rows = 0
 
     def blocks(self, table: Any) -> Iterator[dict[str, Floats | ShortIntegers]]:
-        """Numbers inside their bounds and codes into the levels of the next rows, one block after the other."""
+        """The columns of one block after the other: numbers inside their bounds, and codes of levels."""
         codes = {
             name: _codes(table.column(name), rule, rule.levels, self._counts[name])
             for name, rule in self._rules.items()
@@ -59,12 +59,12 @@ class Reading:
             yield numbers | {name: column[start : start + BLOCK_ROWS] for name, column in codes.items()}
 
     def counts(self) -> dict[str, ColumnCounts]:
-        """How often each rule had to act so far."""
+        """How often each rule was applied so far."""
         return {name: ColumnCounts(**counts) for name, counts in self._counts.items()}
 
 
 def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
-    """Clipped numbers of one block, read where Arrow keeps them."""
+    """The clipped numbers of one block, without a copy where Arrow allows it."""
     low, high, middle = _limits(rule)
     instead = min(max(middle if rule.null_value is None else rule.null_value, low), high)
     instead = np.nan if rule.stays_missing else instead
@@ -91,7 +91,7 @@ def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
 
 
 def _as_stored(codes: tuple[float, ...], kind: Any) -> Floats:
-    """Codes as a column of this type holds them: floats of less than double precision round them."""
+    """The codes for missing values in a column's own type: floats below double precision round them."""
     held = kind.value_type if types.is_dictionary(kind) else kind
     narrow = np.float16 if types.is_float16(held) else np.float32 if types.is_float32(held) else np.float64
     with np.errstate(over="ignore"):
@@ -100,7 +100,7 @@ def _as_stored(codes: tuple[float, ...], kind: Any) -> Floats:
 
 
 def _uncoded(chunk: Chunk, values: Floats, codes: Floats) -> tuple[Chunk, Floats, Any]:
-    """The chunk with null where a code stands, its values and its validity."""
+    """The chunk with null in place of codes for missing values, its values and its validity."""
     coded = np.isin(values, codes)
     if not coded.any():
         return chunk, values, chunk.buffers()[0]
@@ -110,21 +110,21 @@ def _uncoded(chunk: Chunk, values: Floats, codes: Floats) -> tuple[Chunk, Floats
 
 
 def _missing_in(column: Column, rule: ColumnRule) -> ShortIntegers:
-    """1 where a column of a whole batch has no value, else 0; what it says is counted with the column itself."""
+    """1 where a column of a whole batch has no value, else 0; the column itself counts its own rules."""
     if rule.levels is not None:
         return (_codes(column, rule, rule.levels, Counter()) == MISSING).astype(np.int32)
     return np.isnan(_numbers(column, rule, Counter())).astype(np.int32)
 
 
 def _limits(rule: ColumnRule) -> tuple[float, float, float]:
-    """Bounds and what stands for a missing number; without bounds nothing is clipped, and 0 does."""
+    """The bounds and the replacement of a missing number; without bounds nothing is clipped, and 0 replaces it."""
     if rule.bounds is None:
         return -np.inf, np.inf, 0.0
     return rule.bounds.low, rule.bounds.high, rule.bounds.middle
 
 
 def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Counter[str]) -> ShortIntegers:
-    """Level codes of a whole batch, so that each dictionary is looked through once."""
+    """The level codes of a whole batch, so that each dictionary is looked up once."""
     wanted = pa.array((*levels, *rule.words), pa.large_string())
     parts = [_chunk_codes(chunk, wanted) for chunk in column.chunks]
     codes = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int32), *parts])
@@ -136,7 +136,7 @@ def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Co
 
 
 def _codes_instead(rule: ColumnRule, levels: tuple[str, ...]) -> tuple[int, int]:
-    """What stands for null, and what for a level that nobody declared."""
+    """The codes for null, and for a level that is not declared."""
     if rule.names_holders:
         return NOBODY, NOBODY
     unknown = None if rule.unknown is None else levels.index(rule.unknown)
@@ -156,7 +156,7 @@ def _chunk_codes(chunk: Chunk, wanted: Chunk) -> ShortIntegers:
 
 
 def take_from_dictionary(chunk: Chunk, of_values: NDArray[Any], of_null: NDArray[Any]) -> NDArray[Any]:
-    """What belongs to each row of a dictionary array, from what belongs to each of its values and to null."""
+    """The value of each row of a dictionary array, given the values of its entries and of null."""
     places = chunk.indices
     if places.null_count:
         places = pc.fill_null(pc.cast(places, pa.int64()), len(of_values))

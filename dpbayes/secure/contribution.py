@@ -1,9 +1,9 @@
-"""At most so many rows a person, whichever way the table is cut: those that a keyed hash of their content picks.
+"""Limits the rows of a person that count: a keyed hash of their content chooses which, however the table is cut.
 
-A person is the 128-bit SipHash of the unit column's text (an integer's decimal digits, so that 7 and "7" are one
-person in every format); all null units are one person. Among n people two share a hash with probability n^2 / 2^129,
-and count as one person then. Of a person's rows those of the smallest hashes of (person, encoded integers) count; equal
-hashes fall back on the integers themselves, so file, row order, row groups and threads decide nothing.
+A person is the 128-bit SipHash of the unit column's text (an integer's decimal digits, so that 7 and "7" are one person
+in every format); all null units are one person. Among n people two share a hash with probability n^2 / 2^129, and count
+as one person then. Of a person's rows those with the smallest hashes of (person, encoded integers) count; equal hashes
+are resolved by the integers themselves, so file, row order, row groups and threads decide nothing.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ PARTITIONS = 64  # each person belongs to one, so that the last choice needs a f
 
 @dataclass(frozen=True, repr=False)
 class Keys(Confidential):
-    """Independent hash keys, drawn from the one secret of the home."""
+    """Independent hash keys, derived from the one secret of the home."""
 
     unit: Words
     choice: Words
@@ -44,7 +44,7 @@ class Keys(Confidential):
 
 @dataclass(frozen=True, repr=False)
 class Candidates(Confidential):
-    """Rows that may yet count for their person."""
+    """Rows that may still count for their person."""
 
     units: Words  # (rows, 2)
     scores: Words  # (rows,)
@@ -55,7 +55,7 @@ class Candidates(Confidential):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return self.units.nbytes + self.scores.nbytes + self.rows.nbytes
 
     def take(self, places: NDArray[Any]) -> "Candidates":
@@ -84,7 +84,7 @@ def candidates(people: Words, integers: NDArray[np.int32], keys: Keys, most: int
 
 
 def rows_that_count(parts: Sequence[Candidates], most: int = 1) -> Candidates:
-    """At most so many rows of every person in one partition, from all batches' shares of it."""
+    """At most `most` rows of every person in one partition, from all batches' shares of it."""
     units = np.concatenate([part.units for part in parts])
     scores = np.concatenate([part.scores for part in parts])
     rows = np.concatenate([part.rows for part in parts])
@@ -92,19 +92,20 @@ def rows_that_count(parts: Sequence[Candidates], most: int = 1) -> Candidates:
 
 
 def hash_units(column: Column, keys: Keys) -> Words:
-    """Two words for the person of each row."""
+    """Two 64-bit words for the person of each row."""
     return np.concatenate([np.empty((0, 2), np.uint64), *(_hash_chunk(chunk, keys) for chunk in column.chunks)])
 
 
 def null_units(people: Words, keys: Keys) -> int:
-    """How many rows name nobody."""
+    """How many rows name no person."""
     return int(np.count_nonzero((people == keys.null_unit).all(axis=1)))
 
 
 def of_holders(people: Words, integers: NDArray[np.int32], *, apart: bool) -> tuple[Words, NDArray[np.int32]]:
-    """Without the rows of nobody declared; `apart` makes two people of one who is with two holders.
+    """The rows of declared holders; `apart` counts a person with two holders as two people.
 
-    The last integer of a row is its holder's code. Two people of two holders become one as seldom as two people do.
+    The last integer of a row is its holder's code. Two people with different holders collide as rarely as any two
+    people.
     """
     known = integers[:, -1] >= 0
     people, integers = people[known], integers[known]
@@ -112,7 +113,7 @@ def of_holders(people: Words, integers: NDArray[np.int32], *, apart: bool) -> tu
 
 
 def several_holders(counted: Candidates) -> int:
-    """How many people have rows with more than one holder, among those that were told apart."""
+    """How many people have rows with more than one holder, where they were counted separately."""
     codes = counted.rows[:, -1]
     people = _marked(counted.units, codes)  # twice is not at all
     order = np.lexsort((codes, people[:, 1], people[:, 0]))
@@ -144,7 +145,7 @@ _njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets
 
 @_njit
 def least_of_each(units: Words, scores: Words, rows: NDArray[np.int32], most: int) -> NDArray[np.int64]:
-    """Places of at most so many rows of every distinct unit: its smallest scores, then its smallest integers."""
+    """Positions of at most `most` rows of every unit: those with the smallest scores, then the smallest integers."""
     owners, count = _owners(units)
     sizes = np.zeros(count, np.int64)
     for i in range(len(owners)):

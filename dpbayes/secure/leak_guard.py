@@ -1,4 +1,4 @@
-"""A seal around secure work: no failure carries a value out, by its text, its cause or the frames behind it."""
+"""A guard around secure work: no failure carries a value out by its text, its cause or the frames behind it."""
 
 import traceback
 import warnings
@@ -24,23 +24,23 @@ class SecureFailure(DpbayesError):
         )
 
 
-def sealed() -> ContextDecorator:
-    """Secure work, as `with sealed():` or better `@sealed()`: failures leave without detail, cause or inner frames.
+def guard_leaks() -> ContextDecorator:
+    """Secure work, with `@guard_leaks()` or a with block: failures leave without detail, cause or inner frames.
 
-    Foreseen errors pass as they are; anything else becomes `SecureFailure`. The frame that holds the `with` stays in
-    the traceback, so it must hold no rows: the decorator's own frame holds the arguments and nothing else.
+    Foreseen errors pass unchanged; anything else becomes `SecureFailure`. The frame with the `with` stays in the
+    traceback, so it must contain no rows: prefer the decorator, whose own frame contains only the arguments.
     """
-    return _Seal()
+    return _LeakGuard()
 
 
-class _Seal(ContextDecorator):
+class _LeakGuard(ContextDecorator):
     def __enter__(self) -> None:
         self._quiet = warnings.catch_warnings()
         self._quiet.__enter__()
         warnings.simplefilter("ignore")  # whether arithmetic warns may hang on a value
 
-    def _recreate_cm(self) -> "_Seal":
-        return _Seal()
+    def _recreate_cm(self) -> "_LeakGuard":
+        return _LeakGuard()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         self._quiet.__exit__(None, None, None)
@@ -64,15 +64,15 @@ def _passes(error: BaseException) -> bool:
 
 
 def _empty_frames(error: BaseException) -> None:
-    """Clear the locals of every finished frame, wherever else (`sys.last_exc`, a Future) the traceback is held."""
+    """Clear the local variables of every finished frame, wherever else the traceback may be kept."""
     known: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop()
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop()
         if one is None or id(one) in known:
             continue
         known.add(id(one))
         trace: TracebackType | None = one.__traceback__
         if trace is not None:
             traceback.clear_frames(trace)
-        waiting += [one.__cause__, one.__context__]
+        left += [one.__cause__, one.__context__]

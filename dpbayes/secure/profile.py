@@ -1,4 +1,4 @@
-"""What a pass noticed about the table, as counts per row group: confidential, for the vault only, never a value."""
+"""What a pass counted in the table, by row group: confidential, for the vault only, and never a value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # numpy loads only when a table is opened
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ColumnCounts(Confidential):
-    """How many values of one column in one row group broke which rule."""
+    """How many values of one column in one row group broke each rule."""
 
     nulls: int = 0
     not_a_number: int = 0
@@ -22,7 +22,7 @@ class ColumnCounts(Confidential):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GroupProfile(Confidential):
-    """One row group: where it stands, its rows and the counts of each column."""
+    """One row group: its place in the table, its rows, and the counts of each column."""
 
     file: str  # base name
     row_group: int  # place within its file
@@ -57,7 +57,7 @@ class GroupProfile(Confidential):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Profile(Confidential):
-    """The whole table; row groups in the order of the files, whatever order they were read in."""
+    """The counts of the whole table; row groups are in the order of the files."""
 
     types: dict[str, str]  # storage type of each column, as the first file has it
     groups: tuple[GroupProfile, ...]
@@ -71,7 +71,7 @@ class Profile(Confidential):
 
     @property
     def incomplete_rows(self) -> int:
-        """Rows that a missing value left out."""
+        """Rows that were left out because of a missing value."""
         return sum(group.incomplete_rows for group in self.groups)
 
     def to_record(self) -> dict[str, Any]:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from dpbayes.secure.batches import Counted, Part
     from dpbayes.secure.contribution import Keys
     from dpbayes.secure.profile import Profile
-    from dpbayes.secure.resume import Unfinished
+    from dpbayes.secure.resume import PassCheckpoint
     from dpbayes.secure.sources.batch import Batch, Layout
-    from dpbayes.secure.spill import Waiting
+    from dpbayes.secure.spill import Spill
     from dpbayes_core.exact_sums.protocol import Statistic
 
 KEY_BYTES = 16
@@ -24,7 +24,7 @@ KEY_BYTES = 16
 
 @dataclass(frozen=True, repr=False)
 class SecurePass(Confidential):
-    """What one pass learnt: the exact statistics for the release, the profile for the vault."""
+    """The result of one pass: exact statistics for the release, and a profile for the vault."""
 
     statistics: Any  # what the statistic's `sum` gives
     profile: "Profile"
@@ -44,31 +44,32 @@ def read_statistics(
     key: bytes,
     workers: int = 2,
     progress: Callable[[float], None] | None = None,
-    unfinished: "Unfinished | None" = None,
+    checkpoint: "PassCheckpoint | None" = None,
 ) -> SecurePass:
-    """One pass over the table; total on values, and the same for every order, cut and number of workers.
+    """One pass over the table; defined for all values, and independent of order, batches and number of workers.
 
-    With a unit column at most `max_rows_per_unit` rows a person count, whichever the hash under `key` picks; they wait
-    in memory, or encrypted beside `unfinished`, until the last batch is read. What an earlier pass left in
-    `unfinished` is not read again, and this one leaves its own there. `progress` hears the share of bytes read.
+    With a unit column at most `max_rows_per_unit` rows of a person count, chosen by the hash under `key`; candidates
+    stay in memory, or encrypted in the checkpoint's spill folder, until the last batch is read. Batches that an earlier
+    pass left in `checkpoint` are not read again, and this pass leaves its own there. `progress` is called with the
+    share of bytes read.
     """
     from dpbayes.secure.batches import add_up, each_in_threads, read_part
     from dpbayes.secure.profile import Profile
     from dpbayes.secure.sources.open_source import lay_out
-    from dpbayes.secure.spill import Waiting
+    from dpbayes.secure.spill import Spill
 
     keys = _keys(source, key)
     layout = lay_out(source)
     read = partial(read_part, source=source, statistic=statistic, keys=keys)
-    if unfinished is not None:
-        read = _resuming(read, layout, unfinished, statistic, (repr(source), repr(statistic), key.hex()))
+    if checkpoint is not None:
+        read = _resuming(read, layout, checkpoint, statistic, (repr(source), repr(statistic), key.hex()))
     most = source.max_rows_per_unit
-    with nullcontext() if unfinished is None else unfinished.aside() as aside, Waiting(most, aside) as waiting:
-        summed = partial(_set_aside, read=read, waiting=waiting)
+    with nullcontext() if checkpoint is None else checkpoint.spill_folder() as aside, Spill(most, aside) as spill:
+        summed = partial(_spilled, read=read, spill=spill)
         parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
         _check_unchanged(layout, source)
         apart = source.holders is not None and source.holders.apart
-        done = add_up(parts, statistic, workers, most=most, apart=apart, waiting=waiting)
+        done = add_up(parts, statistic, workers, most=most, apart=apart, spill=spill)
     if progress is not None:
         progress(1.0)  # an empty table is read, too
     profile = Profile(types=layout.types, groups=tuple(part.profile for part in parts))
@@ -78,7 +79,7 @@ def read_statistics(
 
 
 def _with_people(profile: "Profile", done: "Counted", source: TableSource) -> "Profile":
-    """The profile with what can be said of people once all rows are read."""
+    """The profile with the counts of people, which are known once all rows are read."""
     holders = source.holders
     if holders is None:
         return replace(profile, duplicate_rows=profile.rows - profile.incomplete_rows - done.rows)
@@ -106,35 +107,37 @@ def _keys(source: TableSource, key: bytes) -> "Keys | None":
     return Keys.derive(key)
 
 
-def _set_aside(batch: "Batch", read: "Callable[[Batch], Part]", waiting: "Waiting") -> "Part":
-    from dpbayes.secure.batches import set_aside
+def _spilled(batch: "Batch", read: "Callable[[Batch], Part]", spill: "Spill") -> "Part":
+    from dpbayes.secure.batches import spill_part
 
-    return set_aside(read(batch), waiting)
+    return spill_part(read(batch), spill)
 
 
 def _resuming(
     read: "Callable[[Batch], Part]",
     layout: "Layout",
-    unfinished: "Unfinished",
+    checkpoint: "PassCheckpoint",
     statistic: "Statistic",
     facts: tuple[str, ...],
 ) -> "Callable[[Batch], Part]":
     # where a secret of this attempt decides what is summed, what another attempt summed is of no use
     if layout.identity is None or statistic.needs_people:
         return read
-    unfinished.begin(layout.identity, *facts)
-    return partial(_kept, read=read, statistic=statistic, unfinished=unfinished)
+    checkpoint.begin(layout.identity, *facts)
+    return partial(_kept, read=read, statistic=statistic, checkpoint=checkpoint)
 
 
-def _kept(batch: "Batch", read: "Callable[[Batch], Part]", statistic: "Statistic", unfinished: "Unfinished") -> "Part":
-    """One batch's part: what an earlier pass kept of it, or read now and kept for a later one."""
+def _kept(
+    batch: "Batch", read: "Callable[[Batch], Part]", statistic: "Statistic", checkpoint: "PassCheckpoint"
+) -> "Part":
+    """One batch's part, from the checkpoint if it is there, else read and kept in it."""
     from dpbayes.secure.batches import Part
 
-    kept = unfinished.find(batch.identity)
+    kept = checkpoint.find(batch.identity)
     if kept is not None:
         return Part.from_arrays(kept, statistic)
     part = read(batch)
-    unfinished.keep(batch.identity, part.to_arrays())
+    checkpoint.keep(batch.identity, part.to_arrays())
     return part
 
 

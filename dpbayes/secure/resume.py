@@ -1,7 +1,7 @@
-"""What an interrupted pass had summed: encrypted files in the vault that the next attempt begins from.
+"""Checkpoints of an interrupted pass: encrypted files in the vault from which the next attempt continues.
 
-Beside them stands what a long pass sets aside for lack of memory, under a key that dies with it.
-Each pass has a key of its own among the home's keys. Once the release is committed the key goes first, then the files:
+Beside them is the folder for candidates that do not fit in memory, encrypted under a key that ends with its pass. Each
+pass has a key of its own among the home's keys. Once the release is committed the key is deleted first, then the files:
 whatever a disk keeps of them is unreadable from then on. A changed table, statistic or definition starts over.
 """
 
@@ -35,8 +35,8 @@ _KEY_BYTES, _NONCE_BYTES = 32, 12
 _LARGEST = 1 << 30  # one seal takes no more than twice this; a larger part is read again
 
 
-class Unfinished:
-    """Finished batches of one request's pass; failing to keep one costs reading it again, and nothing else."""
+class PassCheckpoint:
+    """The finished batches of one request's pass; failing to keep one costs only reading it again."""
 
     def __init__(self, vault: Vault, name: str, key_file: Path) -> None:
         self._vault, self._name, self._key_file = vault, name, key_file
@@ -45,19 +45,19 @@ class Unfinished:
         self._key = self._bound = b""
 
     @classmethod
-    def open(cls, vault: Vault, keys: Path, request: str) -> "Unfinished":
-        """Of the request with this key; nothing is made or read until a pass begins."""
+    def open(cls, vault: Vault, keys: Path, request: str) -> "PassCheckpoint":
+        """The checkpoint of the request with this key; nothing is made or read until a pass begins."""
         name = hashlib.sha256(request.encode()).hexdigest()[:32]  # of public words
         return cls(vault, name, keys / f"unfinished-{name}.key")
 
     @classmethod
-    def passing(cls, vault: Vault, keys: Path, request: str) -> "Unfinished":
-        """Of a pass that nothing is kept of, such as an inspection's; rows may be set aside while it lasts."""
+    def nothing_kept(cls, vault: Vault, keys: Path, request: str) -> "PassCheckpoint":
+        """The checkpoint of a pass that keeps nothing, such as an inspection's; its candidates may still spill."""
         name = "looked-" + hashlib.sha256(request.encode()).hexdigest()[:32]
-        return _Passing(vault, name, keys / f"unfinished-{name}.key")
+        return _NothingKept(vault, name, keys / f"unfinished-{name}.key")
 
     def begin(self, *facts: str) -> None:
-        """Find what an earlier pass left, if every fact is as it was then; else start over."""
+        """Find what an earlier pass left, if every fact is the same as then; else start over."""
         with contextlib.suppress(OSError, DpbayesError):  # without a key nothing is kept
             self._key = self._load_key()
             self._bound = hmac.digest(self._key, repr(facts).encode(), "sha256")
@@ -67,8 +67,8 @@ class Unfinished:
             self._vault.make_folder(FOLDER, self._name, mine.name)
 
     @contextlib.contextmanager
-    def aside(self) -> Generator[Path | None]:
-        """Where this pass may set rows aside while it lasts; None where the vault takes nothing."""
+    def spill_folder(self) -> Generator[Path | None]:
+        """The folder to which this pass may spill candidates while it lasts; None if the vault cannot be written."""
         with contextlib.ExitStack() as stack:
             folder = None
             with contextlib.suppress(OSError):
@@ -79,7 +79,7 @@ class Unfinished:
 
     @contextlib.contextmanager
     def _shared(self) -> Generator[Path]:
-        """The folder for what is set aside, with a lock that every process holds which reads for this request."""
+        """The spill folder, with a lock shared by every process that reads for this request."""
         while True:
             made = self._vault.make_folder(FOLDER, self._aside.name)
             with (made / _LOCK).open("ab") as lock:
@@ -89,7 +89,7 @@ class Unfinished:
                     return
 
     def find(self, batch: str) -> dict[str, NDArray[Any]] | None:
-        """The arrays that were kept of this batch, if any and if whole."""
+        """The arrays that were kept for this batch, if there are any and they are intact."""
         try:
             sealed = self._place(batch).read_bytes()
         except OSError:
@@ -101,7 +101,7 @@ class Unfinished:
             return {name: arrays[name] for name in arrays.files}
 
     def keep(self, batch: str, arrays: Arrays) -> None:
-        """Keep this batch's arrays; not durably, since a torn file is found out and read again."""
+        """Keep this batch's arrays; without syncing, since a torn file is detected and the batch read again."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         if not self._key or sum(array.nbytes for array in arrays.values()) > _LARGEST:
@@ -119,7 +119,7 @@ class Unfinished:
             part.replace(place)
 
     def forget(self) -> None:
-        """Delete the key and everything kept: to be called once the release is committed, by whoever did it."""
+        """Delete the key and everything kept; called once the release is committed."""
         with contextlib.suppress(FileNotFoundError):
             self._key_file.unlink()
         gone = self._folder.with_name(f"{self._name}-gone")
@@ -155,15 +155,15 @@ class Unfinished:
         return self._folder / self._bound.hex() / hmac.digest(self._key or b"-", self._about(batch), "sha256").hex()
 
 
-class _Passing(Unfinished):
-    """Without a key nothing is kept, and nothing of an earlier pass is found."""
+class _NothingKept(PassCheckpoint):
+    """A checkpoint without a key: nothing is kept, and nothing of an earlier pass is found."""
 
     def begin(self, *facts: str) -> None:
-        """Every pass reads the whole table."""
+        """Does nothing, so every pass reads the whole table."""
 
 
 def _clear(aside: Path) -> None:
-    """Delete what was set aside, unless a process still reads: it will be the last and do this."""
+    """Delete a spill folder, unless a process still uses it: the last one deletes it."""
     with contextlib.suppress(OSError), (aside / _LOCK).open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(aside, ignore_errors=True)

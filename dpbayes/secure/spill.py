@@ -1,6 +1,6 @@
-"""Candidates of all batches until the last is read: in memory as long as they fit, then encrypted on disk.
+"""Keeps the candidates of all batches until the last is read: in memory while they fit, then encrypted on disk.
 
-The key is drawn for the pass and kept in memory alone: whatever a killed process leaves behind nobody can read.
+The key is drawn for the pass and exists in memory alone: whatever a killed process leaves behind nobody can read.
 """
 
 import secrets
@@ -22,10 +22,10 @@ _HEAD = struct.Struct("<QQQ")  # bytes that follow, rows, integers a row
 _NONCE_BYTES = 12
 
 
-class Waiting:
-    """The candidates of a pass, `with Waiting(most, folder) as waiting`; nothing is left of them afterwards.
+class Spill:
+    """The candidates of a pass, `with Spill(most, folder) as spill`; nothing is left of them afterwards.
 
-    Without a folder all stay in memory.
+    Without a folder everything stays in memory.
     """
 
     def __init__(self, most: int, folder: Path | None = None, largest: int = LARGEST) -> None:
@@ -39,7 +39,7 @@ class Waiting:
         self._cipher = AESGCM(secrets.token_bytes(32))
         self._folder: Path | None = None
 
-    def __enter__(self) -> "Waiting":
+    def __enter__(self) -> "Spill":
         return self
 
     def __exit__(
@@ -50,7 +50,7 @@ class Waiting:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, candidates: tuple[Candidates, ...]) -> None:
-        """Take one batch's; what is too much for memory is first thinned out, then set aside on disk."""
+        """Add one batch's candidates; if memory runs short they are first thinned out, then written to disk."""
         with self._lock:
             for share, rows in zip(self._shares, candidates, strict=True):
                 share.append(rows)
@@ -64,14 +64,14 @@ class Waiting:
                 self._set_aside(self._parent)
 
     def counted(self, partition: int) -> Candidates:
-        """The rows that count of every person in one partition, once all batches are in."""
+        """The rows that count of every person in one partition, once all batches are added."""
         kept = [*self._shares[partition], *self._from_disk(partition)]
         self._shares[partition] = []
         return rows_that_count(kept, self._most) if kept else _nobody()
 
     @property
     def on_disk(self) -> bool:
-        """Whether anything had to be set aside."""
+        """Whether anything was written to disk."""
         return self._folder is not None
 
     def _set_aside(self, parent: Path) -> None:

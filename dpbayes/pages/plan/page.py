@@ -1,4 +1,4 @@
-"""A plan as one HTML page that loads nothing and runs nothing: the runway of every cap, then the numbers behind it."""
+"""A plan as one HTML page without scripts or external files: the runway of every cap, then the numbers behind it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Panel:
-    """One cap's runway with the words under it."""
+    """One cap's runway with a caption."""
 
     name: str
     limit: str
@@ -28,7 +28,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class YearLine:
-    """One coming period, or several in a row with one verdict."""
+    """One coming period, or several in a row with the same verdict."""
 
     periods: tuple[str, ...]  # one, or the first and the last
     verdict: str
@@ -38,7 +38,7 @@ class YearLine:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanPage:
-    """The whole page; every string is plain text and is escaped when it is set."""
+    """The whole page; every string is plain text, which the template escapes."""
 
     study: str
     period: str
@@ -61,12 +61,12 @@ def render(document: Document) -> str:
 
 
 def capital(text: str) -> str:
-    """As a sentence of its own."""
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def page(document: Document) -> PlanPage:
-    """Everything the page says."""
+    """Everything that the page shows."""
     year: Sequence[Document] = document["year"]
     return PlanPage(
         study=document["study"],

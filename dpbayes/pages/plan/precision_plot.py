@@ -1,4 +1,4 @@
-"""Predicted posterior standard deviations against epsilon as inline SVG, one small picture a coefficient."""
+"""Predicted posterior standard deviations against epsilon, as inline SVG: one small picture for each coefficient."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ MARGIN = 0.08  # of a picture's height, above and below its curve
 
 @dataclass(frozen=True)
 class Curve:
-    """One coefficient: its sd at each epsilon, both increasing along epsilon, and at the study's own where there is."""
+    """One coefficient's sd at each epsilon, and at the study's own epsilon if there is one."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -24,13 +24,13 @@ class Curve:
 
     @property
     def decades(self) -> float:
-        """How many powers of ten its sds span."""
+        """The powers of ten that its sds span."""
         values = [sd for _, sd in self.points]
         return math.log10(max(values) / min(values))
 
 
 def pictures(curves: Sequence[Curve], *, number: int) -> list[tuple[str, Markup]]:
-    """Each coefficient's name and picture; all have the same number of powers of ten, so their slopes compare."""
+    """Each coefficient's name and picture; all span the same powers of ten, so that slopes compare."""
     decades = max(0.5, *(curve.decades for curve in curves)) if curves else 1.0
     return [(curve.name, _picture(curve, decades, f"{number}-{place}")) for place, curve in enumerate(curves)]
 

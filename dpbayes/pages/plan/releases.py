@@ -1,4 +1,4 @@
-"""One release on the page of a plan: its price, its noise, how precise it will be, and what the caps say to it."""
+"""One release on the page of a plan: its price, its noise, its predicted precision, and the caps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MOST_DRAWN = 24
 
 @dataclass(frozen=True)
 class CapLine:
-    """What one release would do to one cap."""
+    """The effect of one release on one cap."""
 
     name: str
     words: str
@@ -49,7 +49,7 @@ class WidthLine:
 
 @dataclass(frozen=True)
 class Widths:
-    """The predicted posterior of one release; `more` says what is not drawn."""
+    """The predicted posterior of one release; `more` says which coefficients have no picture."""
 
     high: str  # correlation, of the worse case
     epsilons: tuple[str, ...]
@@ -60,7 +60,7 @@ class Widths:
 
 @dataclass(frozen=True)
 class BlockLine:
-    """The noise on one kind of released number, against what it measures."""
+    """The noise on one kind of released number, relative to what that number measures."""
 
     name: str
     numbers: str
@@ -82,7 +82,7 @@ class ReleasePart:
 
 
 def release_part(release: Document, number: int) -> ReleasePart:
-    """Everything the page says of it; `number` tells its pictures from those of others."""
+    """Everything the page says about a release; `number` distinguishes its pictures from those of others."""
     facts = [Pair("Cost", _cost(release["cost"]))]
     if release["analytic"] is not None:
         facts.append(Pair("Analytic Gaussian", _analytic(release)))
@@ -213,5 +213,5 @@ def _delta(record: Document) -> str:
 
 
 def epsilon_words(value: float) -> str:
-    """An epsilon, or that there is none."""
+    """An epsilon as text, or "none"."""
     return f"epsilon {short(value)}" if value else "none"

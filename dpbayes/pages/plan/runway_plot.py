@@ -1,4 +1,4 @@
-"""The budget runway as inline SVG: what one cap has spent after each coming period, against its limit."""
+"""The budget runway as inline SVG: what one cap has spent after each coming period, relative to its limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOST_GAPS = 60  # more bars than this stand without gaps and outlines
 
 @dataclass(frozen=True)
 class Bar:
-    """One coming period: where the cap stands after it, and where a refused charge would have taken it."""
+    """One coming period: the cap after it, and the level that a refused charge would have reached."""
 
     period: str
     kind: str  # charged, fits, refused or closed
@@ -47,12 +47,12 @@ class Runway:
         return HEADROOM * max(self.limit, *known)
 
     def height(self, value: float | None) -> float:
-        """How high a value stands, in px; one that nothing bounds fills the picture."""
+        """The height of a value in px; an unbounded value fills the picture."""
         return PLOT if value is None else PLOT * value / self.top
 
 
 def picture(runway: Runway, words: str, *, number: int) -> Markup:
-    """The picture of one cap; its text keeps its size at every width."""
+    """The picture of one cap; its text has the same size at every width."""
     step = 100 / len(runway.bars)
     parts = [_bar(runway, bar, step * place, step) for place, bar in enumerate(runway.bars)]
     level = PLOT - runway.height(runway.limit)

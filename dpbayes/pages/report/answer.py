@@ -1,4 +1,4 @@
-"""The page of a release that is an answer by itself: what was drawn, what it cost, how to check it."""
+"""The page of a release that is itself the answer: what was drawn, what it cost, how to check it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ MOST_DRAWS = 8  # columns of the table; all draws are in the file of noisy numbe
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerPage:
-    """Everything the page says, as plain text and pictures."""
+    """Everything that the page shows, as plain text and pictures."""
 
     study: str
     period: str
@@ -112,7 +112,7 @@ def _verification(record: Record, fingerprint: str) -> Section:
 
 
 def _table(told: Texts, made: AnyRelease) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
-    """One line a parameter, one column a draw."""
+    """One line for each parameter, one column for each draw."""
     found = {name: [short(value) for value in values] for name, values in told.answers_of(made).items()}
     draws = len(next(iter(found.values())))
     heads = ("Value",) if draws == 1 else tuple(f"Draw {k + 1}" for k in range(min(draws, MOST_DRAWS)))

@@ -1,4 +1,4 @@
-"""Coefficients and diagnostics for the page: rounded as their uncertainty asks, drawn on axes that suit them."""
+"""Coefficients and diagnostics of the report: rounded to their uncertainty, drawn on axes that suit them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ MOST_PICTURED = 24  # parameters whose chains are drawn
 
 
 def coefficient_lines(words: Mapping[str, str], aware: Sequence[Line], naive: Sequence[Line]) -> list[CoefficientLine]:
-    """Both estimates of every parameter, to the same decimals; `words` say what each means."""
+    """Both estimates of every parameter, to the same number of decimals; `words` has their meanings."""
     beside = {line["name"]: line for line in naive}
     lines: list[CoefficientLine] = []
     for line in aware:
@@ -36,7 +36,7 @@ def _shown(line: Line, decimals: int) -> Shown:
 def forest(
     wanted: Sequence[Group], aware: Sequence[Line], naive: Sequence[Line], spread: Spread
 ) -> tuple[ForestGroup, ...]:
-    """Every group of parameters as a picture, those that were not drawn left out."""
+    """A picture of every group of parameters; parameters without draws are left out."""
     beside = {line["name"]: line for line in naive}
     rows = {line["name"]: _row(line, beside.get(line["name"]), spread) for line in aware}
     groups: list[ForestGroup] = []
@@ -79,7 +79,7 @@ def _interval(line: Line) -> Interval:
 
 
 def diagnostic_lines(aware: Sequence[Line], latent: Line | None) -> tuple[DiagnosticLine, ...]:
-    """How well the chains agree, parameter by parameter, and on the worst of the latent statistics."""
+    """How well the chains agree on each parameter, and on the worst of the latent statistics."""
     worst: list[Line] = [{"name": f"worst of {latent['count']} latent statistics", **latent}] if latent else []
     return tuple(
         DiagnosticLine(line["name"], fixed(line["rhat"], 3), fixed(line["ess_bulk"], 0), fixed(line["ess_tail"], 0))
@@ -88,7 +88,7 @@ def diagnostic_lines(aware: Sequence[Line], latent: Line | None) -> tuple[Diagno
 
 
 def pictured(aware: Sequence[Line]) -> list[str]:
-    """The parameters whose chains are drawn: all of them, or the worst where they are many."""
+    """The parameters whose chains are drawn: all of them, or the worst if they are many."""
     if len(aware) <= MOST_PICTURED:
         return [line["name"] for line in aware]
     worst = sorted(aware, key=lambda line: -(line["rhat"] or math.inf))[:MOST_PICTURED]
@@ -96,7 +96,7 @@ def pictured(aware: Sequence[Line]) -> list[str]:
 
 
 def chains_lines(names: Sequence[str], draws: Mapping[str, Floats]) -> tuple[ChainsLine, ...]:
-    """Their pictures."""
+    """The pictures of their chains."""
     return tuple(
         ChainsLine(name, trace(name, draws[name], number=k), ranks(name, draws[name], number=k))
         for k, name in enumerate(names)

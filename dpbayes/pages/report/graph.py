@@ -23,7 +23,7 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _Box:
-    """Where a node stands."""
+    """The position of a node."""
 
     x: float
     y: float
@@ -56,7 +56,7 @@ def _arrow(number: int) -> Markup:
 
 
 def _layers(graph: Graph) -> list[list[str]]:
-    """Nodes by the length of the longest way from a node without parents, next to what they hang on."""
+    """Nodes by the length of the longest path from a node without parents, close to their parents."""
     depth: dict[str, int] = {}
     above: Mapping[str, list[str]] = {name: [p for p, child in graph.edges if child == name] for name in graph.nodes}
 

@@ -1,4 +1,4 @@
-"""The report's plots as inline SVG, whose text keeps its size at every width: intervals, chains, budget bars."""
+"""The report's plots as inline SVG, whose text has the same size at every width: intervals, chains, budget bars."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MOST_CHAINS = 8  # drawn in one picture
 
 @dataclass(frozen=True)
 class Caption:
-    """What a picture says to those who do not see it; `number` tells it from others of its kind on the page."""
+    """The description of a picture for those who do not see it; `number` distinguishes pictures on a page."""
 
     title: str
     words: str
@@ -41,7 +41,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class ForestRow:
-    """One coefficient: the noise-aware interval, the naive one where there is one, and words for a reader."""
+    """One coefficient: the noise-aware interval, the naive one if there is one, and a description."""
 
     name: str
     aware: Interval
@@ -51,19 +51,19 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class Axis:
-    """What a forest row spans, and where zero lies."""
+    """The range of a forest row, and where zero is."""
 
     low: float
     high: float
     zero: str  # "inside", "left" or "right" of the picture, or "none" where zero means nothing
 
     def place(self, value: float) -> float:
-        """Percent of the width."""
+        """The position in percent of the width."""
         return PAD + (100 - 2 * PAD) * (value - self.low) / (self.high - self.low)
 
 
 def axis_for(rows: Sequence[ForestRow], *, zero: bool) -> Axis:
-    """An axis that shows every noise-aware interval whole; zero and the naive series as far as they do not crush it."""
+    """An axis that shows every noise-aware interval whole, and zero and naive intervals as far as they fit."""
     low, high = min(r.aware.low for r in rows), max(r.aware.high for r in rows)
     span = (high - low) or abs(high) or 1.0
     least, most = low - REACH * span, high + REACH * span
@@ -81,7 +81,7 @@ def axis_for(rows: Sequence[ForestRow], *, zero: bool) -> Axis:
 
 
 def forest_row(row: ForestRow, axis: Axis, *, number: int, labels: bool) -> Markup:
-    """One coefficient on its axis; `labels` prints the tick labels beneath."""
+    """One coefficient on its axis; `labels` prints the tick labels below."""
     series = [("aware", row.aware)] + ([("naive", row.naive)] if row.naive is not None else [])
     body = MARK * len(series) + 10
     parts = [_grid(axis, body, labels=labels)]
@@ -149,7 +149,7 @@ def trace(name: str, draws: Floats, *, number: int) -> Markup:
 
 
 def ranks(name: str, draws: Floats, *, number: int) -> Markup:
-    """How often each chain holds the low, middle and high ranks of all draws: level lines mean that chains agree."""
+    """How often each chain has the low, middle and high ranks of all draws: level lines mean that chains agree."""
     chains, count = draws.shape
     order = np.argsort(np.argsort(draws, axis=None, kind="stable"), kind="stable").reshape(draws.shape)
     bins = (order * RANK_BINS) // draws.size

@@ -1,4 +1,4 @@
-"""What a page says of several releases that were analysed as one: which they were, their rows, noise and price."""
+"""What a report says about several releases that were analysed together: their rows, noise and price."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ MOST_PRICES = 3  # that are listed in a key figure
 
 
 def pooled(releases: Sequence[Record], parts: Sequence[Any], posterior: Record) -> dict[str, Any]:
-    """What several releases were worth together."""
+    """The rows, noise and price of several releases."""
     deviation, rows = _deviation(parts), sum(part.count for part in parts)
     what = alike(map(Counted.of, releases))
     noise = noise_fact(("Noise on a mean", f"± {short(deviation / max(rows, 1), 2)}", f"of all {what}"), posterior)
@@ -104,7 +104,7 @@ def _noise(what: str, parts: Sequence[Any], deviation: float, rows: float) -> tu
 
 
 def _pairs(releases: Sequence[Record], parts: Sequence[Any]) -> tuple[Pair, ...]:
-    """Once for all of them, or for each noise that there is, with the releases that carry it."""
+    """Facts about the noise, once if all releases share it, else for each noise with the releases that have it."""
     alike: dict[tuple[Pair, ...], list[str]] = {}
     for release, part in zip(releases, parts, strict=True):
         pairs = noise_pairs(release, texts_of(part).noise_pairs(part))

@@ -1,4 +1,4 @@
-"""What the release cost and what noise that bought, in words for people who do not price mechanisms."""
+"""What the release cost and how much noise it has, in words for readers who do not know mechanisms."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ ANALYSED = "The analysis on this page cost nothing: it read the noisy statistics
 
 
 def price_words(record: Record, *, analysed: bool = True, subject: str = "This release") -> str:
-    """The price of the release in its own measure, and what it means."""
+    """The price of the release in its own measure, and what that means."""
     cost, mechanism = record["cost"]["readable"], record["mechanism"]
     rho = f"ρ = {short(Decimal(cost['rho']))}"
     if cost["epsilon"] is not None:
@@ -97,7 +97,7 @@ def _cap_line(stated: Record, number: int) -> CapLine:
 
 
 def _share_spent(cap: CapSpec, spent: Total) -> float:
-    """The share of what the cap holds that is spent, by the route that leaves more."""
+    """The share of the cap that is spent, by the measure that leaves more."""
     full, shares = capacity(cap), [1.0]
     if full.rho:
         shares.append(spent.rho / full.rho)
@@ -110,14 +110,14 @@ MOST_TIMES = 100  # beyond it a ratio says only that exact statistics would leav
 
 
 def widening(posterior: Record) -> tuple[float, float] | None:
-    """The least and the largest ratio of a coefficient's sd to that of taking the noisy statistics for exact."""
+    """The least and the largest ratio of a coefficient's sd to its sd without accounting for noise."""
     naive = {line["name"]: line["sd"] for line in posterior["naive"] or ()}
     ratios = [line["sd"] / naive[line["name"]] for line in posterior["coefficients"] if naive.get(line["name"])]
     return (min(ratios), max(ratios)) if ratios else None
 
 
 def noise_fact(size: tuple[str, str, str], posterior: Record) -> Fact:
-    """What the noise does to the intervals, as a key figure; where that is not known, its own size."""
+    """How the noise widens the intervals, as a key figure; the noise itself where that is not known."""
     if found := widening(posterior):
         told, about = _times(found)
         return Fact("Interval width", told, f"{'roughly, ' * about}of that with exact statistics")
@@ -125,7 +125,7 @@ def noise_fact(size: tuple[str, str, str], posterior: Record) -> Fact:
 
 
 def noise_words(said: Sequence[str], posterior: Record) -> tuple[str, ...]:
-    """What the noise in one released number means, and what it does to the intervals."""
+    """What the noise in one released number means, and how it widens the intervals."""
     found = widening(posterior)
     if found is None:
         return tuple(said)
@@ -135,7 +135,7 @@ def noise_words(said: Sequence[str], posterior: Record) -> tuple[str, ...]:
 
 
 def _times(found: tuple[float, float]) -> tuple[str, bool]:
-    """How many times as wide, and whether that is roughly so: a bound is not."""
+    """How many times as wide, with "about" unless it is a bound."""
     low, high = (f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}" for ratio in found)
     if found[1] >= MOST_TIMES:
         return f"more than {min(math.floor(found[0]), MOST_TIMES):,}×", False
@@ -143,7 +143,7 @@ def _times(found: tuple[float, float]) -> tuple[str, bool]:
 
 
 def noise_pairs(record: Record, said: Sequence[tuple[str, str]]) -> tuple[Pair, ...]:
-    """The mechanism first, then the neighbour relation, then what the kind says of its noise, then its source."""
+    """The mechanism, the neighbour relation, what the kind says about its noise, and the source of randomness."""
     unit = "row" if record["unit"] == "row" else f"person’s data ({record['unit']})"
     first, *rest = (Pair(term, value) for term, value in said)
     complete = record["definition"].get("cases") == "complete" and record["neighbours"] == "replace-one"
@@ -153,9 +153,9 @@ def noise_pairs(record: Record, said: Sequence[tuple[str, str]]) -> tuple[Pair, 
 
 
 def stated_epsilon(charge: Mapping[str, Any]) -> float | None:
-    """The epsilon of a charge: what all its parts spend where that is pure, else what a gaussian release was asked for.
+    """The epsilon of a charge: the total if it is pure, else the epsilon that a Gaussian release was stated by.
 
-    A mechanism of several parts has in `epsilon` that of its first one.
+    A mechanism of several parts has only its first part's in `epsilon`.
     """
     mechanism, spent = charge["mechanism"], charge["cost"]["readable"]["epsilon"]
     return float(spent) if "beside" in mechanism and spent is not None else mechanism.get("epsilon")

@@ -1,4 +1,4 @@
-"""The report: one HTML page that loads nothing, runs nothing and says first what matters."""
+"""The report: one HTML page without scripts or external files, which says first what matters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ def page(
     fingerprint: str | None,
     software: Mapping[str, str],
 ) -> Page:
-    """Everything the page says; of several releases, what is common to them is told of the first."""
+    """Everything that the page shows; what several releases have in common is taken from the first."""
     parts = [release_from_record(release["statistics"]) for release in releases]
     made, told, aware = parts[0], texts_of(parts[0]), posterior["coefficients"]
     return Page(
@@ -129,7 +129,7 @@ def _estimated(told: Texts, made: AnyRelease, posterior: Record) -> dict[str, An
 
 
 def _paid(release: Record, posterior: Record, told: Texts, made: AnyRelease) -> dict[str, Any]:
-    """What one release was worth: what was spent and what noise that bought."""
+    """What one release spent, and how much noise it has."""
     noise = noise_fact(told.noise_size(made), posterior)
     return {
         "facts": (

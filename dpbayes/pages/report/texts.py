@@ -1,4 +1,4 @@
-"""What was asked, whether it can be believed and how to check it, in sentences."""
+"""Sentences of the report: what was asked, whether it can be believed, and how to check it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ NAIVE = (
 
 
 def lede(told: Texts, made: AnyRelease, releases: Sequence[Record]) -> str:
-    """What this is."""
+    """What the page is about."""
     people = listed([f"the {name}" for name in dict.fromkeys(each["population"] for each in releases)])
     periods = sorted({each["period"] for each in releases})
     when = listed(periods) if len(periods) < MOST_PERIODS else f"{periods[0]} to {periods[-1]}"
@@ -39,12 +39,12 @@ def lede(told: Texts, made: AnyRelease, releases: Sequence[Record]) -> str:
 
 
 def series(posterior: Record) -> str:
-    """How the posterior is called beside the naive one."""
+    """The name of the posterior, next to the naive one."""
     return "noise-aware" if posterior["sampler"]["calibrated"] else posterior["sampler"]["name"]
 
 
 def footer(releases: Sequence[Record], software: Mapping[str, str]) -> str:
-    """What made this page."""
+    """The programs that made this page."""
     release = releases[-1]
     stood = f"ledger entry {release['ledger']['seq']} of {release['date']}"
     if len(releases) > 1:
@@ -54,14 +54,14 @@ def footer(releases: Sequence[Record], software: Mapping[str, str]) -> str:
 
 
 def alarm(posterior: Record) -> str:
-    """What to say above everything else; empty where the chains converged."""
+    """What the page says above everything else; empty if the chains converged."""
     if posterior["status"] == "converged":
         return ""
     return f"{why_words(posterior)} {advice(posterior)}".strip()
 
 
 def of_the_prior(posterior: Record) -> tuple[Pair, ...]:
-    """What is said of the prior beside the title: where the release contradicts it, and where it decides numbers."""
+    """Notes about the prior next to the title: where the release contradicts it, and where it decides numbers."""
     found: Record = posterior.get("prior_check") or {"conflict": False}
     disagree = (Pair("The prior and the release disagree", found["words"]),) if found["conflict"] else ()
     decides = (Pair("These numbers depend on the prior", found["dependence"]),) if found.get("decides") else ()
@@ -69,7 +69,7 @@ def of_the_prior(posterior: Record) -> tuple[Pair, ...]:
 
 
 def of_the_parts(posterior: Record) -> tuple[Pair, ...]:
-    """What is said of several releases beside the title: that they are not as they are taken to be, or as declared."""
+    """Notes about several releases next to the title: that they differ from what is assumed or declared."""
     tried = ((SPREAD_APART, spread_of(posterior)), (CONTRADICTED, check_of(posterior)))
     return tuple(Pair(title, found["words"]) for title, found in tried if found is not None and found["alarm"])
 
@@ -84,7 +84,7 @@ def status(posterior: Record) -> Fact:
 
 
 def rows(release: Record, made: AnyRelease) -> tuple[Fact, ...]:
-    """How many people or rows counted, as a key figure, where that is public."""
+    """How many people or rows counted, as a key figure, if that is public."""
     count, counted = getattr(made, "rows", None), Counted.of(release)
     if count is None:
         return ()
@@ -92,7 +92,7 @@ def rows(release: Record, made: AnyRelease) -> tuple[Fact, ...]:
 
 
 def tried(posterior: Record) -> tuple[Fact, ...]:
-    """How well it does on public records, as a key figure."""
+    """How well the posterior predicts public records, as a key figure."""
     test = posterior.get("test")
     if test is None:
         return ()
@@ -130,7 +130,7 @@ def asked(releases: Sequence[Record], posterior: Record, told: Texts, made: AnyR
 
 
 def _prior(told: Texts, made: AnyRelease, prior: Record) -> str:
-    """What was believed before; what it says of single coefficients, in the table's units."""
+    """The prior in words, with its statements about single coefficients in the table's units."""
     single = named_words(made, prior)
     return f"{told.prior(prior)}; {single}" if single else told.prior(prior)
 
@@ -141,7 +141,7 @@ def _revision(release: Record) -> str:
 
 
 def gate(posterior: Record) -> str:
-    """What converged means."""
+    """The criteria for convergence."""
     limits = posterior["diagnostics"]["gate"]
     return (
         f"Converged means: R-hat at most {limits['rhat']:g} and effective sample sizes (ESS) of at least "
@@ -150,7 +150,7 @@ def gate(posterior: Record) -> str:
 
 
 def diagnosis(told: Texts, posterior: Record) -> str:
-    """Whether the chains agree, plain words first."""
+    """Whether the chains agree, in plain words."""
     apart = posterior["diagnostics"]["divergences"]
     jumps = "No draw diverged." if not apart else f"{apart:,} draw{'s' * (apart != 1)} diverged."
     if posterior["status"] == "converged":
@@ -175,7 +175,7 @@ def chains_note(parameters: int, posterior: Record) -> str:
 def caveats(
     releases: Sequence[Record], posterior: Record, parts: Sequence[Any], said: Sequence[str]
 ) -> tuple[str, ...]:
-    """What to keep in mind; `said` by the kind of release."""
+    """What to keep in mind; `said` comes from the kind of release."""
     found = [posterior["sampler"]["caveat"]] if posterior["sampler"]["caveat"] else []
     if "prior_check" in posterior:
         stated = posterior["prior_check"]
@@ -199,7 +199,7 @@ OF_CRATES = (
 
 
 def of_crates(posterior: Record) -> bool:
-    """Whether somebody without the ledger made it."""
+    """Whether it was made from crates alone, without a ledger."""
     return posterior.get("origin") == "crates"
 
 
@@ -211,7 +211,7 @@ def keys(posterior: Record, fingerprint: str | None) -> list[str]:
 
 
 def commands(posterior: Record, fingerprint: str | None) -> str:
-    """What an auditor types."""
+    """The commands that an auditor types."""
     path = path_of(posterior)
     if of_crates(posterior):  # an analyst's folder names all analyses alike
         path = plain_path_of(posterior).rpartition("/")[2]
@@ -254,6 +254,6 @@ def verify(
 
 
 def release_name(release: Record) -> str:
-    """How a release is called among others."""
+    """The name of a release among others."""
     holder = "" if release["holder"] is None else f" at {release['holder']}"
     return f"{release['release']} of {release['period']}{holder}"

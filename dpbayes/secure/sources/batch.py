@@ -1,4 +1,4 @@
-"""What every source gives: batches of rows, and a layout that says where they begin and what was proven of them."""
+"""What every source provides: batches of rows, and a layout that lists them after the table's shape was checked."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ class Batch(Protocol):
 
     @property
     def index(self) -> int:
-        """Place within the file; for the profile."""
+        """Position within the file; for the profile."""
         ...
 
     @property
     def size(self) -> int:
-        """Bytes, for progress; 0 where nobody knows."""
+        """Size in bytes, for progress; 0 if unknown."""
         ...
 
     @property
     def identity(self) -> str:
-        """Which part of an unchanged table this is; for resuming."""
+        """Identifies this part of an unchanged table; for resuming."""
         ...
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
@@ -40,7 +40,7 @@ class Batch(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Layout(Confidential):
-    """A table whose shape is as declared."""
+    """A table whose shape was checked against its declaration."""
 
     types: dict[str, str]  # of each column, as the first file stores it
     batches: Callable[[], Iterator[Batch]]  # a stream reads as it is asked, from one thread

@@ -1,4 +1,4 @@
-"""CSV as a stream of batches: typed by the study, every row total, only header and encoding a matter of shape."""
+"""CSV as a stream of batches: the study declares types, every row is accepted, only header and encoding can fail."""
 
 import codecs
 import csv
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class CsvBatch(Confidential):
-    """Whole rows of one file, as they were read; split where they are summed."""
+    """Whole rows of one file as bytes; they are split into fields when they are summed."""
 
     file: str
     index: int
@@ -44,7 +44,7 @@ class CsvBatch(Confidential):
 
     @property
     def identity(self) -> str:
-        """Which piece of which file."""
+        """Identifies the file and the piece of it."""
         return f"{self.file}\n{self.index}"
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
@@ -66,7 +66,7 @@ def is_csv(name: str) -> bool:
 
 
 def typed(text: Arrow, rule: ColumnRule | None) -> Arrow:
-    """Text as its declaration reads it; text without one names people."""
+    """A column of text as its declaration reads it; a column without declaration names people."""
     if rule is None or rule.bounds is None:
         return text
     return days(text) if rule.measure == "date" else numbers(text)
@@ -111,7 +111,7 @@ def _header(file: File) -> list[str]:
 
 
 def _first_row(start: bytes, file: File) -> tuple[int, int] | None:
-    """Where the first row that is not empty begins and ends, if it ends in here."""
+    """Where the first row that is not empty begins and ends, if it ends inside `content`."""
     begin, end = first_row(np.frombuffer(start, np.uint8), _delimiter(file))
     return None if end < 0 else (int(begin), int(end))
 
@@ -137,7 +137,7 @@ def _batches(file: File, places: tuple[int, ...], source: TableSource) -> Genera
 
 
 def _cut(content: bytes, file: File, source: TableSource, *, last: bool) -> tuple[bytes, bytes]:
-    """Whole rows, and what is left of the content."""
+    """Whole rows, and the rest of the content."""
     end, quote_open = whole_rows(np.frombuffer(content, np.uint8), _delimiter(file))
     if quote_open if last else len(content) - end > LONGEST_ROW:
         raise ShapeMismatch(

@@ -1,4 +1,4 @@
-"""The files of a table: of this machine or behind any fsspec URL, named one by one, by folder or by pattern."""
+"""The files of a table, on this machine or behind any fsspec URL: named one by one, by folder or by pattern."""
 
 import glob
 import os
@@ -22,7 +22,7 @@ _STAMPS = ("mtime", "ETag", "LastModified", "last_modified", "created", "md5Hash
 
 @dataclass(frozen=True, repr=False)
 class File(Confidential):
-    """One file of a table; what it holds is read by the source of its format."""
+    """One file of a table; the source of its format reads what it contains."""
 
     place: str  # path on its file system
     system: Any  # fsspec; None for this machine
@@ -36,7 +36,7 @@ class File(Confidential):
 
     @property
     def identity(self) -> str:
-        """What a resumed pass must find unchanged."""
+        """Identifies the file's version, which a resumed pass must find unchanged."""
         return f"{self.place}\n{self.size}\n{self.stamp}"
 
     def open(self) -> AbstractContextManager[BinaryIO]:
@@ -49,7 +49,7 @@ class File(Confidential):
 
 
 def files_of(source: TableSource) -> tuple[File, ...]:
-    """Every file of the table, sorted; `ShapeMismatch` where something named is not there."""
+    """Every file of the table, sorted; raises `ShapeMismatch` if a named file does not exist."""
     found: dict[str, File] = {}
     for path in source.paths:
         for file in _remote(path, source.name) if "://" in path else _local(path, source.name):

@@ -15,7 +15,7 @@ from dpbayes_core.errors import ShapeMismatch
 
 
 def lay_out(source: TableSource) -> Layout:
-    """Check the declared shape without looking at a value, and say where the batches are; `ShapeMismatch` otherwise."""
+    """Check the declared shape without reading a value, and list the batches; raises `ShapeMismatch` otherwise."""
     if source.holders is not None and source.holders.paths:
         return _lay_out_holders(source, source.holders)
     if source.query is not None:
@@ -38,7 +38,7 @@ def lay_out(source: TableSource) -> Layout:
 
 @dataclass(frozen=True, repr=False)
 class _HolderBatch(Confidential):
-    """One holder's rows, with a column that says so."""
+    """One holder's rows, extended by a column that names the holder."""
 
     rows: Batch
     column: str
@@ -61,15 +61,15 @@ class _HolderBatch(Confidential):
 
     @property
     def identity(self) -> str:
-        """Which part of whose table."""
+        """Identifies the holder and the part of its table."""
         return f"{self.holder}\n{self.rows.identity}"
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
-        """The named columns of the holder's files, and the holder."""
+        """The named columns of the holder's files, and the column of holders."""
         return self._held(self.rows.read(self._stored(columns)))
 
     def pieces(self, columns: tuple[str, ...], rows: int) -> Iterator[Arrow]:
-        """The same as several tables, where the holder's files can be read so."""
+        """The same as several smaller tables, where the holder's files support that."""
         read: Any = getattr(self.rows, "pieces", None)
         if read is None:
             yield self.read(columns)
@@ -85,7 +85,7 @@ class _HolderBatch(Confidential):
 
 
 def _lay_out_holders(source: TableSource, holders: Holders) -> Layout:
-    """Every holder's files as a table of its own, one after the other; without those that are not here."""
+    """Every holder's files as a table of its own, one after the other; absent holders are left out."""
     columns = tuple(rule for rule in source.columns if not rule.names_holders)
     here = {name: paths for name, paths in zip(holders.names, holders.paths, strict=True) if paths}
     tables = [replace(source, path=paths, columns=columns, holders=None) for paths in here.values()]

@@ -1,4 +1,4 @@
-"""Parquet files as a list of row groups of a proven shape; a failure here names columns and types, never content."""
+"""Parquet files as a list of row groups whose shape was checked; failures name columns and types, never content."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -93,7 +93,7 @@ def _declared_table(read: Arrow, columns: tuple[str, ...]) -> Arrow:
 
 
 def lay_out_parquet(source: TableSource, files: Sequence[File]) -> Layout:
-    """Check the declared shape from the files' footers alone, and list the row groups; `ShapeMismatch` otherwise."""
+    """Check the declared shape from the files' footers alone, and list the row groups; else `ShapeMismatch`."""
     table = source.name
     groups: list[Batch] = []
     first: dict[str, str] = {}
@@ -126,7 +126,7 @@ def _footer(file: File) -> tuple[Arrow, Arrow]:
 
 
 def _dictionaries(schema: Arrow, metadata: Arrow, names: Sequence[str]) -> tuple[int, ...]:
-    """Which leaves are declared columns kept as dictionaries of text; other dictionaries are read as plain columns."""
+    """The declared columns that are stored as dictionaries of text; other dictionaries are read as plain columns."""
     wanted = {name for name in names if _of_text(schema.field(name).type)}
     leaves = metadata.schema
     return tuple(leaf for leaf in range(len(leaves) if wanted else 0) if leaves.column(leaf).path in wanted)

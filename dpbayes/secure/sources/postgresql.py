@@ -52,7 +52,7 @@ def make_engine(url: str) -> Any:
 
 
 def prepare(connection: Any) -> None:
-    """Let every value come as it is sent."""
+    """Deliver every value as the text that the server sends."""
     import psycopg
     from psycopg.adapt import Loader
 

@@ -1,4 +1,4 @@
-"""The declared shape against what is stored: names and types only, whatever the source."""
+"""Compares the declared shape with what is stored: names and types only, for every source."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ _KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
 
 
 def declared(source: TableSource) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each column to find and the kinds of storage it may have."""
+    """Each column that must exist, and the kinds of storage that its declaration allows."""
     for name, rule in source.stored.items():
         yield name, _allowed(rule)
     if source.unit is not None:
@@ -38,7 +38,7 @@ def declared(source: TableSource) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def places_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """Where each name stands among the stored ones."""
+    """The positions of each name among the stored columns."""
     places: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         places.setdefault(name, []).append(place)
@@ -46,7 +46,7 @@ def places_of(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def place_of(places: Mapping[str, list[int]], name: str, table: str) -> int:
-    """Where a column stands among the stored ones; `ShapeMismatch` unless exactly once."""
+    """The position of a column among the stored ones; raises `ShapeMismatch` unless it occurs exactly once."""
     found = places.get(name, [])
     if not found:
         raise ShapeMismatch(
@@ -58,7 +58,7 @@ def place_of(places: Mapping[str, list[int]], name: str, table: str) -> int:
 
 
 def check_kind(kind: str, spelling: str, name: str, allowed: tuple[str, ...], table: str) -> None:
-    """`ShapeMismatch` unless a column is stored as one of the kinds that its declaration allows."""
+    """Raise `ShapeMismatch` unless a column is stored as one of the kinds that its declaration allows."""
     if kind not in (*allowed, NULL):
         choices = " or ".join(part for part in (", ".join(allowed[:-1]), *allowed[-1:]) if part)
         raise ShapeMismatch(f"cannot read table {table}: column {name} is stored as {spelling}. Store it as {choices}.")

@@ -1,6 +1,6 @@
-"""The rows of a query as a stream of batches, from a transaction that reads one state of the database and writes none.
+"""The rows of a query as a stream of batches, from a transaction that reads one state of the database and never writes.
 
-Every value comes as the database's own text, so that a driver's conversion can neither fail by a value nor round one.
+Every value comes as the database's own text, so that a driver's conversion can neither fail on a value nor round it.
 """
 
 from collections.abc import Generator, Iterator
@@ -27,7 +27,7 @@ ROWS = 1 << 16  # of one batch
 
 @dataclass(frozen=True, repr=False)
 class SqlBatch(Confidential):
-    """Rows as they came from the database."""
+    """Rows as the database sent them."""
 
     file: str
     index: int
@@ -37,7 +37,7 @@ class SqlBatch(Confidential):
 
     @property
     def identity(self) -> str:
-        """Which rows of the stream."""
+        """Identifies the batch within the stream."""
         return f"{self.file}\n{self.index}"
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
@@ -78,7 +78,7 @@ def _batches(source: TableSource, query: Query) -> Iterator[Batch]:
 
 @contextmanager
 def _answer(source: TableSource, query: Query) -> Generator["CursorResult[Any]"]:
-    """The result of the query, of which nothing was fetched yet."""
+    """The result of the query, before any row is fetched."""
     engine = _reached(attempt(lambda: _dialect(query).make_engine(query.url)), source)
     try:
         connection = _reached(attempt(engine.connect), source)

@@ -1,4 +1,4 @@
-"""SQLite as a source: opened for reading only; its types are of values, not columns, so none is a matter of shape."""
+"""SQLite as a source: opened for reading only; types belong to values, not columns, so no type is checked."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def make_engine(url: str) -> Any:
 
 
 def prepare(connection: Any) -> None:
-    """Make sure that nothing is written, and that text comes as the bytes it is."""
+    """Make sure that nothing is written, and that text is delivered as bytes."""
     connection.exec_driver_sql("PRAGMA query_only = ON")
     connection.connection.dbapi_connection.text_factory = bytes
 

@@ -1,8 +1,8 @@
-"""Text to numbers and days, value by value and whatever it says: null stays null, the unreadable becomes NaN.
+"""Converts text to numbers and days: null stays null, and unreadable text becomes NaN.
 
 A number is decimal digits with an optional sign, point and exponent, infinity, nan, true (1) or false (0); it becomes
-the nearest double. A date is YYYY-MM-DD and counts as days since 1970-01-01. Spaces around are no part of it, and
-nothing but spaces is null.
+the nearest double. A date is YYYY-MM-DD and counts as days since 1970-01-01. Spaces around are ignored, and text of
+spaces alone is null.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ _function: Any = pc  # its functions are made when pyarrow loads
 
 
 def numbers(text: Arrow) -> Arrow:
-    """The doubles that an array of text spells."""
+    """The numbers that an array of text spells, as doubles."""
     try:
         return pc.cast(text, pa.float64())  # nearly always; accepts a part of what stands below
     except pa.ArrowInvalid:
@@ -49,7 +49,7 @@ def days(text: Arrow) -> Arrow:
 
 
 def _days(year: NDArray[np.int64], month: NDArray[np.int64], day: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of the proleptic Gregorian calendar; NaN where it has no such day."""
+    """Days in the proleptic Gregorian calendar; NaN for dates that do not exist."""
     there = (month >= 1) & (month <= 12) & (day >= 1)
     months = (year - 1970) * 12 + np.where(there, month, 1) - 1
     first = months.astype("datetime64[M]").astype("datetime64[D]")
@@ -59,7 +59,7 @@ def _days(year: NDArray[np.int64], month: NDArray[np.int64], day: NDArray[np.int
 
 
 def _trimmed(text: Arrow) -> Arrow:
-    """As bytes, since text may be no UTF-8; empty text is null."""
+    """As bytes, since the text may not be UTF-8; empty text becomes null."""
     trimmed = _as_bytes(_function.ascii_trim(text, characters=" \t"))
     return _function.if_else(_function.equal(_function.binary_length(trimmed), 0), None, trimmed)
 
@@ -69,7 +69,7 @@ def _matches(array: Arrow, pattern: str) -> Arrow:
 
 
 def _integers(array: Arrow) -> NDArray[np.int64]:
-    """Of digits, at most seven; 0 where there are none."""
+    """The integers of at most seven digits; 0 where there are none."""
     return pc.cast(_as_text(pc.fill_null(array, b"0")), pa.int64()).to_numpy()
 
 

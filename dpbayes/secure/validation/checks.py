@@ -1,6 +1,6 @@
 """Great Expectations over the profile, never over rows: what the steward should look at, for the vault only.
 
-Two suites: what a table that needs no rule of the study would satisfy, and the steward's own.
+There are two suites: one that a table which needs none of the study's rules would satisfy, and the steward's own.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ RULED = ("nulls", "not_a_number", "unknown_levels")
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """In every row group (or once, for the table's own counts) a count stays within limits."""
+    """A count must stay within limits in every row group, or once for the counts of the whole table."""
 
     count: str  # a count of `ColumnCounts`; without a column: rows, null_units or one of `OF_TABLE`
     column: str | None = None
@@ -36,7 +36,7 @@ class Expectation:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ValidationResult(Confidential):
-    """Whether validation ran, and what it found, expectation by expectation; it never decides a release."""
+    """Whether validation ran, and what it found for each expectation; it never decides a release."""
 
     ran: bool
     met: tuple[tuple[Expectation, bool], ...] = ()
@@ -44,7 +44,7 @@ class ValidationResult(Confidential):
 
     @property
     def success(self) -> bool:
-        """Validation ran and every expectation is met."""
+        """Whether validation ran and every expectation is met."""
         return self.ran and all(met for _, met in self.met) and all(met for _, met in self.own)
 
     def to_record(self) -> dict[str, Any]:
@@ -58,17 +58,17 @@ class ValidationResult(Confidential):
 
 
 def expectations_of(source: TableSource) -> tuple[Expectation, ...]:
-    """What a table that needs no rule of the study would satisfy, but for what the study says that it expects."""
+    """Expectations that a table satisfies if it needs none of the study's rules, except rules that were foreseen."""
     return tuple(one for one in _derived(source) if not _foreseen(one, source))
 
 
 def foreseen_by(source: TableSource) -> tuple[Expectation, ...]:
-    """What is counted and raises no alarm: the study says what becomes of it, so that it is no news."""
+    """What is counted without an alarm, because the study itself states what becomes of it."""
     return tuple(one for one in _derived(source) if _foreseen(one, source))
 
 
 def _foreseen(expected: Expectation, source: TableSource) -> bool:
-    """A column with `nulls:` or `unknown:` may hold what these are for; people of several rows may have more."""
+    """A column with `nulls:` or `unknown:` may contain such values, and people may have several rows if so declared."""
     if expected.count == "duplicate_rows":
         return source.max_rows_per_unit > 1
     return expected.column in source.stated and expected.count in RULED
@@ -94,7 +94,7 @@ def validate(
     expectations: Sequence[Expectation] | None = None,
     own: "Sequence[OwnExpectation]" = (),
 ) -> ValidationResult:
-    """Check the profile against the study's expectations and the steward's own; a failure to run is a result too."""
+    """Check the profile against both suites; a failure of the library is a result too."""
     wanted = expectations_of(source) if expectations is None else tuple(expectations)
     asked = _of_this_pass(source, own)
     try:
@@ -108,7 +108,7 @@ def validate(
 
 
 def _of_this_pass(source: TableSource, own: "Sequence[OwnExpectation]") -> "list[OwnExpectation]":
-    """Without those that speak of columns which this release does not read."""
+    """The expectations about columns that this release reads."""
     if not own:
         return []
     from dpbayes.secure.validation.suites import profile_columns
@@ -118,7 +118,7 @@ def _of_this_pass(source: TableSource, own: "Sequence[OwnExpectation]") -> "list
 
 
 def _run_own(profile: Profile, source: TableSource, asked: "Sequence[OwnExpectation]") -> list[bool | None]:
-    """One by one, so that none that fails takes another with it."""
+    """The steward's expectations one by one, so that a failure does not affect the others."""
     if not asked:
         return []
     from dpbayes.secure.validation.suites import profile_columns
@@ -171,7 +171,7 @@ def _met(result: Any) -> bool:
 
 
 def _counts(profile: Profile, wanted: Expectation) -> list[int]:
-    """One number per row group; a table without any row group has one line of zeros, so that it is noticed."""
+    """One number for each row group; a table without row groups has one line of zeros, so that it is noticed."""
     if wanted.count in OF_TABLE:
         return [getattr(profile, wanted.count) or 0] * max(len(profile.groups), 1)
     counted = [group if wanted.column is None else group.columns[wanted.column] for group in profile.groups]

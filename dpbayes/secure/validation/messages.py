@@ -1,4 +1,4 @@
-"""The words of the steward's page about a pass."""
+"""Texts of the steward's page about a pass."""
 
 import re
 from collections.abc import Container
@@ -35,7 +35,7 @@ INSPECTED = (
 
 
 def declared(rule: ColumnRule, stated: Container[str] = ()) -> str:
-    """What the study says that a column may hold, and what becomes of a missing value; `stated` as of the source."""
+    """The declaration of a column and what becomes of a missing value; `stated`: the study states a rule itself."""
     if rule.names_holders:
         return _held(rule)
     codes = f" ({', '.join(code if isinstance(code, str) else f'{code:g}' for code in rule.missing)} too)"
@@ -56,7 +56,7 @@ def _value(number: float, measure: str) -> str:
 
 
 def _held(rule: ColumnRule) -> str:
-    """What a column may hold."""
+    """The values that a column may contain."""
     if rule.bounds is None:
         levels = rule.levels or ()
         return ", ".join(levels[:6]) + (f" and {len(levels) - 6} more" if len(levels) > 6 else "")
@@ -68,19 +68,19 @@ def _held(rule: ColumnRule) -> str:
 
 
 def stored(kind: str) -> str:
-    """A storage type in few words."""
+    """A storage type in a few words."""
     values = re.fullmatch(r"dictionary<values=(\w+), .*>", kind)
     return f"dictionary of {values[1]}" if values else kind
 
 
 def whose(expected: Expectation) -> str:
-    """Which count an expectation is about."""
+    """The count that an expectation is about."""
     what = HEADINGS.get(expected.count) or TABLE_WORDS.get(expected.count, expected.count)
     return f"{expected.column}, {what}" if expected.column else what
 
 
 def number(count: int) -> str:
-    """A count with its thousands apart."""
+    """A count with separators between thousands."""
     return f"{count:,}".replace(",", "\u2009")
 
 

@@ -1,6 +1,6 @@
-"""The steward's page about a pass: what the table needed the study's rules for, column by column and batch by batch.
+"""The steward's page about a pass: which rules of the study were applied, column by column and batch by batch.
 
-Confidential, for the vault only: it holds counts of the table, but no value, level or person of it.
+Confidential, for the vault only: it contains counts of the table, but no value, level or person.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ WIDTH, HEIGHT = 240, 14
 
 @dataclass(frozen=True, repr=False)
 class Cell(Confidential):
-    """One count of one column; `met` is empty where nothing was expected of it."""
+    """One count of one column; `met` is empty if nothing was expected of it."""
 
     count: str
     share: str
@@ -45,7 +45,7 @@ class Cell(Confidential):
 
 @dataclass(frozen=True, repr=False)
 class ColumnLine(Confidential):
-    """One column: what was declared, what was found."""
+    """One column: what was declared, and what was found."""
 
     name: str
     declared: str
@@ -56,7 +56,7 @@ class ColumnLine(Confidential):
 
 @dataclass(frozen=True, repr=False)
 class BatchLine(Confidential):
-    """One batch with what it needed rules for."""
+    """One batch, and the rules that were applied to it."""
 
     file: str
     place: str
@@ -66,7 +66,7 @@ class BatchLine(Confidential):
 
 @dataclass(frozen=True, repr=False)
 class ExpectationLine(Confidential):
-    """One expectation and what became of it."""
+    """One expectation and its result."""
 
     words: str
     most: str
@@ -75,7 +75,7 @@ class ExpectationLine(Confidential):
 
 @dataclass(frozen=True, repr=False)
 class OwnLine(Confidential):
-    """One expectation of the steward's own and what became of it."""
+    """One expectation of the steward's own suite and its result."""
 
     words: str
     outcome: str  # "met", "not met" or "not computed"
@@ -83,7 +83,7 @@ class OwnLine(Confidential):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Page(Confidential):
-    """Everything the page shows; the template only sets it."""
+    """Everything that the page shows; the template only formats it."""
 
     title: str
     about: tuple[tuple[str, str], ...]  # study, account, period, release
@@ -102,7 +102,7 @@ class Page(Confidential):
 
 @dataclass(frozen=True, repr=False)
 class Validation(Confidential):
-    """What a pass noticed, for the steward: in memory until it may be kept."""
+    """The page and its JSON, kept in memory until they may be stored."""
 
     place: str  # in the vault
     files: Mapping[str, str]
@@ -114,11 +114,11 @@ class Validation(Confidential):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes."""
+        """Its size in bytes."""
         return sum(len(text.encode()) for text in self.files.values())
 
     def keep(self, vault: Vault) -> Path:
-        """Keep it, the page last, whose path it gives."""
+        """Store both in the vault, the page last, and return the page's path."""
         return [vault.write_text(f"{self.place}/{name}", text) for name, text in self.files.items()][-1]
 
 
@@ -131,7 +131,7 @@ def validation_of(
     about: Mapping[str, str],
     decides: str = RELEASED,
 ) -> Validation:
-    """What a pass noticed as JSON for programs and as a page for people; `about` says of which release it was."""
+    """The result of a pass as JSON for programs and as a page for people; `about` identifies the release."""
     files = {"profile.json": readable(profile.to_record()), "validation.json": readable(result.to_record())}
     shown = render(profile, source, result, title=place, about=about, decides=decides)
     return Validation(place, files | {VALIDATION_PAGE: shown})

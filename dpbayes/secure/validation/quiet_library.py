@@ -1,4 +1,4 @@
-"""Great Expectations is kept quiet: nothing that it says reaches the terminal or a log."""
+"""Silences Great Expectations: nothing that it prints or logs reaches the terminal or a log."""
 
 import io
 import logging

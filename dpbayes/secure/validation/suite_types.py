@@ -1,8 +1,8 @@
-"""Which expectations a suite may hold, and with which arguments: nothing in one may be code, or be read as such.
+"""Which expectations a suite may contain, and with which arguments, so that nothing in it is executed as code.
 
-Great Expectations hands row conditions to pandas, which runs what stands in them, evaluates parameters, opens other
-tables and matches patterns for as long as they take. A profile is a table of counts: what can be asked of it needs
-columns, numbers and yes or no.
+Great Expectations hands row conditions to pandas, which executes them, evaluates parameters, opens other tables and
+matches patterns for as long as they take. A profile is a table of counts: expectations about it need only columns,
+numbers and yes or no.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ _LARGEST = 2.0**63
 
 @dataclass(frozen=True)
 class Argument:
-    """What one argument may be, in words and as a check that is false for everything else."""
+    """What one argument may be, in words and as a check that rejects everything else."""
 
     words: str
     fits: Callable[[Any], bool]
 
 
 def argument_flaw(kind: str, kwargs: Mapping[str, Any]) -> str | None:
-    """Why an expectation of that type may not be asked with these arguments; nothing where it may."""
+    """Why an expectation of that type may not have these arguments; None if it may."""
     known = EXPECTATIONS.get(kind)
     if known is None:
         return f"is {shown(kind)}, but only these may be asked: {', '.join(EXPECTATIONS)}"

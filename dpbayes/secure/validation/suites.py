@@ -1,8 +1,8 @@
-"""The steward's own expectations: a Great Expectations suite about what a pass counted, read before anything is read.
+"""The steward's own expectations about a pass's counts: a Great Expectations suite, read before the table is.
 
-A suite speaks of the profile, never of rows: one line a batch, in columns such as `rows` and `age.nulls`. It may hold
-known expectations with plain arguments only, nothing that is run. What is wrong with the file stops a release before
-the pass; what an expectation finds, or that it fails, stops nothing.
+A suite is about the profile, never about rows: one line a batch, in columns such as `rows` and `age.nulls`. It may
+contain known expectations with plain arguments only, nothing that is executed. An invalid file stops a release before
+the pass; an expectation that is not met, or that fails to run, stops nothing.
 """
 
 import json
@@ -27,7 +27,7 @@ _NAMES = ("column", "column_A", "column_B", "column_list")
 
 @dataclass(frozen=True, kw_only=True)
 class OwnExpectation:
-    """One expectation of a suite, as the file says it."""
+    """One expectation of a suite, as the file states it."""
 
     type: str
     kwargs: str  # canonical JSON
@@ -35,12 +35,12 @@ class OwnExpectation:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Columns of the profile that it speaks of."""
+        """The columns of the profile that it is about."""
         return frozenset(_columns(json.loads(self.kwargs)))
 
     @property
     def words(self) -> str:
-        """How people read it."""
+        """The expectation as people read it."""
         if self.description:
             return self.description
         stated = cast("Mapping[str, Any]", json.loads(self.kwargs)).items()
@@ -51,7 +51,7 @@ class OwnExpectation:
         return {"description": self.description, "kwargs": json.loads(self.kwargs), "type": self.type}
 
     def built(self) -> Any:
-        """The library's own object; raises where there is no such expectation, or not with these arguments."""
+        """The library's own object; raises if the library has no such expectation or refuses the arguments."""
         kwargs = json.loads(self.kwargs)
         if flaw := argument_flaw(self.type, kwargs):  # again: nothing else may come near the library
             raise ValueError(flaw)
@@ -61,12 +61,12 @@ class OwnExpectation:
 
 
 def counts_of(rule: ColumnRule) -> tuple[str, ...]:
-    """What a pass counts of a column."""
+    """The names of the counts that a pass makes of a column."""
     return OF_NUMBERS if rule.levels is None else OF_LEVELS
 
 
 def profile_columns(source: TableSource) -> tuple[str, ...]:
-    """The columns of a pass's profile, by which expectations speak of it."""
+    """The columns of a pass's profile, by which expectations name them."""
     persons = () if source.unit is None else ("null_units", "duplicate_rows")
     apart = source.unit is not None and source.holders is not None and source.holders.apart
     return (
@@ -78,9 +78,9 @@ def profile_columns(source: TableSource) -> tuple[str, ...]:
 
 
 def read_expectations(study: Study) -> tuple[OwnExpectation, ...]:
-    """The suite that the study names, none where it names none; `StudyInvalid` unless every expectation can be asked.
+    """The suite that the study names, empty if none; raises StudyInvalid for an expectation that cannot be checked.
 
-    Columns of any release of the study may be spoken of.
+    Expectations may be about columns of any release of the study.
     """
     name = study.source.expectations
     if name is None:

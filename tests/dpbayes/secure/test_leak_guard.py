@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.traceback import Traceback
 
-from dpbayes.secure.leak_guard import SecureFailure, sealed
+from dpbayes.secure.leak_guard import SecureFailure, guard_leaks
 from dpbayes_core.errors import DpbayesError, ShapeMismatch
 
 CANARY = "zebra-4711"
@@ -28,11 +28,11 @@ def fail_with(make: Failing) -> None:
 
 
 def in_a_with_block(make: Failing) -> None:
-    with sealed():
+    with guard_leaks():
         fail_with(make)
 
 
-@sealed()
+@guard_leaks()
 def as_a_decorator(make: Failing) -> None:
     fail_with(make)
 
@@ -65,7 +65,7 @@ def test_an_unforeseen_failure_keeps_only_its_kind(work: Callable[[Failing], Non
 
 def test_the_message_of_an_unforeseen_failure_is_withheld() -> None:
     def work() -> None:
-        with sealed():
+        with guard_leaks():
             raise ValueError(CANARY)
 
     with pytest.raises(SecureFailure) as caught:
@@ -105,7 +105,7 @@ def test_the_locals_of_finished_frames_are_gone_even_from_a_traceback_kept_elsew
             kept.append(error)
             raise
 
-    with pytest.raises(SecureFailure), sealed():
+    with pytest.raises(SecureFailure), guard_leaks():
         work()
     trace = kept[0].__traceback__
     found: list[object] = []
@@ -117,7 +117,7 @@ def test_the_locals_of_finished_frames_are_gone_even_from_a_traceback_kept_elsew
 
 
 def test_success_and_values_pass() -> None:
-    @sealed()
+    @guard_leaks()
     def answer() -> int:
         return 42
 
@@ -131,7 +131,7 @@ def test_the_check_of_what_is_shown_can_fail() -> None:
 
 
 def test_no_warning_of_secure_work_is_heard() -> None:
-    @sealed()
+    @guard_leaks()
     def overflowing(values: np.ndarray) -> float:
         return float(np.exp(values).sum())
 

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 from rich.traceback import Traceback
 
-from dpbayes.secure.leak_guard import SecureFailure, sealed
+from dpbayes.secure.leak_guard import SecureFailure, guard_leaks
 from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.bounds import Bounds
@@ -257,7 +257,7 @@ def test_a_failure_deep_in_the_pass_carries_nothing_out_of_it(tmp_path: Path, mo
     monkeypatch.setattr("dpbayes.secure.columns._numbers", fail)
     path = write(tmp_path / "t.parquet", [ORDINARY | {"wage": 47.11, "region": "zebra"}])
 
-    @sealed()
+    @guard_leaks()
     def secure_work() -> SecurePass:
         return read_statistics(source(path), STATISTIC, key=KEY)
 

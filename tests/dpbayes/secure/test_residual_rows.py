@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 
 from dpbayes.secure.read_table import read_statistics
-from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.resume import PassCheckpoint
 from dpbayes.study.table_source import Query, TableSource
 from dpbayes_core.regression.public_fit import fit_of
 from dpbayes_core.regression.residual_moments import SecondMomentsWithRows, SumsAndRows, residual_sums
@@ -54,8 +54,8 @@ def sqlite(folder: Path, rows: list[Row]) -> TableSource:
     return TableSource(query=query, columns=RULES, unit="person")
 
 
-def kept(table: TableSource, unfinished: Unfinished | None = None, workers: int = 2) -> SumsAndRows:
-    return read_statistics(table, WITH_ROWS, key=KEY, workers=workers, unfinished=unfinished).statistics
+def kept(table: TableSource, checkpoint: PassCheckpoint | None = None, workers: int = 2) -> SumsAndRows:
+    return read_statistics(table, WITH_ROWS, key=KEY, workers=workers, checkpoint=checkpoint).statistics
 
 
 @pytest.mark.parametrize("most", [None, 1, 3])
@@ -78,7 +78,7 @@ def test_a_resumed_pass_has_the_same_rows(tmp_path: Path, unit: str | None) -> N
     for name in ("keys", "vault"):
         (tmp_path / name).mkdir(mode=0o700)
     declared = source(write(tmp_path / "t.parquet", ROWS, 97), unit)
-    passes = [kept(declared, Unfinished.open(Vault(tmp_path / "vault"), tmp_path / "keys", "r")) for _ in range(2)]
+    passes = [kept(declared, PassCheckpoint.open(Vault(tmp_path / "vault"), tmp_path / "keys", "r")) for _ in range(2)]
     assert passes[0].second == passes[1].second == read_statistics(declared, STATISTIC, key=KEY).statistics
     first, again = (residual_sums(SCHEMA, FIT, one.rows) for one in passes)
     assert first == again

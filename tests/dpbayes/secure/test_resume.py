@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from dpbayes.secure.read_table import SecurePass, read_statistics
-from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.resume import PassCheckpoint
 from dpbayes.secure.sources.parquet import RowGroup
-from dpbayes.secure.spill import Waiting
+from dpbayes.secure.spill import Spill
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.regression.moments import SecondMoments
 from storage.home.vault import Vault
@@ -53,8 +53,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return heard
 
 
-def unfinished(home: Path, request: str = "wages/2026-01") -> Unfinished:
-    return Unfinished.open(Vault(home / "vault"), home / "keys", request)
+def checkpoint(home: Path, request: str = "wages/2026-01") -> PassCheckpoint:
+    return PassCheckpoint.open(Vault(home / "vault"), home / "keys", request)
 
 
 def files(home: Path) -> list[Path]:
@@ -67,7 +67,7 @@ def same(one: SecurePass, other: SecurePass) -> bool:
 
 
 def read(table: TableSource, home: Path, statistic: SecondMoments = STATISTIC, key: bytes = KEY) -> SecurePass:
-    return read_statistics(table, statistic, key=key, workers=1, unfinished=unfinished(home))
+    return read_statistics(table, statistic, key=key, workers=1, checkpoint=checkpoint(home))
 
 
 @pytest.mark.parametrize("unit", ["person", None])
@@ -93,7 +93,7 @@ def test_a_killed_pass_resumes_to_the_same_sums(home: Path, reads: list[int], nt
     assert len(reads) == 11 - left
     assert same(resumed, read_statistics(source(path), STATISTIC, key=KEY))
     assert places(home / "vault", [CANARY, NUMBER]) == []
-    unfinished(home).forget()
+    checkpoint(home).forget()
     assert files(home) == []
     assert list((home / "keys").iterdir()) == []
 
@@ -117,7 +117,7 @@ def test_nothing_kept_shows_a_value_a_name_or_a_person(home: Path) -> None:
 
 
 def test_the_same_part_is_never_sealed_twice_alike(home: Path) -> None:
-    store = unfinished(home)
+    store = checkpoint(home)
     store.begin("facts")
     store.keep("batch", {"sums": np.arange(3)})
     first = files(home)[0].read_bytes()
@@ -157,7 +157,7 @@ def test_another_key_or_statistic_or_request_starts_over(home: Path, reads: list
     read(table, home, key=KEY[::-1])
     read(table, home, smaller)
     assert len(reads) == 30
-    read_statistics(table, smaller, key=KEY, unfinished=unfinished(home, "wages/2026-02"))
+    read_statistics(table, smaller, key=KEY, checkpoint=checkpoint(home, "wages/2026-02"))
     assert len(reads) == 40
 
 
@@ -208,21 +208,21 @@ def test_a_vault_that_takes_nothing_stops_no_pass(home: Path, monkeypatch: pytes
 
 def test_forgetting_may_come_while_another_process_reads(home: Path) -> None:
     table = source(write(home / "t.parquet", ROWS, GROUPS))
-    mine = unfinished(home)
+    mine = checkpoint(home)
     heard: list[float] = []
 
     def forget_early(share: float) -> None:
         heard.append(share)
         if len(heard) == 3:
-            unfinished(home).forget()
+            checkpoint(home).forget()
 
-    read_statistics(table, STATISTIC, key=KEY, workers=1, progress=forget_early, unfinished=mine)
+    read_statistics(table, STATISTIC, key=KEY, workers=1, progress=forget_early, checkpoint=mine)
     assert files(home) == []
 
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Waiting.__init__, "__defaults__", (None, 1000))
+    monkeypatch.setattr(Spill.__init__, "__defaults__", (None, 1000))
 
 
 @pytest.mark.usefixtures("little_memory")
@@ -236,8 +236,8 @@ def test_what_memory_cannot_hold_is_set_aside_encrypted_and_gone_afterwards(home
         seen.extend(path for path in aside.rglob("waiting-*/*") if path.stat().st_size)
         assert places(home / "vault", [CANARY, NUMBER]) == []
 
-    store = unfinished(home)
-    done = read_statistics(table, STATISTIC, key=KEY, workers=1, progress=look, unfinished=store)
+    store = checkpoint(home)
+    done = read_statistics(table, STATISTIC, key=KEY, workers=1, progress=look, checkpoint=store)
     assert seen
     assert same(done, read_statistics(table, STATISTIC, key=KEY))
     assert list(aside.rglob("waiting-*")) == []
@@ -249,29 +249,29 @@ def test_what_memory_cannot_hold_is_set_aside_encrypted_and_gone_afterwards(home
 def test_what_a_killed_pass_set_aside_goes_when_the_release_is_committed(home: Path) -> None:
     path = write(home / "t.parquet", ROWS, GROUPS)
     (home / "vault" / "unfinished").mkdir()
-    with unfinished(home).aside() as dead:
+    with checkpoint(home).spill_folder() as dead:
         assert dead is not None
         (dead / "waiting-left").mkdir()
         (dead / "waiting-left" / "0").write_bytes(b"of a key that died")
-    store = unfinished(home)
-    read_statistics(source(path), STATISTIC, key=KEY, workers=1, unfinished=store)
+    store = checkpoint(home)
+    read_statistics(source(path), STATISTIC, key=KEY, workers=1, checkpoint=store)
     store.forget()
     assert list((home / "vault" / "unfinished").iterdir()) == []
-    unfinished(home).forget()  # of nothing
+    checkpoint(home).forget()  # of nothing
 
 
 @pytest.mark.usefixtures("little_memory")
 def test_the_next_run_of_any_release_clears_what_a_killed_pass_set_aside(home: Path) -> None:
     table = source(write(home / "t.parquet", ROWS, GROUPS))
     left = home / "vault" / "unfinished"
-    with unfinished(home, "wages/2025-12").aside() as dead:
+    with checkpoint(home, "wages/2025-12").spill_folder() as dead:
         assert dead is not None
         (dead / "waiting-left").mkdir()
         (dead / "waiting-left" / "0").write_bytes(b"of a key that died")
-    with unfinished(home, "wages/2025-11").aside() as alive:
+    with checkpoint(home, "wages/2025-11").spill_folder() as alive:
         assert alive is not None
-        store = unfinished(home)
-        read_statistics(table, STATISTIC, key=KEY, workers=1, unfinished=store)
+        store = checkpoint(home)
+        read_statistics(table, STATISTIC, key=KEY, workers=1, checkpoint=store)
         store.forget()
         assert list(left.iterdir()) == [alive]
 
@@ -279,14 +279,14 @@ def test_the_next_run_of_any_release_clears_what_a_killed_pass_set_aside(home: P
 @pytest.mark.usefixtures("little_memory")
 def test_another_process_that_still_reads_keeps_what_it_set_aside(home: Path) -> None:
     table = source(write(home / "t.parquet", ROWS, GROUPS))
-    mine, heard = unfinished(home), list[float]()
+    mine, heard = checkpoint(home), list[float]()
 
     def forget_elsewhere(share: float) -> None:
         heard.append(share)
         if len(heard) == 5:
-            unfinished(home).forget()
+            checkpoint(home).forget()
 
-    done = read_statistics(table, STATISTIC, key=KEY, workers=1, progress=forget_elsewhere, unfinished=mine)
+    done = read_statistics(table, STATISTIC, key=KEY, workers=1, progress=forget_elsewhere, checkpoint=mine)
     assert same(done, read_statistics(table, STATISTIC, key=KEY))
     mine.forget()
     assert list((home / "vault" / "unfinished").iterdir()) == []

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpbayes.secure.batches import Part, add_up, read_part, set_aside
+from dpbayes.secure.batches import Part, add_up, read_part, spill_part
 from dpbayes.secure.contribution import PARTITIONS, Candidates, Keys, candidates, least_of_each, rows_that_count
 from dpbayes.secure.sources.open_source import lay_out
-from dpbayes.secure.spill import Waiting
+from dpbayes.secure.spill import Spill
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.regression.moments import ExactStatistics
 from tests.support.small_tables import KEY, STATISTIC, Row, ordinary_rows, rows_each, source, sums_of, write
@@ -20,10 +20,10 @@ ROWS = ordinary_rows(500, people=60, seed=21)
 MOST = (1, 2, 3, 7, 1000)
 
 
-def parts_of(path: Path, most: int, waiting: Waiting | None = None) -> list[Part]:
+def parts_of(path: Path, most: int, spill: Spill | None = None) -> list[Part]:
     table = replace(source(path), max_rows_per_unit=most)
     parts = [read_part(batch, table, STATISTIC, KEYS) for batch in lay_out(table).batches()]
-    return parts if waiting is None else [set_aside(part, waiting) for part in parts]
+    return parts if spill is None else [spill_part(part, spill) for part in parts]
 
 
 def counted(path: Path, most: int, workers: int = 2) -> ExactStatistics:
@@ -68,11 +68,11 @@ def test_the_smallest_scores_are_kept_and_ties_fall_to_the_smaller_integers(most
 @pytest.mark.parametrize("most", [1, 3])
 def test_rows_that_waited_on_disk_give_the_same_sums_and_leave_nothing(tmp_path: Path, most: int, largest: int) -> None:
     path, aside = write(tmp_path / "t.parquet", ROWS, 20), tmp_path / "aside"
-    with Waiting(most, aside, largest) as waiting:
-        parts = parts_of(path, most, waiting)
+    with Spill(most, aside, largest) as spill:
+        parts = parts_of(path, most, spill)
         assert all(part.candidates == () for part in parts)
-        assert waiting.on_disk == (largest < 10**9)
-        done = add_up(parts, STATISTIC, 2, most=most, waiting=waiting)
+        assert spill.on_disk == (largest < 10**9)
+        done = add_up(parts, STATISTIC, 2, most=most, spill=spill)
     assert done.statistics == counted(path, most)
     assert done.rows == done.statistics.rows
     assert not aside.exists() or not list(aside.iterdir())
@@ -81,8 +81,8 @@ def test_rows_that_waited_on_disk_give_the_same_sums_and_leave_nothing(tmp_path:
 def test_what_waits_on_disk_is_private_and_unreadable(tmp_path: Path) -> None:
     rows = np.full((500, 4), 123456, np.int32)
     people = np.arange(1000, dtype=np.uint64).reshape(500, 2)
-    with Waiting(1, tmp_path / "aside", largest=10) as waiting:
-        waiting.add(candidates(people, rows, KEYS))
+    with Spill(1, tmp_path / "aside", largest=10) as spill:
+        spill.add(candidates(people, rows, KEYS))
         (folder,) = (tmp_path / "aside").iterdir()
         files = sorted(folder.iterdir())
         assert len(files) == PARTITIONS
@@ -90,14 +90,14 @@ def test_what_waits_on_disk_is_private_and_unreadable(tmp_path: Path) -> None:
         content = b"".join(file.read_bytes() for file in files)
         assert np.int32(123456).tobytes() * 2 not in content
         assert len(content) > 500 * (24 + 16)
-        assert sum(len(waiting.counted(partition)) for partition in range(PARTITIONS)) == 500
+        assert sum(len(spill.counted(partition)) for partition in range(PARTITIONS)) == 500
 
 
 def test_a_failure_deletes_what_waits(tmp_path: Path) -> None:
     def failing() -> None:
-        with Waiting(1, tmp_path / "aside", largest=10) as waiting:
-            waiting.add(candidates(np.ones((9, 2), np.uint64), np.zeros((9, 2), np.int32), KEYS))
-            assert waiting.on_disk
+        with Spill(1, tmp_path / "aside", largest=10) as spill:
+            spill.add(candidates(np.ones((9, 2), np.uint64), np.zeros((9, 2), np.int32), KEYS))
+            assert spill.on_disk
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -107,8 +107,8 @@ def test_a_failure_deletes_what_waits(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_said_without_content(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with Waiting(1, tmp_path / "file", largest=10) as waiting, pytest.raises(DpbayesError, match="cannot set rows"):
-        waiting.add(candidates(np.ones((9, 2), np.uint64), np.zeros((9, 2), np.int32), KEYS))
+    with Spill(1, tmp_path / "file", largest=10) as spill, pytest.raises(DpbayesError, match="cannot set rows"):
+        spill.add(candidates(np.ones((9, 2), np.uint64), np.zeros((9, 2), np.int32), KEYS))
 
 
 @pytest.mark.parametrize("unit", ["person", None])
@@ -144,11 +144,11 @@ def check_people(count: int, longest: int, most: int, folder: Path) -> None:
     found = list[tuple[int, int]]()
     for largest, cut in ((len(people) * 8, 7), (10**12, 3)):
         order = generator.permutation(len(people))
-        with Waiting(most, folder / "aside", largest) as waiting:
+        with Spill(most, folder / "aside", largest) as spill:
             for places in np.array_split(order, cut):
-                waiting.add(candidates(units[places], rows[places], KEYS, most))
-            assert waiting.on_disk == (largest < 10**12)
-            kept = [waiting.counted(partition).rows for partition in range(PARTITIONS)]
+                spill.add(candidates(units[places], rows[places], KEYS, most))
+            assert spill.on_disk == (largest < 10**12)
+            kept = [spill.counted(partition).rows for partition in range(PARTITIONS)]
         counts = np.bincount(np.concatenate(kept)[:, 0], minlength=count)
         assert np.array_equal(counts, np.minimum(sizes, most))
         found.append((int(sum(part[:, 1].sum(dtype=np.int64) for part in kept)), len(np.concatenate(kept))))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbayes.secure.read_table import check_shape, read_statistics
-from dpbayes.secure.resume import Unfinished
+from dpbayes.secure.resume import PassCheckpoint
 from dpbayes.secure.sources.parquet import RowGroup
 from dpbayes.study.table_source import Holders, Query, TableSource
 from dpbayes_core.errors import ShapeMismatch
@@ -52,10 +52,10 @@ def by_files(folder: Path, ending: str = "parquet", membership: Any = "fixed", c
     return TableSource(columns=(*RULES, split.rule), unit="person", holders=split)
 
 
-def summed(source: TableSource, workers: int = 2, unfinished: Unfinished | None = None) -> HolderStatistics:
+def summed(source: TableSource, workers: int = 2, checkpoint: PassCheckpoint | None = None) -> HolderStatistics:
     assert source.holders is not None
     statistic = HolderSums(STATISTIC, source.holders.column, OFFICES)
-    return read_statistics(source, statistic, key=KEY, workers=workers, unfinished=unfinished).statistics
+    return read_statistics(source, statistic, key=KEY, workers=workers, checkpoint=checkpoint).statistics
 
 
 @pytest.mark.parametrize("membership", ["fixed", "movable"])
@@ -85,10 +85,10 @@ def test_an_interrupted_pass_goes_on_where_it_stopped(tmp_path: Path, monkeypatc
     whole, batches = summed(source, 1), len(began)
     dies_at[0] = batches + 5
     with pytest.raises(KeyboardInterrupt):
-        summed(source, 1, Unfinished.open(vault, tmp_path / "keys", "request"))
+        summed(source, 1, PassCheckpoint.open(vault, tmp_path / "keys", "request"))
     began.clear()
     dies_at[0] = 0
-    assert summed(source, 1, Unfinished.open(vault, tmp_path / "keys", "request")) == whole
+    assert summed(source, 1, PassCheckpoint.open(vault, tmp_path / "keys", "request")) == whole
     assert 0 < len(began) <= batches - 4
 
 
