@@ -11,7 +11,6 @@ from dpbayes.markup.numbers import listed, short
 Record = Mapping[str, Any]
 
 LEFT_OUT = "the row is left out"
-NEVER = "is never missing"
 FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 
 
@@ -26,20 +25,24 @@ def becomes(definition: Record) -> dict[str, str]:
 def with_missing(columns: Sequence[Declared], definitions: Sequence[Record]) -> tuple[Declared, ...]:
     """The columns of a page, extended by what became of missing values in all of these releases."""
     found = [becomes(definition) for definition in definitions]
-    return tuple(_told(column, [words.get(column.name) for words in found]) for column in columns)
+    indicators = {name for name, column in definitions[0].get("columns", {}).items() if "missing_of" in column}
+    return tuple(
+        _extended(column, [words.get(column.name) for words in found], indicator=column.name in indicators)
+        for column in columns
+    )
 
 
-def _told(column: Declared, found: Sequence[str | None]) -> Declared:
+def _extended(column: Declared, found: Sequence[str | None], *, indicator: bool) -> Declared:
     if found[0] is None or None in found:
         return column
-    said = f"if missing, {found[0]}" if len(set(found)) == 1 else "if missing, what the release says, which differs"
-    said = found[0] if found[0].startswith(NEVER) else said
-    return replace(column, enters=f"{column.enters}; {said}")
+    same = indicator or len(set(found)) == 1
+    becoming = found[0] if same else "what the release says, which differs"
+    return replace(column, enters=f"{column.enters}; {'' if indicator else 'if missing, '}{becoming}")
 
 
 def _column(column: Record, *, complete: bool) -> str:
     if "missing_of" in column:
-        return f"{NEVER}: it tells where {column['missing_of']} is"
+        return f"is never missing: it indicates where {column['missing_of']} is missing"
     dates = column.get("measure") == "date"
     codes = [code if isinstance(code, str) else _value(code, dates=dates) for code in column.get("missing", ())]
     counts = f" ({listed(codes)} {'counts' if len(codes) == 1 else 'count'} as missing)" if codes else ""

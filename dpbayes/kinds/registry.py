@@ -58,7 +58,7 @@ KINDS: Mapping[str, Kind] = {
 _SECTIONS = tuple(kind.section for kind in KINDS.values())
 _FIRST = (RegressionSpec, RidgeSpec, NetworkSpec)  # the study reference names their samplers before all others
 SAMPLER_NAMES = tuple(dict.fromkeys(name for section in (*_FIRST, *_SECTIONS) for name in section.all_samplers))
-"""Every sampler that a study may name; the registry in dpbayes_core.samplers needs numba, and is kept apart."""
+"""Every sampler that a study may name; not taken from dpbayes_core.samplers, which loads numba."""
 
 if TYPE_CHECKING:
     ReleaseSpec = ReleaseSection

@@ -8,7 +8,7 @@ import numpy as np
 from dpbayes.kinds.registry import KINDS
 from dpbayes.plans.cautions import missing_words, query_words, unstated_words
 from dpbayes.plans.plan import ComingPeriod, Plan, PlannedRelease
-from dpbayes.plans.precision import foreseen
+from dpbayes.plans.precision import predict_release
 from dpbayes.study.study import Study
 from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import canonical_json
@@ -21,13 +21,13 @@ from storage.ledger.request import CapSpec, decimal_text
 Document = Mapping[str, Any]
 
 NEAR = 10.0
-"""How many times more or less than the study's own epsilon is shown to people."""
+"""The largest factor between the study's own epsilon and those shown to people."""
 
 _CLOSED = 3
 """How many closed periods a verdict names."""
 
 MOST_ROWS = 24
-"""A year of more periods than this is shown by its changes."""
+"""A year of more periods is shown as runs of equal verdicts."""
 
 
 def plan_document(study: Study, snapshot: AccountSnapshot, plan: Plan) -> dict[str, Any]:
@@ -106,8 +106,8 @@ def run_verdict(run: Sequence[Document]) -> str:
 def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any]:
     mechanism, kind = release.mechanism, study.release(release.name).kind
     missing = ("Missing values", missing_words(study, release.name))
-    told = (missing, *KINDS[kind].texts.foresight(study.design(release.name), study.source.rows))
-    ahead = foreseen(study, release.name)
+    lines = (missing, *KINDS[kind].texts.foresight(study.design(release.name), study.source.rows))
+    predicted = predict_release(study, release.name)
     stated, cost = mechanism.to_record(), mechanism.cost()
     closed = plan.year[0].status == "closed" and not release.stored
     caps = [_cap(quote, stored=release.stored, closed=closed) for quote in release.quotes]
@@ -131,8 +131,8 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
         "caps": caps,
         "largest_epsilon": min(cap["largest_epsilon"] for cap in caps),
         "largest_epsilon_for_year": float(release.largest_epsilon_for_year),
-        "foreseen": [{"term": term, "value": value} for term, value in (*told, *ahead.said)],
-        **ahead.document(),
+        "foreseen": [{"term": term, "value": value} for term, value in (*lines, *predicted.said)],
+        **predicted.document(),
     }
 
 

@@ -14,16 +14,16 @@ from dpbayes_core.regression.prior import half_width, user_coefficients
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA
 
 STEEP = 2.0
-"""Half widths of the response a half width of a column, beyond which a slope is not what the default prior expects."""
+"""Half widths of the response for each half width of a column: steeper slopes are outside the default prior."""
 
 HIDDEN = 0.03
-"""Half widths of the response, below which a residual standard deviation is not, either."""
+"""Half widths of the response: a smaller residual sd is outside the default prior."""
 
 MOST_EXPLAINED = 0.5
 """The share of the response's variance that one coefficient is taken to explain at most."""
 
 MOST_NAMED = 6
-WIDER = 1.05  # times: less is not worth a word
+WIDER = 1.05  # times: a smaller difference is not mentioned
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def _due(study: Study, snapshot: AccountSnapshot, release: str, period: Period |
     return tuple(one for one in study.holders if not snapshot.stored(study.request(release, period, holder=one)))
 
 
-class _Ahead:
+class _FutureTotals:
     """The ledger's totals after charges that are only imagined, in the ledger's own integers."""
 
     def __init__(self, account: AccountSpec, standing: Callable[[Scope], Tally]) -> None:
@@ -128,7 +128,7 @@ class _Turn:
     due: tuple[tuple[str, tuple[str | None, ...]], ...]  # with the holders they are still to be charged for
     closed: bool
 
-    def taken(self, ahead: _Ahead, costs: Mapping[str, Cost]) -> ComingPeriod:
+    def taken(self, ahead: _FutureTotals, costs: Mapping[str, Cost]) -> ComingPeriod:
         """Charges what is due, up to the first release that is refused, where a run ends."""
         if self.due and self.closed:
             now = ahead.caps(self.period)
@@ -160,9 +160,9 @@ class _Outlook:
             turns.append(_Turn(period, tuple(one for one in due if one[1]), snapshot.closed(period.name)))
         return cls(snapshot.account, cache(snapshot.total), tuple(turns))
 
-    def ahead(self) -> _Ahead:
+    def ahead(self) -> _FutureTotals:
         """The present totals, to be charged."""
-        return _Ahead(self.account, self.standing)
+        return _FutureTotals(self.account, self.standing)
 
     def year(self, costs: Mapping[str, Cost]) -> Iterator[ComingPeriod]:
         """Every coming period, charged one after the other."""

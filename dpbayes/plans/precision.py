@@ -30,14 +30,14 @@ from dpbayes_core.regression.sensitivity.box import released_entries
 from storage.ledger.refusal import USUAL_DELTA
 
 GRID = tuple(Decimal(value) for value in ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"))
-"""The values of epsilon that are told beside the study's own."""
+"""The values of epsilon that are predicted in addition to the study's own."""
 
 PRIOR_DRAWS = 100_000
 SEED = 20_261_119
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class ReleasePrediction:
     """The prediction for one release: its precision, the same over a grid of epsilon, and sentences by topic."""
 
     predicted: tuple[Prediction, ...] = ()
@@ -61,7 +61,7 @@ class Foreseen:
                     "high_correlation": None if high is None else _widths(high),
                     "without_noise": _widths(exact),
                     "prior_interval95": alone,
-                    **_told(effects.get(one.coefficient)),
+                    **_effect_fields(effects.get(one.coefficient)),
                 }
                 for one, high, exact, alone in zip(self.predicted, worse, self.exact, self.alone, strict=True)
             ],
@@ -83,13 +83,13 @@ def _widths(one: Prediction) -> dict[str, Any]:
     return {"coefficient": one.coefficient, "sd": one.sd, "interval95": one.half_width}
 
 
-def _told(effect: Effect | None) -> dict[str, Any]:
+def _effect_fields(effect: Effect | None) -> dict[str, Any]:
     least = (None, None) if effect is None else (effect.least, effect.least_worse)
     return dict(zip(("told_from_zero", "told_from_zero_high_correlation"), least, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Ahead:
+class _Regression:
     """One regression of a study, to be predicted with one noise or another."""
 
     study: Study
@@ -110,7 +110,7 @@ class _Ahead:
             relations=relations or self.relations,
         )
 
-    def foreseen(self) -> Foreseen:
+    def prediction(self) -> ReleasePrediction:
         """The prediction with its own noise; the grid and the sentences are added later."""
         schema, known = self.design.schema, self.expectation(self.design.mechanism)
         predicted = foresee(known, self.prior)
@@ -124,7 +124,7 @@ class _Ahead:
         ends = [np.quantile(draws[one.coefficient], (0.025, 0.975)) for one in predicted]
         alone = tuple(float(high - low) / 2 for low, high in ends)
         beside = beside_of(self.design.mechanism)
-        return Foreseen(
+        return ReleasePrediction(
             predicted,
             worse,
             exact,
@@ -134,19 +134,19 @@ class _Ahead:
         )
 
 
-def foreseen(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> Foreseen:
+def predict_release(study: Study, name: str, epsilons: Sequence[Decimal] = GRID) -> ReleasePrediction:
     """The prediction for one release, and its precision at these values of epsilon; empty unless it is a regression."""
     design: Any = study.design(name)
     if not isinstance(design, RegressionDesign):
-        return Foreseen()
+        return ReleasePrediction()
     expected, relations = expected_of(study.columns, design.schema), relations_of(study.columns)
     whose, prior = _stated_prior(study, name, design.schema, expected)
-    ahead = _Ahead(study=study, design=design, prior=prior, expected=expected, relations=relations)
-    known, found = ahead.expectation(design.mechanism), ahead.foreseen()
-    grid = tuple((epsilon, foresee(ahead.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons)
+    regression = _Regression(study=study, design=design, prior=prior, expected=expected, relations=relations)
+    known, found = regression.expectation(design.mechanism), regression.prediction()
+    grid = tuple((epsilon, foresee(regression.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons)
     said = (
         *((("Mechanism", chosen),) if (chosen := study.release(name).chosen(study.context)) else ()),
-        *_assumptions(ahead, known, whose),
+        *_assumptions(regression, known, whose),
         *((("Rough", rough),) if (rough := _rough(found.predicted, impossible(known, prior))) else ()),
         *(() if isinstance(prior, IndependentPrior) else warnings_of(known)),  # they are of the conjugate law
         *_besides(design),
@@ -188,11 +188,11 @@ def _at(study: Study, name: str, epsilon: Decimal) -> Any:
     return spec.model_copy(update=update).design(context).mechanism
 
 
-def _assumptions(ahead: _Ahead, known: Expectation, whose: str) -> list[tuple[str, str]]:
+def _assumptions(regression: _Regression, known: Expectation, whose: str) -> list[tuple[str, str]]:
     """Assumptions about what the study does not declare, as far as this regression depends on it."""
-    schema, relations = ahead.design.schema, ahead.relations
+    schema, relations = regression.design.schema, regression.relations
     columns = [column for column in (schema.response, *schema.covariates) if isinstance(column, Continuous)]
-    guessed = [column.name for column in columns if column.name not in ahead.expected]
+    guessed = [column.name for column in columns if column.name not in regression.expected]
     said: list[tuple[str, str]] = []
     if guessed:
         said.append(

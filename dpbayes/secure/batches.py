@@ -83,7 +83,7 @@ def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Key
     blocks = [statistic.encode(block) for block in reading.blocks(table)]
     rows, counts = np.concatenate([block.integers for block in blocks]), _counts(blocks)
     if counts is not None and source.holders is not None:
-        counts |= rows[:, -1] < 0  # nobody's, whatever is missing
+        counts |= rows[:, -1] < 0  # rows of no holder, whatever is missing in them
     left_out = 0 if counts is None else int(np.count_nonzero(~counts))
     if left_out:  # before the choice, so that a person's complete rows are the ones that count
         people, rows = people[counts], rows[counts]

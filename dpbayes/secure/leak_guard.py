@@ -37,7 +37,7 @@ class _LeakGuard(ContextDecorator):
     def __enter__(self) -> None:
         self._quiet = warnings.catch_warnings()
         self._quiet.__enter__()
-        warnings.simplefilter("ignore")  # whether arithmetic warns may hang on a value
+        warnings.simplefilter("ignore")  # a warning of arithmetic may depend on a value
 
     def _recreate_cm(self) -> "_LeakGuard":
         return _LeakGuard()

@@ -32,7 +32,7 @@ FOLDER = "unfinished"
 _LOCK = "lock"
 
 _KEY_BYTES, _NONCE_BYTES = 32, 12
-_LARGEST = 1 << 30  # one seal takes no more than twice this; a larger part is read again
+_LARGEST = 1 << 30  # the cipher takes at most twice this; a larger part is read again
 
 
 class PassCheckpoint:

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from storage.ledger.periods import Period
 
 FEWEST = 12
-"""How many periods are looked at after the first one, however long they are."""
+"""The least number of periods after the first one, however long they are."""
 
 _DAY = timedelta(days=1)
 _YEAR = timedelta(days=366)

@@ -7,7 +7,7 @@ from typing import Literal
 from dpbayes_core.bounds import Bounds
 
 WIDEST = Bounds(-(2.0**64), 2.0**64)
-"""Of a column of which no bounds are known: numbers beyond count as its ends, infinities among them."""
+"""The bounds of a column without known bounds: numbers beyond them, and infinities, count as the nearest end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,10 +19,10 @@ class ColumnRule:
     levels: tuple[str, ...] | None = None
     null_value: float | None = None  # what null, NaN and unparsable become; continuous columns only
     unknown: str | None = None  # the level that nulls and unknown levels map to; factors only
-    missing: tuple[float, ...] | tuple[str, ...] = ()  # codes that stand for null: numbers, or texts that are no level
+    missing: tuple[float, ...] | tuple[str, ...] = ()  # codes that mean null: numbers, or texts that are not levels
     stays_missing: bool = False  # a missing number stays NaN, a missing level MISSING, for the statistic to leave out
     measure: Literal["number", "date"] = "number"  # a date counts as days since 1970-01-01, its bounds too
-    names_holders: bool = False  # null and unknown levels become nobody's, not a level
+    names_holders: bool = False  # null and unknown levels belong to no holder
     of: "ColumnRule | None" = None  # not in the table: the first level where that column has a value, else the second
 
     @property
@@ -43,7 +43,9 @@ class Holders:
     column: str
     names: tuple[str, ...]
     membership: Literal["fixed", "movable", "undeclared"]
-    paths: tuple[tuple[str, ...], ...] = ()  # of each holder, none where they are elsewhere; the column is made up then
+    paths: tuple[
+        tuple[str, ...], ...
+    ] = ()  # of each holder, empty if they are elsewhere; the column then exists in no file
 
     @property
     def apart(self) -> bool:
@@ -80,7 +82,7 @@ class TableSource:
     unit: str | None  # the column that names a person; None where one row is one person
     max_rows_per_unit: int = 1
     holders: Holders | None = None  # their column is the last one
-    stated: tuple[str, ...] = ()  # columns of which the study says itself what null and unknown values become
+    stated: tuple[str, ...] = ()  # columns for which the study states what null and unknown values become
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -236,7 +236,7 @@ def test_a_column_may_tell_where_another_is_missing_and_that_one_then_counts_as_
     for old, new in INDICATOR:
         desk.edit_study(old, new)
     (checked,) = desk.document("check", desk.study)["releases"]
-    assert "age: becomes 48; age_gone: is never missing: it tells where age is; " in checked["missing"]
+    assert "age: becomes 48; age_gone: is never missing: it indicates where age is missing; " in checked["missing"]
     desk.document("check", desk.study, "--source", "--period", PERIOD)
     (planned,) = desk.document("plan", desk.study)["releases"]
     assert "age_gone[yes]" in [one["coefficient"] for one in planned["predicted"]]

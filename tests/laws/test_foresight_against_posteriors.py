@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import examples.wages
-from dpbayes.plans.precision import foreseen
+from dpbayes.plans.precision import predict_release
 from dpbayes.study.load import load_study
 from dpbayes_core.arrays import Columns
 from dpbayes_core.bounds import Bounds
@@ -259,7 +259,7 @@ def test_the_demo_study_has_posteriors_as_wide_as_predicted() -> None:
     people, design = everybody("2026-01"), study.design("wage-regression")
     levels = {name: getattr(people, name).astype(np.int32) for name in ("female", "education", "region")}
     columns = {"log_wage": people.log_wage(), "age": people.age, "tenure": people.tenure, **levels}
-    predicted = {one.coefficient: one.sd for one in foreseen(study, "wage-regression").predicted}
+    predicted = {one.coefficient: one.sd for one in predict_release(study, "wage-regression").predicted}
     assert isinstance(design, RegressionDesign)
     _compare("wages", predicted, _median_posterior(design, columns, IndependentPrior()))
 

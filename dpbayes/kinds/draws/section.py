@@ -26,7 +26,7 @@ KEYS = {
     "schema": "nodes",
     "values": "grid",
 }
-"""What a study calls arguments of the mathematics that have another name there."""
+"""The keys of a study for arguments that the mathematics names otherwise."""
 
 
 class DrawSection(PureSection):

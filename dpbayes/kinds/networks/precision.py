@@ -13,7 +13,7 @@ Pairs = tuple[tuple[str, str], ...]
 MOST_ROWS = 20_000  # simulated at most; accuracy changes little beyond
 REPEATS, TEST_ROWS = 10, 1_000
 SEED = 1
-MOST_TABLES = 12  # told one by one
+MOST_TABLES = 12  # listed one by one
 
 
 def network_foresight(design: NetworkDesign, rows: int) -> Pairs:

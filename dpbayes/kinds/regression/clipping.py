@@ -19,16 +19,16 @@ MEASURED = (
     "held the slopes that made them in about 86% of cases and sigma in 1%, against 52% and none without privacy; with "
     "0.5%, in 94% and 88%, against 92% and 52%"
 )
-"""What clipping did where it was tried: docs/coverage.md."""
+"""What clipping did where it was measured: docs/coverage.md."""
 
-TELLING = 0.25
-"""How large the noise may be beside the response's variance for that to be told."""
+MOST_NOISE = 0.25
+"""The largest noise, relative to the response's variance, at which the variance is estimated."""
 
-LEAST_TOLD = 1e-4
-"""The smallest share that is told as a figure."""
+LEAST_SHOWN = 1e-4
+"""The smallest share that is written as a number."""
 
 AT_A_BOUND = 0.9
-"""A mean beyond it, where bounds are at -1 and 1, is next to a bound."""
+"""A mean beyond it counts as close to a bound, where bounds are -1 and 1."""
 
 REACH = 3.0
 """Advised bounds are so many expected standard deviations from the expected mean: 0.3% of a normal law is beyond."""
@@ -43,9 +43,9 @@ def clipping_advice(response: Continuous, expected: Expected | None) -> str:
         return ""
     wider = advised(response.bounds, expected)
     return (
-        f"{told_share(share)} of {response.name} would be clipped, if it is about normal around {short(expected.mean)} "
+        f"{share_text(share)} of {response.name} would be clipped, if it is about normal around {short(expected.mean)} "
         f"with standard deviation {short(expected.sd)}. The regression would be that of the clipped column. Bounds of "
-        f"[{short(wider.low)}, {short(wider.high)}] would clip {about_share(expected.clipped(wider))}. "
+        f"[{short(wider.low)}, {short(wider.high)}] would clip {about_share_text(expected.clipped(wider))}. "
         f"{MEASURED}"
     )
 
@@ -62,9 +62,9 @@ def clipping_caveat(evidence: Evidence) -> str:
     if alarm or found is None:
         return f"{general} {alarm}".rstrip()
     return (
-        f"{general} By the mean and spread of the released sums, {about_share(found.clipped(response.bounds))} of a "
-        f"normal {response.name} would lie beyond its bounds. Single values far outside, such as a code for missing, "
-        "do not show in them."
+        f"{general} By the mean and spread of the released sums, {about_share_text(found.clipped(response.bounds))} "
+        f"of a normal {response.name} would lie beyond its bounds. Single values far outside, such as a code for "
+        "missing, do not show in them."
     )
 
 
@@ -84,14 +84,14 @@ def clipping_alarm(evidence: Evidence) -> str:
     if share <= WORTH_SAYING:
         return ""
     return (
-        f"By the released sums, {about_share(share)} of {response.name} would lie beyond its bounds "
+        f"By the released sums, {about_share_text(share)} of {response.name} would lie beyond its bounds "
         "were it normal, and as much may have been clipped: the regression is then bent, without privacy just as here, "
         f"and intervals do not know. {MEASURED}. Wider bounds in the next release would mend it."
     )
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ResponseMoments:
     """Mean and variance of the standardised response, as released, and the standard deviations of their noise."""
 
     mean: float
@@ -100,7 +100,7 @@ class _Told:
     of_variance: float
 
 
-def _told(evidence: Evidence) -> _Told | None:
+def _response_moments(evidence: Evidence) -> _ResponseMoments | None:
     schema, parts, count = evidence.schema, parts_of(evidence), evidence.count
     if not schema.intercept or count < 1:
         return None
@@ -110,25 +110,25 @@ def _told(evidence: Evidence) -> _Told | None:
         deviations = dict(zip(part.entries, part.mechanism.deviations.tolist(), strict=False))
         noise += (np.array([deviations[0, place], deviations[place, place]]) / count) ** 2
     of_variance = math.sqrt(4 * mean**2 * noise[0] + noise[1])
-    return _Told(mean, float(moments[place, place]) - mean**2, math.sqrt(noise[0]), of_variance)
+    return _ResponseMoments(mean, float(moments[place, place]) - mean**2, math.sqrt(noise[0]), of_variance)
 
 
 def response_of(evidence: Evidence) -> Expected | None:
     """Mean and sd of the clipped response estimated from the release; None where noise hides them."""
-    told = _told(evidence)
-    if told is None or told.variance <= 0 or told.of_variance > TELLING * told.variance or abs(told.mean) > 1:
+    found = _response_moments(evidence)
+    if found is None or found.variance <= 0 or found.of_variance > MOST_NOISE * found.variance or abs(found.mean) > 1:
         return None
     scale = evidence.schema.standardised(evidence.schema.response)
-    return Expected((told.mean - scale.shift) / scale.slope, math.sqrt(told.variance) / abs(scale.slope))
+    return Expected((found.mean - scale.shift) / scale.slope, math.sqrt(found.variance) / abs(scale.slope))
 
 
 def _next_to(evidence: Evidence) -> float | None:
     """The bound that the response's mean is certainly close to; None if there is none."""
-    told, bounds = _told(evidence), evidence.schema.response.bounds
-    if told is None or abs(told.mean) - 2 * told.of_mean < AT_A_BOUND:
+    found, bounds = _response_moments(evidence), evidence.schema.response.bounds
+    if found is None or abs(found.mean) - 2 * found.of_mean < AT_A_BOUND:
         return None
     scale = evidence.schema.standardised(evidence.schema.response)
-    return bounds.high if told.mean * scale.slope > 0 else bounds.low
+    return bounds.high if found.mean * scale.slope > 0 else bounds.low
 
 
 def advised(bounds: Bounds, expected: Expected) -> Bounds:
@@ -137,11 +137,11 @@ def advised(bounds: Bounds, expected: Expected) -> Bounds:
     return Bounds(min(bounds.low, expected.mean - reach), max(bounds.high, expected.mean + reach))
 
 
-def told_share(share: float) -> str:
+def share_text(share: float) -> str:
     """A share of rows as text."""
-    return "less than 0.01%" if share < LEAST_TOLD else f"{short(100 * share, 2)}%"
+    return "less than 0.01%" if share < LEAST_SHOWN else f"{short(100 * share, 2)}%"
 
 
-def about_share(share: float) -> str:
+def about_share_text(share: float) -> str:
     """A share of rows as text, with "about" unless it is an upper bound."""
-    return f"{'about ' * (share >= LEAST_TOLD)}{told_share(share)}"
+    return f"{'about ' * (share >= LEAST_SHOWN)}{share_text(share)}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpbayes.kinds.regression.measured_coverage import Place, cells, nearest
+from dpbayes.kinds.regression.measured_coverage import Setting, cells, nearest
 from dpbayes.kinds.regression.pooled_parts import parts_words
 from dpbayes.markup.numbers import listed, short
 from dpbayes_core.regression.release import Release, weighs_few_rows
@@ -51,7 +51,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
     if posterior["sampler"]["name"] == "robust":
         return (*((CUT,) if weighs_few_rows(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
     several = len(parts) > 1
-    measured = OF_SEVERAL if several else _measured(Place.of(parts, posterior), posterior)
+    measured = OF_SEVERAL if several else _measured(Setting.of(parts, posterior), posterior)
     return (measured, *_sigma(posterior), EQUAL + (ASKED_FOR_ONCE if several else ASKED_FOR), *common)
 
 
@@ -66,7 +66,7 @@ def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
     )
 
 
-def _measured(place: Place, posterior: Record) -> str:
+def _measured(place: Setting, posterior: Record) -> str:
     """The coverage that was measured on synthetic tables nearest to this study."""
     found = nearest(place, posterior["request"]["prior"], cells())
     if found is None:
@@ -84,7 +84,7 @@ def _measured(place: Place, posterior: Record) -> str:
     if near and not decided:
         return f"In the measured cell nearest to this study ({which}), {held}."
     why = "Where the prior decides, no measured cell says" if decided else "No table like this one was measured to say"
-    unlike = _unlike(place, Place.of_cell(cell))
+    unlike = _unlike(place, Setting.of_cell(cell))
     return f"{why} how often 95% intervals hold. In the nearest cell ({which}), {held}.{unlike}"
 
 
@@ -93,9 +93,9 @@ def _share(found: Record) -> str:
     return f"{100 * found['coverage']:.1f} ± {100 * found['error']:.1f}%"
 
 
-def _unlike(here: Place, there: Place) -> str:
+def _unlike(here: Setting, there: Setting) -> str:
     """How a study differs from a cell that is not near."""
-    far = [name for name, apart in here.apart(there).items() if apart > 1]
+    far = [name for name, apart in here.distances(there).items() if apart > 1]
     said = [f"{WORDS[name]} ({_value(here, name)} here, {_value(there, name)} there)" for name in far]
     hidden = " Noise hides how much the response and the covariates vary." if here.hidden else ""
     return f"{f' It differs in {listed(said)}.' if said else ''}{hidden}"
@@ -117,7 +117,7 @@ WORDS = {
 }
 
 
-def _value(place: Place, name: str) -> str:
+def _value(place: Setting, name: str) -> str:
     value = getattr(place, name)
     if isinstance(value, str):
         return value

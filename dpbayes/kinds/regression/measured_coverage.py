@@ -42,14 +42,14 @@ KEYS = (
 )
 NAMED = ("covariates", "wide", "too_wide", "clipped", "rows")
 APART = (*NAMED, "explained", "epsilon", "mechanism", "guess")
-"""What tells one cell from another; `guess` stands only where something is expected."""
+"""The keys that identify a cell; `guess` is present only where something is expected."""
 
-TOLD = 4.0  # times the noise on a mean: the least variance of a covariate whose relations are told
+LEAST_VARIANCE = 4.0  # times the noise on a mean: the least variance of a covariate whose correlations are estimated
 UNLIKE = 1.5  # of noise of another mechanism, in units of the other differences
 
 
 @dataclass(frozen=True)
-class Place:
+class Setting:
     """The coordinates by which a study is compared with a cell; None where noise hides one."""
 
     rows: float
@@ -66,7 +66,7 @@ class Place:
     guess: float | None = None  # the response's expected sd over what it is; both where the prior is in its units
 
     @classmethod
-    def of(cls, parts: Sequence[Release], posterior: Record) -> "Place":
+    def of(cls, parts: Sequence[Release], posterior: Record) -> "Setting":
         """The coordinates of releases that are analysed together, and of their posterior's record."""
         evidence = pooled(parts)
         schema, rows, found = evidence.schema, max(evidence.count, 1.0), response_of(evidence)
@@ -75,7 +75,7 @@ class Place:
             sigma = next(line["mean"] for line in posterior["coefficients"] if line["name"] == SIGMA)
             spread = found.sd / (schema.standardised(schema.response).width / 2)
             explained = min(max(1 - (sigma / found.sd) ** 2, 0.0), 1.0)
-        mechanisms, (told, spreads) = {part.mechanism.name for part in parts}, _told(parts)
+        mechanisms, (told, spreads) = {part.mechanism.name for part in parts}, _covariate_moments(parts)
         labels = [variable.label for variable in variables if variable.kind == "continuous"]
         return cls(
             rows=rows,
@@ -91,13 +91,13 @@ class Place:
         )
 
     @classmethod
-    def of_cell(cls, cell: Record) -> "Place":
+    def of_cell(cls, cell: Record) -> "Setting":
         """The coordinates of a stored cell."""
         stated = {field.name: cell[field.name] for field in fields(cls) if field.name not in ("reach", "guess")}
         numbers = {name: cell["spread"] for name, *_ in cell["prior"]["named"]}
         return cls(**stated, **_guessed(cell["prior"], numbers, cell["response_sd"]))
 
-    def apart(self, other: "Place") -> dict[str, float]:
+    def distances(self, other: "Setting") -> dict[str, float]:
         """The distance in each coordinate that noise does not hide; up to 1 counts as near."""
         found = {
             "rows": abs(math.log10(self.rows / other.rows)),
@@ -133,7 +133,7 @@ def _guessed(prior: Record, spreads: Mapping[str, float], response: float | None
     return {"reach": min(reaches, default=None), "guess": prior["noise_shape"] * prior["noise_scale"] / response}
 
 
-def _told(parts: Sequence[Release]) -> tuple[dict[str, float | None], list[float]]:
+def _covariate_moments(parts: Sequence[Release]) -> tuple[dict[str, float | None], list[float]]:
     """Correlations and sds of the covariates estimated from the noisy sums.
 
     Nothing is estimated where noise may be much of a variance.
@@ -146,7 +146,7 @@ def _told(parts: Sequence[Release]) -> tuple[dict[str, float | None], list[float
     if schema.intercept:
         covariance -= np.outer(moments[0, 1:-1], moments[0, 1:-1])
     variances = np.diag(covariance)
-    if np.any(variances < TOLD * math.hypot(*map(_deviation, parts)) / rows):
+    if np.any(variances < LEAST_VARIANCE * math.hypot(*map(_deviation, parts)) / rows):
         return {"related": None, "spread": None}, []
     columns = np.array([variable.column for variable in schema.variables[:-1]])
     numbers = np.array([variable.kind == "continuous" for variable in schema.variables[:-1]])
@@ -161,7 +161,7 @@ def _deviation(part: Release) -> float:
     return float(part.mechanism.deviations.max())
 
 
-def nearest(place: Place, prior: Record, known: Sequence[Record]) -> tuple[Record, bool] | None:
+def nearest(place: Setting, prior: Record, known: Sequence[Record]) -> tuple[Record, bool] | None:
     """The nearest cell measured under this prior, and whether it is near; of equals the one with the least coverage.
 
     A prior in units of expected sds differs between studies; it is compared through the coordinates.
@@ -170,7 +170,7 @@ def nearest(place: Place, prior: Record, known: Sequence[Record]) -> tuple[Recor
     same = [cell for cell in known if (is_expected(cell["prior"]) if guessed else cell["prior"] == prior)]
     if not same:
         return None
-    apart = [tuple(place.apart(Place.of_cell(cell)).values()) for cell in same]
+    apart = [tuple(place.distances(Setting.of_cell(cell)).values()) for cell in same]
     best = min(range(len(same)), key=lambda k: (round(math.hypot(*apart[k]), 9), same[k]["slopes"]["coverage"]))
     return same[best], not place.hidden and max(apart[best]) <= 1
 

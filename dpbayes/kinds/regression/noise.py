@@ -23,7 +23,7 @@ ROBUST_SHARES = (Decimal("0.9"), Decimal("0.1"))  # of the loss: second moments,
 MOST_FOR_FOURTH = 30  # variables have 45,880 third and fourth moments; their number grows with the fourth power
 
 CLEARLY = 0.9
-"""Laplace noise is chosen where it makes intervals so many times as wide as Gaussian noise, or less."""
+"""Laplace noise is chosen if its intervals are at most this many times as wide as under Gaussian noise."""
 
 GRID_BITS = 20  # of the noise that is compared: the study's own depends on its number of rows
 
@@ -34,8 +34,8 @@ class NoiseRequest:
 
     epsilon: Decimal | None
     rho: Decimal | None
-    besides: Literal["residuals", "fourth"] | None = None  # what is released besides second moments
-    shares: tuple[Decimal, Decimal] = (Decimal(1), Decimal(0))  # of the loss: second moments, and what is besides
+    besides: Literal["residuals", "fourth"] | None = None  # what is released in addition to second moments
+    shares: tuple[Decimal, Decimal] = (Decimal(1), Decimal(0))  # of the loss: second moments, and the addition
 
 
 def noise_for(

@@ -16,7 +16,7 @@ AUTO = "auto"
 
 
 INDEPENDENT_SAMPLERS = (AUTO, "collapsed", ROBUST)
-"""What draws under the independent law; every other sampler's steps need the conjugate one."""
+"""The samplers that support the independent law; every other sampler needs the conjugate law."""
 
 
 def robust_problems(context: ReleaseContext, place: Place) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ Numbers = Annotated[tuple[Real, ...], Field(min_length=1, max_length=1000), Says
 
 
 KEYS = {"queries": "thresholds", "threshold": "thresholds"}
-"""What a study calls arguments of the mathematics that have another name there."""
+"""The keys of a study for arguments that the mathematics names otherwise."""
 
 
 class OpenPriorSpec(Section):

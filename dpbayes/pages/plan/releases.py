@@ -44,7 +44,7 @@ class WidthLine:
     others: tuple[str, ...]
     beside: tuple[
         str, ...
-    ]  # half widths: in the worse case, of the prior, without noise; the least effect that is told
+    ]  # half widths: worse case, prior, without noise; then the least effect that can be distinguished from 0
 
 
 @dataclass(frozen=True)

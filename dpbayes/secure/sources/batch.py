@@ -44,9 +44,9 @@ class Layout(Confidential):
 
     types: dict[str, str]  # of each column, as the first file stores it
     batches: Callable[[], Iterator[Batch]]  # a stream reads as it is asked, from one thread
-    size: int  # bytes of all batches, 0 where nobody knows
-    identity: str | None  # changes when the table does; None where a pass that died has to start over
-    unchanged: Callable[[], bool] = lambda: True  # whether the table still is what was laid out
+    size: int  # bytes of all batches, 0 if unknown
+    identity: str | None  # changes when the table does; None if an interrupted pass has to start over
+    unchanged: Callable[[], bool] = lambda: True  # whether the table is unchanged since
 
 
 def attempt(read: Callable[[], T]) -> T | None:

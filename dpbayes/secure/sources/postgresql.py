@@ -25,7 +25,7 @@ _KINDS = {
     "name": "string",
     "uuid": "string",
 }
-_FIRST_OWN_TYPE = 16384  # above stand types that a database declares itself
+_FIRST_OWN_TYPE = 16384  # types above are declared in the database itself
 # shortest text that reads back as the same double, dates as YYYY-MM-DD, whatever the role's settings
 _SETTINGS = "-c extra_float_digits=1 -c datestyle=ISO"
 

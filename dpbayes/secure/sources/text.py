@@ -25,7 +25,7 @@ _function: Any = pc  # its functions are made when pyarrow loads
 def numbers(text: Arrow) -> Arrow:
     """The numbers that an array of text spells, as doubles."""
     try:
-        return pc.cast(text, pa.float64())  # nearly always; accepts a part of what stands below
+        return pc.cast(text, pa.float64())  # nearly always enough; accepts a part of what follows
     except pa.ArrowInvalid:
         pass  # its message quotes a value
     trimmed = _trimmed(text)

@@ -21,7 +21,7 @@ OF_TABLE = ("duplicate_rows", "several_holders")
 
 
 RULED = ("nulls", "not_a_number", "unknown_levels")
-"""What `nulls:` or `unknown:` of a column is a rule for."""
+"""The counts that `nulls:` or `unknown:` of a column is a rule for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ def validate(
     try:
         with quiet_library():
             met, found = _run(profile, wanted), _run_own(profile, source, asked)
-    except Exception:  # whatever it was, its text may speak of counts and it decides nothing
+    except Exception:  # its text may contain counts, and it decides nothing
         return ValidationResult(ran=False, own=tuple((one, None) for one in asked))
     return ValidationResult(
         ran=True, met=tuple(zip(wanted, met, strict=True)), own=tuple(zip(asked, found, strict=True))
@@ -130,7 +130,7 @@ def _run_own(profile: Profile, source: TableSource, asked: "Sequence[OwnExpectat
 def _own_met(batch: Any, one: "OwnExpectation") -> bool | None:
     try:
         return _met(batch.validate(one.built(), result_format="BOOLEAN_ONLY"))
-    except Exception:  # its text may speak of counts
+    except Exception:  # its text may contain counts
         return None
 
 

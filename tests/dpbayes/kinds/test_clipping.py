@@ -8,13 +8,13 @@ import pytest
 
 from dpbayes.kinds.regression.clipping import (
     WORTH_SAYING,
-    about_share,
+    about_share_text,
     advised,
     clipping_advice,
     clipping_alarm,
     clipping_caveat,
     response_of,
-    told_share,
+    share_text,
 )
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.regression.planning.expected_moments import Expected
@@ -45,8 +45,8 @@ def test_advised_bounds_hold_the_old_ones_and_clip_little() -> None:
 
 def test_nothing_is_advised_where_nothing_was_declared() -> None:
     assert clipping_advice(PAY, None) == ""
-    assert told_share(1e-7) == about_share(1e-7) == "less than 0.01%"
-    assert about_share(0.002) == "about 0.2%"
+    assert share_text(1e-7) == about_share_text(1e-7) == "less than 0.01%"
+    assert about_share_text(0.002) == "about 0.2%"
 
 
 def released(sd: float, *, scale: float, seed: int = 1) -> Release:

@@ -9,7 +9,7 @@ import pytest
 
 from dpbayes.kinds.regression import facts as told
 from dpbayes.kinds.regression import measured_coverage as measured
-from dpbayes.kinds.regression.measured_coverage import Place, cells_of, nearest
+from dpbayes.kinds.regression.measured_coverage import Setting, cells_of, nearest
 from dpbayes_core.experiments.coverage import about, cells, run
 from dpbayes_core.regression.expected_prior import REACH, expected_prior
 from dpbayes_core.regression.independent_prior import IndependentPrior
@@ -103,7 +103,7 @@ def test_where_the_prior_decides_or_columns_go_together_no_cell_is_promised() ->
 
 
 def test_levels_and_the_mechanism_decide_which_cell_is_nearest() -> None:
-    place = Place.of_cell(OLD[0])
+    place = Setting.of_cell(OLD[0])
     found = nearest(replace(place, levels=1.0), MADE, measured.cells())
     assert found is not None
     assert found[0]["name"] == "two levels, 50% to 1%"
@@ -176,7 +176,7 @@ def test_an_empty_table_and_one_without_numbers_have_facts_too() -> None:
     release = released(schema, moments, mechanism("gaussian", 5.0, len(schema.entries)), np.random.default_rng(1))
     (said,) = facts([release], record())
     assert said.startswith("No table like this one was measured")
-    assert Place.of([release], record()).levels == 1.0
+    assert Setting.of([release], record()).levels == 1.0
 
 
 def test_under_the_default_prior_its_own_cells_count() -> None:
@@ -195,10 +195,10 @@ def test_under_a_prior_in_units_of_what_is_expected_cells_of_such_priors_count_w
     release = of(100_000, 3.1e-4)
     (said,) = facts([release], record(prior=expected()))
     assert ", expected" in said
-    place = Place.of([release], record(prior=expected()))
+    place = Setting.of([release], record(prior=expected()))
     assert place.guess == pytest.approx(1, rel=0.05)
     assert place.reach == pytest.approx(REACH, rel=0.05)
-    assert Place.of([release], record()).guess is None
+    assert Setting.of([release], record()).guess is None
 
 
 def test_a_guess_that_is_far_off_is_told_as_unlike_any_cell() -> None:
@@ -208,7 +208,7 @@ def test_a_guess_that_is_far_off_is_told_as_unlike_any_cell() -> None:
 
 def test_cells_of_the_default_are_compared_as_before_there_were_guesses() -> None:
     for cell in measured.cells():
-        place = Place.of_cell(cell)
+        place = Setting.of_cell(cell)
         assert (place.guess is not None) == ("guess" in cell)
         if "guess" in cell:
             assert place.guess == pytest.approx(cell["guess"])
@@ -223,7 +223,7 @@ def test_results_and_cells_made_before_are_merged_in_the_order_of_the_command() 
 
 
 def test_how_wide_the_bounds_of_the_covariates_are_decides_too() -> None:
-    place, prior = Place.of_cell(measured.cells()[0]), IndependentPrior().to_record()
+    place, prior = Setting.of_cell(measured.cells()[0]), IndependentPrior().to_record()
     for wide in (1.0, 3.0, 10.0):
         found = nearest(replace(place, spread=1 / (3.5 * wide)), prior, measured.cells())
         assert found is not None

@@ -7,7 +7,7 @@ from zlib import crc32
 import pytest
 
 from dpbayes.markup.numbers import short
-from dpbayes.plans.precision import Foreseen, foreseen
+from dpbayes.plans.precision import ReleasePrediction, predict_release
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 
@@ -55,15 +55,15 @@ def study_of(folder: Path, loss: str = "1", **stated: str) -> Study:
 
 
 @pytest.fixture(scope="module")
-def plain(folder: Path) -> Foreseen:
-    return foreseen(study_of(folder), "pay-regression", ())
+def plain(folder: Path) -> ReleasePrediction:
+    return predict_release(study_of(folder), "pay-regression", ())
 
 
-def ahead(folder: Path, loss: str = "1", **stated: str) -> Foreseen:
-    return foreseen(study_of(folder, loss, **stated), "pay-regression", ())
+def ahead(folder: Path, loss: str = "1", **stated: str) -> ReleasePrediction:
+    return predict_release(study_of(folder, loss, **stated), "pay-regression", ())
 
 
-def by_name(found: Foreseen) -> dict[str, dict[str, Any]]:
+def by_name(found: ReleasePrediction) -> dict[str, dict[str, Any]]:
     return {one["coefficient"]: one for one in found.document()["predicted"]}
 
 
@@ -77,7 +77,7 @@ def test_guesses_change_neither_a_release_nor_what_names_it(folder: Path) -> Non
 
 
 def test_where_correlations_are_not_stated_a_worse_case_is_told_and_where_they_are_it_is_expected(
-    folder: Path, plain: Foreseen
+    folder: Path, plain: ReleasePrediction
 ) -> None:
     before, after = by_name(plain), by_name(ahead(folder, AGE=ONLY_TENURE))
     for name in ("age", "tenure"):
@@ -92,17 +92,19 @@ def test_the_worse_case_is_never_narrower_whatever_is_stated(folder: Path) -> No
     """A pair of -0.8 cannot go with 0.85 elsewhere; what is filled in then may leave columns more of their own."""
     path = study_of(folder, AGE=", expect: {correlations: {hours: -0.8}}", MORE="\n  hours: {bounds: [0, 80]}").path
     path.write_text(path.read_text().replace("[age, tenure, female", "[age, tenure, hours, female"))
-    for one in by_name(foreseen(load_study(path), "pay-regression", ())).values():
+    for one in by_name(predict_release(load_study(path), "pay-regression", ())).values():
         assert one["high_correlation"]["interval95"] >= one["interval95"]
 
 
-def test_a_rare_level_is_told_less_precisely_than_a_common_one(folder: Path, plain: Foreseen) -> None:
+def test_a_rare_level_is_told_less_precisely_than_a_common_one(folder: Path, plain: ReleasePrediction) -> None:
     before, after = by_name(plain), by_name(ahead(folder, REGION=STATED["REGION"]))
     assert after["region[east]"]["sd"] > 5 * before["region[east]"]["sd"]
     assert after["region[south]"]["sd"] < 2 * before["region[south]"]["sd"]
 
 
-def test_every_width_lies_between_that_without_noise_and_that_of_the_prior(folder: Path, plain: Foreseen) -> None:
+def test_every_width_lies_between_that_without_noise_and_that_of_the_prior(
+    folder: Path, plain: ReleasePrediction
+) -> None:
     for found in (plain, ahead(folder, "0.02")):
         for one in by_name(found).values():
             assert one["without_noise"]["interval95"] <= 1.02 * one["interval95"], one["coefficient"]
@@ -110,7 +112,9 @@ def test_every_width_lies_between_that_without_noise_and_that_of_the_prior(folde
                 assert one["interval95"] <= 1.05 * one["prior_interval95"], one["coefficient"]
 
 
-def test_the_plan_says_in_words_what_it_can_tell_from_0_and_what_it_cannot(folder: Path, plain: Foreseen) -> None:
+def test_the_plan_says_in_words_what_it_can_tell_from_0_and_what_it_cannot(
+    folder: Path, plain: ReleasePrediction
+) -> None:
     words, least = dict(plain.said), by_name(plain)["age"]["told_from_zero"]
     assert f"effects of age beyond {short(least, 2)}" in words["Can tell from 0"]
     assert "age" in words["If numbers are correlated by 0.85"]
@@ -122,10 +126,12 @@ def test_the_plan_says_in_words_what_it_can_tell_from_0_and_what_it_cannot(folde
     assert by_name(small)["age"]["told_from_zero"] is None
 
 
-def test_every_kind_of_released_number_has_its_noise_the_fourth_moments_too(folder: Path, plain: Foreseen) -> None:
+def test_every_kind_of_released_number_has_its_noise_the_fourth_moments_too(
+    folder: Path, plain: ReleasePrediction
+) -> None:
     study = study_of(folder)
     assert sum(one.numbers for one in plain.blocks) == len(study.design("pay-regression").mechanism.scales)
-    found = foreseen(study, "with-fourth", ())
+    found = predict_release(study, "with-fourth", ())
     blocks = {one["block"]: one for one in found.document()["blocks"]}
     assert {"means of numbers", "third moments of covariates", "fourth moments of covariates"} <= blocks.keys()
     assert blocks["fourth moments of covariates"]["ratio"] > 3 * blocks["means of numbers"]["ratio"]
@@ -142,7 +148,7 @@ def test_every_kind_of_released_number_has_its_noise_the_fourth_moments_too(fold
     ],
 )
 def test_what_is_expected_out_of_the_conjugate_laws_reach_is_said(
-    folder: Path, plain: Foreseen, stated: dict[str, str], term: str, words: str
+    folder: Path, plain: ReleasePrediction, stated: dict[str, str], term: str, words: str
 ) -> None:
     assert words in dict(ahead(folder, LAW=", prior: {law: conjugate}", **stated).said)[term]
     assert term not in dict(ahead(folder, LAW=", prior: {law: conjugate}").said)
