@@ -113,7 +113,7 @@ def warnings_of(known: Expectation) -> list[tuple[str, str]]:
                 "Steep",
                 f"from the middle to an end of its bounds, {sizes} is expected to move {response} by more than "
                 f"{STEEP:g} half widths of its bounds: that far from 0 the prior pulls. Bounds closer to where the "
-                "column lies, or a prior of your own, mend it",
+                "column lies, or a prior of your own, avoid this",
             )
         )
     residual = float(np.sqrt((1 - known.explained) * known.variance))
@@ -123,7 +123,7 @@ def warnings_of(known: Expectation) -> list[tuple[str, str]]:
                 "Small residual",
                 f"what the covariates leave of {response} is expected to have a standard deviation of "
                 f"{short(residual, 2)} half widths of its bounds, below {HIDDEN:g}: the noise hides it, and sigma is "
-                f"what the prior says. Narrower bounds of {response} mend it",
+                f"what the prior says. Narrower bounds of {response} avoid this",
             )
         )
     return said

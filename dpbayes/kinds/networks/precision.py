@@ -56,8 +56,9 @@ def accuracy(design: Any, schema: NetworkSchema, rows: int) -> tuple[str, str]:
     private, plain = 100 * found.private, 100 * found.without_privacy
     return (
         "Simulated accuracy",
-        f"telling {target} from the rest: {private:.1f}% (± {100 * found.private_error:.1f}) as released, {plain:.1f}% "
-        f"without privacy, on {min(rows, MOST_ROWS):,} made-up records with probabilities drawn from the prior",
+        f"predicting {target} from the rest: {private:.1f}% (± {100 * found.private_error:.1f}) as released, "
+        f"{plain:.1f}% without privacy, on {min(rows, MOST_ROWS):,} synthetic records with probabilities drawn from "
+        "the prior",
     )
 
 

@@ -15,9 +15,9 @@ HIDDEN = 0.25  # of the prior's variance of sigma: where more is left, its inter
 
 
 EQUAL = (
-    "Residuals are taken to be spread equally whatever the covariates are. Where their spread grows with a covariate, "
-    "intervals of its coefficient hold less often than they say, however many rows there are, and the chains’ "
-    "diagnostics do not tell."
+    "Residuals are assumed to have the same spread at all values of the covariates. Where their spread grows with a "
+    "covariate, intervals of its coefficient contain the truth less often than they state, however many rows there "
+    "are, and the chains’ diagnostics do not show it."
 )
 ASKED_FOR = " A robust release (docs/methods.md) allows for it."
 ASKED_FOR_ONCE = (
@@ -25,18 +25,18 @@ ASKED_FOR_ONCE = (
     "charged anew."
 )
 ROBUST = (
-    "Intervals of the coefficients allow for residuals that are spread differently at different values of the "
-    "covariates; sigma’s does not, nor do predictions of single rows. That takes many rows, and that no few of them, "
-    "those of a rare level or with extreme residuals, hold much of the residual variance: residuals count up to five "
+    "Intervals of the coefficients allow for residuals whose spread differs between values of the covariates; the "
+    "interval of sigma and predictions of single rows do not. This needs many rows, and it fails where a few of them, "
+    "of a rare level or with extreme residuals, contain much of the residual variance: residuals count up to five "
     "standard deviations. docs/coverage.md has what was measured."
 )
 OF_SEVERAL = (
-    "How often 95% intervals hold one truth was measured for several releases, too, of tables made up for it: "
-    "docs/coverage.md, “Several releases”. Whether one of those tables is like these was not compared."
+    "How often 95% intervals contain one truth was measured for several releases, too, on synthetic tables: "
+    "docs/coverage.md, “Several releases”. Whether one of those tables resembles these was not compared."
 )
 CUT = (
-    "Few rows hold much of the residual variance here, by the released numbers: residuals beyond five standard "
-    "deviations are cut off, and intervals of coefficients that hang on those rows are too narrow."
+    "By the released numbers a few rows contain much of the residual variance: residuals beyond five standard "
+    "deviations were cut off, and intervals of coefficients that depend on those rows are too narrow."
 )
 
 
@@ -71,21 +71,23 @@ def _measured(place: Setting, posterior: Record) -> str:
     found = nearest(place, posterior["request"]["prior"], cells())
     if found is None:
         return (
-            "How often 95% intervals hold one truth was measured under other priors than this one only "
-            "(docs/coverage.md), so it is not known here."
+            "How often 95% intervals contain one truth was measured under other priors only (docs/coverage.md), so it "
+            "is not known for this one."
         )
     cell, near = found
     held = (
-        f"95% intervals held the slopes in {_share(cell['slopes'])} and sigma in {_share(cell['sigma'])} of "
-        f"{cell['tables']} made-up tables"
+        f"95% intervals contained the slopes in {_share(cell['slopes'])} and sigma in {_share(cell['sigma'])} of "
+        f"{cell['tables']} synthetic tables"
     )
     which = f"docs/coverage.md, {cell['rows']:,} rows, covariates {cell['name']}"
     decided = posterior.get("prior_check", {}).get("decides", False)
     if near and not decided:
         return f"In the measured cell nearest to this study ({which}), {held}."
-    why = "Where the prior decides, no measured cell says" if decided else "No table like this one was measured to say"
+    why = (
+        "Where the prior decides, no measured cell shows" if decided else "No table like this one was measured to show"
+    )
     unlike = _unlike(place, Setting.of_cell(cell))
-    return f"{why} how often 95% intervals hold. In the nearest cell ({which}), {held}.{unlike}"
+    return f"{why} how often 95% intervals contain the truth. In the nearest cell ({which}), {held}.{unlike}"
 
 
 def _share(found: Record) -> str:
@@ -112,8 +114,8 @@ WORDS = {
     "related": "the largest correlation of two columns",
     "response_sd": "the response’s standard deviation in half widths of its bounds",
     "spread": "the least standard deviation of a number in half widths of its bounds",
-    "reach": "how many of the response’s standard deviations the prior lets one of a number move it",
-    "guess": "the response’s expected standard deviation over what the release tells",
+    "reach": "by how many of its sds the prior lets one sd of a number move the response",
+    "guess": "the response’s expected standard deviation over the one estimated from the release",
 }
 
 
@@ -135,5 +137,5 @@ def _sigma(posterior: Record) -> tuple[str, ...]:
     share = "all" if left >= 1 else f"{100 * left:.0f}%"
     return (
         f"Noise hides the residuals: the release leaves {share} of the prior’s variance of sigma (as a normal score), "
-        "so sigma’s interval follows the prior, and at one truth it may hold far less often than it says.",
+        "so sigma’s interval follows the prior, and may contain one truth far less often than it states.",
     )

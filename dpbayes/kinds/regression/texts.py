@@ -18,13 +18,13 @@ CONSTANT = "(constant)"  # how the leading 1 of every row is called in files
 MOST_NAMED = 6  # covariates in a title
 
 OF_COMPLETE = (
-    "Rows with a missing value in a column were left out, but for columns that the columns’ table fills. The "
-    "coefficients are those of everybody where, of people who are alike in the covariates, a value is missing whatever "
-    "the response is; else they describe the complete rows."
+    "Rows with a missing value were left out, except in columns for which the columns’ table names a replacement. The "
+    "coefficients describe everybody only if, among people with equal covariates, whether a value is missing does not "
+    "depend on the response; otherwise they describe the complete rows."
 )
 OF_FILLED = (
     "A missing value entered as the constant or level that the columns’ table names. How many there were is not "
-    "published; where there were many, coefficients are wrong in either direction, and intervals do not know."
+    "published; where there were many, coefficients are wrong in either direction, and intervals do not show it."
 )
 
 
@@ -133,7 +133,7 @@ class RegressionTexts(Texts):
     def noise(self, release: Release, counted: Counted) -> tuple[str, ...]:
         n = round(release.count)
         if n < 1:
-            return ("The table held no rows as far as can be told, so what was released is noise alone.",)
+            return ("By the released numbers the table had no rows, so what was released is noise alone.",)
         return (
             f"What was released are {len(release.values)} sums over {_about(release, counted)} of columns and their "
             f"products, {_mapped(release.schema)}.{_besides(release)}",

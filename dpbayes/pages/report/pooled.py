@@ -91,7 +91,7 @@ def _deviation(parts: Sequence[Any]) -> float:
 def _noise(what: str, parts: Sequence[Any], deviation: float, rows: float) -> tuple[str, ...]:
     n = round(rows)
     if n < 1:
-        return ("The tables held no rows as far as can be told, so what was released is noise alone.",)
+        return ("By the released numbers the tables had no rows, so what was released is noise alone.",)
     about = "about " * any(part.rows is None for part in parts)
     return (
         f"Each release holds {len(parts[0].values)} sums over columns and their products, each column mapped to the "

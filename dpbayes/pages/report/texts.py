@@ -98,7 +98,7 @@ def tried(posterior: Record) -> tuple[Fact, ...]:
         return ()
     found = test["accuracy"]
     plain = "" if test["naive"] is None else f"; naive {100 * test['naive']['mean']:.1f}%"
-    small = f"telling {test['target']} on {test['records']:,} public records{plain}"
+    small = f"predicting {test['target']} on {test['records']:,} public records{plain}"
     return (Fact("Accuracy", f"{100 * found['mean']:.1f}%", small),)
 
 
@@ -162,8 +162,8 @@ def diagnosis(told: Texts, posterior: Record) -> str:
 def chains_note(parameters: int, posterior: Record) -> str:
     """How to read the pictures of the chains, and what they leave out."""
     note = (
-        "One colour a chain. Traces that overlap without drift, and rank lines near the dashed level, mean that the "
-        "chains sampled the same distribution."
+        "Each chain has its own colour. Traces that overlap without drift, and rank lines near the dashed level, mean "
+        "that the chains sampled the same distribution."
     )
     if parameters > MOST_PICTURED:
         note += f" Drawn are the {MOST_PICTURED} parameters with the largest R-hat."

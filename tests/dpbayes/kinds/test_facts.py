@@ -56,7 +56,7 @@ def test_a_study_like_a_measured_cell_is_told_what_intervals_held_there() -> Non
     (said,) = facts([of(100_000, 3.1e-4)], record())
     assert said == (
         "In the measured cell nearest to this study (docs/coverage.md, 100,000 rows, covariates uniform), 95% "
-        "intervals held the slopes in 94.4 ± 0.5% and sigma in 94.2 ± 1.0% of 500 made-up tables."
+        "intervals contained the slopes in 94.4 ± 0.5% and sigma in 94.2 ± 1.0% of 500 synthetic tables."
     )  # of cells that are equally near the one in which least was held
 
 
@@ -80,7 +80,7 @@ def test_a_study_like_a_measured_cell_is_told_what_intervals_held_there() -> Non
 )
 def test_a_study_unlike_any_cell_is_told_that_nothing_is_known(release: Release, sigma: float, unlike: str) -> None:
     (said,) = facts([release], record(sigma))
-    assert said.startswith("No table like this one was measured to say how often 95% intervals hold.")
+    assert said.startswith("No table like this one was measured to show how often 95% intervals contain the truth.")
     assert "In the nearest cell (docs/coverage.md, " in said
     assert unlike in said
 
@@ -90,7 +90,7 @@ def test_where_the_prior_decides_or_columns_go_together_no_cell_is_promised() ->
     decided["prior_check"]["decides"] = True
     (said,) = facts([release], decided)
     assert said.startswith(
-        "Where the prior decides, no measured cell says how often 95% intervals hold. In the nearest"
+        "Where the prior decides, no measured cell shows how often 95% intervals contain the truth. In the nearest"
     )
     generator = np.random.default_rng(4)
     rows = encoded(FIVE, 50_000, generator)
@@ -114,7 +114,7 @@ def test_levels_and_the_mechanism_decide_which_cell_is_nearest() -> None:
 
 def test_under_another_prior_nothing_measured_counts() -> None:
     (said,) = facts([of(100_000, 3.1e-4)], record(prior=Prior(coefficient_sd=3.0).to_record()))
-    assert said.startswith("How often 95% intervals hold one truth was measured under other priors than this one only")
+    assert said.startswith("How often 95% intervals contain one truth was measured under other priors only")
 
 
 def test_sigma_is_said_to_follow_its_prior_where_noise_hides_the_residuals() -> None:
@@ -128,7 +128,7 @@ def test_sigma_is_said_to_follow_its_prior_where_noise_hides_the_residuals() -> 
 
 def test_every_interval_is_said_to_take_residuals_to_be_spread_equally() -> None:
     found = told.facts([of(100_000, 3.1e-4)], record(), [{"unit": "person", "max_rows_per_unit": 1}])
-    assert found[-1].startswith("Residuals are taken to be spread equally whatever the covariates are.")
+    assert found[-1].startswith("Residuals are assumed to have the same spread at all values of the covariates.")
     asked = told.facts([of(100_000, 3.1e-4)], record(name="robust"), [{"unit": "person", "max_rows_per_unit": 1}])
     assert asked == (told.ROBUST,), "nothing was measured of it in those cells"
 
@@ -182,7 +182,7 @@ def test_an_empty_table_and_one_without_numbers_have_facts_too() -> None:
 def test_under_the_default_prior_its_own_cells_count() -> None:
     (said,) = facts([of(100_000, 3.1e-4)], record(prior=IndependentPrior().to_record()))
     assert said.startswith("In the measured cell nearest to this study (docs/coverage.md, 100,000 rows, covariates ")
-    assert "of 120 made-up tables." in said
+    assert "of 120 synthetic tables." in said
 
 
 def expected(response: float = 0.2, number: float = 0.35) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def test_under_a_prior_in_units_of_what_is_expected_cells_of_such_priors_count_w
 
 def test_a_guess_that_is_far_off_is_told_as_unlike_any_cell() -> None:
     (said,) = facts([of(100_000, 3.1e-4)], record(prior=expected(response=0.002)))
-    assert "the response’s expected standard deviation over what the release tells (0.01 here, " in said
+    assert "the response’s expected standard deviation over the one estimated from the release (0.01 here, " in said
 
 
 def test_cells_of_the_default_are_compared_as_before_there_were_guesses() -> None:
