@@ -23,7 +23,7 @@ from dpbayes.kinds.prior import PriorSpec
 from dpbayes.kinds.registry import KINDS
 from dpbayes.strict_yaml.messages import problems_of
 from dpbayes.study.analyses import AnalysisSpec
-from dpbayes.study.prior_file import load_prior
+from dpbayes.study.load import load_prior
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from dpbayes_core.text import shown
 from storage.files.archive import MANIFEST, Archive

@@ -88,7 +88,7 @@ def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Key
     if left_out:  # before the choice, so that a person's complete rows are the ones that count
         people, rows = people[counts], rows[counts]
     if source.holders is not None:
-        people, rows = of_holders(people, rows, apart=source.holders.apart)
+        people, rows = of_holders(people, rows, separate=source.holders.separate)
     profile = _profile(group, reading, left_out, nobody)
     return Part(profile, statistic.empty(), candidates(people, rows, keys, source.max_rows_per_unit))
 
@@ -132,19 +132,19 @@ def add_up(
     workers: int,
     *,
     most: int = 1,
-    apart: bool = False,
+    separate: bool = False,
     spill: Spill | None = None,
 ) -> Counted:
     """The sums of all parts, with the rows that count of every person among the candidates, spilled ones too.
 
-    `apart`: rows are limited for each holder separately.
+    `separate`: rows are limited for each holder separately.
     """
 
     def count(partition: int) -> Counted:
         kept = among.counted(partition)
         if not len(kept):
             return Counted(statistic.empty(), 0)
-        several = several_holders(kept) if apart else 0
+        several = several_holders(kept) if separate else 0
         return Counted(statistic.sum(EncodedTable(kept.rows), kept.units), len(kept), several)
 
     among = Spill(most) if spill is None else spill

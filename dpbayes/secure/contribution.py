@@ -101,15 +101,15 @@ def null_units(people: Words, keys: Keys) -> int:
     return int(np.count_nonzero((people == keys.null_unit).all(axis=1)))
 
 
-def of_holders(people: Words, integers: NDArray[np.int32], *, apart: bool) -> tuple[Words, NDArray[np.int32]]:
-    """The rows of declared holders; `apart` counts a person with two holders as two people.
+def of_holders(people: Words, integers: NDArray[np.int32], *, separate: bool) -> tuple[Words, NDArray[np.int32]]:
+    """The rows of declared holders; `separate` counts a person with two holders as two people.
 
     The last integer of a row is its holder's code. Two people with different holders collide as rarely as any two
     people.
     """
     known = integers[:, -1] >= 0
     people, integers = people[known], integers[known]
-    return _marked(people, integers[:, -1]) if apart else people, integers
+    return _marked(people, integers[:, -1]) if separate else people, integers
 
 
 def several_holders(counted: Candidates) -> int:

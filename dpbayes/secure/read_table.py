@@ -68,8 +68,8 @@ def read_statistics(
         summed = partial(_spilled, read=read, spill=spill)
         parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
         _check_unchanged(layout, source)
-        apart = source.holders is not None and source.holders.apart
-        done = add_up(parts, statistic, workers, most=most, apart=apart, spill=spill)
+        separate = source.holders is not None and source.holders.separate
+        done = add_up(parts, statistic, workers, most=most, separate=separate, spill=spill)
     if progress is not None:
         progress(1.0)  # an empty table is read, too
     profile = Profile(types=layout.types, groups=tuple(part.profile for part in parts))
@@ -83,7 +83,7 @@ def _with_people(profile: "Profile", done: "Counted", source: TableSource) -> "P
     holders = source.holders
     if holders is None:
         return replace(profile, duplicate_rows=profile.rows - profile.incomplete_rows - done.rows)
-    several = done.several if holders.apart and holders.all_here else None
+    several = done.several if holders.separate and holders.all_here else None
     extra = profile.rows - profile.broken(holders.column) - profile.incomplete_rows - done.rows
     return replace(profile, duplicate_rows=extra, several_holders=several)
 

@@ -1,10 +1,12 @@
-"""Reads a study file: returns a Study, or raises one StudyInvalid with line, key and remedy."""
+"""Reads study files, and priors in files of their own: each is valid, or one StudyInvalid has line, key and remedy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from dpbayes.kinds.prior import PriorSpec
+from dpbayes.kinds.registry import KINDS
 from dpbayes.strict_yaml.messages import problems_of
 from dpbayes.strict_yaml.problem import Problem
 from dpbayes.strict_yaml.yaml12 import Document, parse
@@ -12,7 +14,7 @@ from dpbayes.study.cross_checks import problems
 from dpbayes.study.file import StudyFile
 from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
-from dpbayes_core.text import shown
+from dpbayes_core.text import nearest, shown
 
 LARGEST_FILE = 1_000_000
 
@@ -21,14 +23,14 @@ def load_study(path: Path | str) -> Study:
     """The study in a file, with every check passed."""
     path = Path(path)
     try:
-        text = read_whole(path, "study")
+        text = _read_whole(path, "study")
         return Study(path=path.absolute(), text=text, file=_checked(parse(decoded(text)), path.absolute().parent))
     except Problem as problem:
         sentence = str(problem)
     raise StudyInvalid(f"cannot read study {shown(path.name or str(path))}: {sentence}")
 
 
-def read_whole(path: Path, what: str) -> bytes:
+def _read_whole(path: Path, what: str) -> bytes:
     """The bytes of a file written by a person, such as a study or a prior; raises Problem."""
     try:
         if path.is_dir():
@@ -64,15 +66,62 @@ def _checked(document: Document, folder: Path) -> StudyFile:
     try:
         file = StudyFile.model_validate(document.value)
     except ValidationError as error:
-        raise first_problem(problems_of(error), document) or error from None
-    if problem := first_problem(problems(file, folder), document):
+        raise _first_problem(problems_of(error), document) or error from None
+    if problem := _first_problem(problems(file, folder), document):
         raise problem
     return file
 
 
-def first_problem(found: Iterable[Problem], document: Document) -> Problem | None:
+def _first_problem(found: Iterable[Problem], document: Document) -> Problem | None:
     """The problem that comes first in the file, with its line number."""
     placed = [
         Problem(problem.place, problem.what, problem.remedy, document.line(problem.place) or 1) for problem in found
     ]
     return min(placed, key=lambda problem: problem.line or 0, default=None)
+
+
+def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
+    """The prior in a file, checked against a kind of release and the names of its coefficients."""
+    try:
+        text = decoded(_read_whole(path, "prior"))
+        return _checked_prior(parse(text, if_empty=_filling(kind)), kind, coefficients)
+    except Problem as problem:
+        sentence = str(problem)
+    raise StudyInvalid(f"cannot read prior {shown(path.name or str(path))}: {sentence}")
+
+
+def _filling(kind: str) -> str:
+    """What to write into an empty file."""
+    taken = KINDS[kind].prior
+    example = taken and taken.example
+    return f"Write what it believes, such as {example}, or leave --prior out" if example else "Leave --prior out"
+
+
+def _checked_prior(document: Document, kind: str, coefficients: Sequence[str]) -> PriorSpec:
+    if not isinstance(document.value, dict):
+        raise Problem((), "it is not a list of keys and values", "Write what stands under prior: in a study", 1)
+    if set(document.value) == {"prior"}:
+        raise Problem(("prior",), "it is the section itself, with its name above it", "Leave prior: out", 1)
+    try:
+        prior = PriorSpec.model_validate(document.value)
+    except ValidationError as error:
+        raise _first_problem(problems_of(error), document) or error from None
+    if problem := _first_problem(_prior_problems(prior, kind, coefficients), document):
+        raise problem
+    return prior
+
+
+def _prior_problems(prior: PriorSpec, kind: str, coefficients: Sequence[str]) -> Iterator[Problem]:
+    """Parts that belong to another kind of release, and names that are not coefficients."""
+    taken = KINDS[kind].prior
+    if taken is None:
+        return
+    parts = taken.parts
+    for part in taken.others(prior):
+        what = f"it is no part of the prior of a {kind} release"
+        yield Problem((part,), what, f"Choose from {', '.join(parts)}" if parts else "Leave --prior out")
+    for name in prior.named if "named" in parts else ():
+        if name not in coefficients:
+            yield Problem(
+                ("named", name), f"{shown(name)} is no coefficient", nearest(name, coefficients, "The names are")
+            )

@@ -48,7 +48,7 @@ class Holders:
     ] = ()  # of each holder, empty if they are elsewhere; the column then exists in no file
 
     @property
-    def apart(self) -> bool:
+    def separate(self) -> bool:
         """Whether a person's rows are limited for each holder separately; the counts are then public."""
         return self.membership != "movable"
 

@@ -97,7 +97,7 @@ def _share(found: Record) -> str:
 
 def _unlike(here: Setting, there: Setting) -> str:
     """How a study differs from a cell that is not near."""
-    far = [name for name, apart in here.distances(there).items() if apart > 1]
+    far = [name for name, distance in here.distances(there).items() if distance > 1]
     said = [f"{WORDS[name]} ({_value(here, name)} here, {_value(there, name)} there)" for name in far]
     hidden = " Noise hides how much the response and the covariates vary." if here.hidden else ""
     return f"{f' It differs in {listed(said)}.' if said else ''}{hidden}"

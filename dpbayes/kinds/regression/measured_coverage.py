@@ -150,10 +150,10 @@ def _covariate_moments(parts: Sequence[Release]) -> tuple[dict[str, float | None
         return {"related": None, "spread": None}, []
     columns = np.array([variable.column for variable in schema.variables[:-1]])
     numbers = np.array([variable.kind == "continuous" for variable in schema.variables[:-1]])
-    apart = columns[:, None] != columns
+    different = columns[:, None] != columns
     related = np.abs(covariance) / np.sqrt(np.outer(variances, variances))
     spreads: list[float] = np.sqrt(variances[numbers]).tolist()
-    largest = min(float(np.max(related, where=apart, initial=0.0)), 1.0)
+    largest = min(float(np.max(related, where=different, initial=0.0)), 1.0)
     return {"related": largest, "spread": min(spreads, default=None)}, spreads
 
 
@@ -170,9 +170,9 @@ def nearest(place: Setting, prior: Record, known: Sequence[Record]) -> tuple[Rec
     same = [cell for cell in known if (is_expected(cell["prior"]) if guessed else cell["prior"] == prior)]
     if not same:
         return None
-    apart = [tuple(place.distances(Setting.of_cell(cell)).values()) for cell in same]
-    best = min(range(len(same)), key=lambda k: (round(math.hypot(*apart[k]), 9), same[k]["slopes"]["coverage"]))
-    return same[best], not place.hidden and max(apart[best]) <= 1
+    distances = [tuple(place.distances(Setting.of_cell(cell)).values()) for cell in same]
+    best = min(range(len(same)), key=lambda k: (round(math.hypot(*distances[k]), 9), same[k]["slopes"]["coverage"]))
+    return same[best], not place.hidden and max(distances[best]) <= 1
 
 
 @cache

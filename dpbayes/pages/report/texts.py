@@ -151,8 +151,8 @@ def gate(posterior: Record) -> str:
 
 def diagnosis(told: Texts, posterior: Record) -> str:
     """Whether the chains agree, in plain words."""
-    apart = posterior["diagnostics"]["divergences"]
-    jumps = "No draw diverged." if not apart else f"{apart:,} draw{'s' * (apart != 1)} diverged."
+    diverged = posterior["diagnostics"]["divergences"]
+    jumps = "No draw diverged." if not diverged else f"{diverged:,} draw{'s' * (diverged != 1)} diverged."
     if posterior["status"] == "converged":
         return f"Yes. The chains started far apart and describe the same {told.spread.numbers}. {jumps}"
     answer = "They do, but that is not enough." if agree(posterior) else "No."

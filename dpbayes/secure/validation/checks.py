@@ -5,16 +5,12 @@ There are two suites: one that a table which needs none of the study's rules wou
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpbayes.secure.profile import Profile
-from dpbayes.secure.validation.quiet_library import quiet_library
+from dpbayes.secure.validation.suites import OwnExpectation, profile_columns, quiet_library
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
-
-if TYPE_CHECKING:
-    from dpbayes.secure.validation.suites import OwnExpectation
-
 
 OF_TABLE = ("duplicate_rows", "several_holders")
 """Counts of the whole table, not of a batch."""
@@ -92,7 +88,7 @@ def validate(
     profile: Profile,
     source: TableSource,
     expectations: Sequence[Expectation] | None = None,
-    own: "Sequence[OwnExpectation]" = (),
+    own: Sequence[OwnExpectation] = (),
 ) -> ValidationResult:
     """Check the profile against both suites; a failure of the library is a result too."""
     wanted = expectations_of(source) if expectations is None else tuple(expectations)
@@ -107,27 +103,23 @@ def validate(
     )
 
 
-def _of_this_pass(source: TableSource, own: "Sequence[OwnExpectation]") -> "list[OwnExpectation]":
+def _of_this_pass(source: TableSource, own: Sequence[OwnExpectation]) -> list[OwnExpectation]:
     """The expectations about columns that this release reads."""
     if not own:
         return []
-    from dpbayes.secure.validation.suites import profile_columns
-
     known = set(profile_columns(source))
     return [one for one in own if one.columns <= known]
 
 
-def _run_own(profile: Profile, source: TableSource, asked: "Sequence[OwnExpectation]") -> list[bool | None]:
+def _run_own(profile: Profile, source: TableSource, asked: Sequence[OwnExpectation]) -> list[bool | None]:
     """The steward's expectations one by one, so that a failure does not affect the others."""
     if not asked:
         return []
-    from dpbayes.secure.validation.suites import profile_columns
-
     batch = _batch({name: _counts(profile, _named(name)) for name in profile_columns(source)})
     return [_own_met(batch, one) for one in asked]
 
 
-def _own_met(batch: Any, one: "OwnExpectation") -> bool | None:
+def _own_met(batch: Any, one: OwnExpectation) -> bool | None:
     try:
         return _met(batch.validate(one.built(), result_format="BOOLEAN_ONLY"))
     except Exception:  # its text may contain counts

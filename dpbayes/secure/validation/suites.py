@@ -5,13 +5,17 @@ contain known expectations with plain arguments only, nothing that is executed. 
 the pass; an expectation that is not met, or that fails to run, stops nothing.
 """
 
+import io
 import json
-from collections.abc import Iterator, Mapping
+import logging
+import os
+import warnings
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from dpbayes.secure.validation.quiet_library import quiet_library
 from dpbayes.secure.validation.suite_types import argument_flaw
 from dpbayes.study.study import Study
 from dpbayes.study.table_source import ColumnRule, TableSource
@@ -68,11 +72,11 @@ def counts_of(rule: ColumnRule) -> tuple[str, ...]:
 def profile_columns(source: TableSource) -> tuple[str, ...]:
     """The columns of a pass's profile, by which expectations name them."""
     persons = () if source.unit is None else ("null_units", "duplicate_rows")
-    apart = source.unit is not None and source.holders is not None and source.holders.apart
+    separate = source.unit is not None and source.holders is not None and source.holders.separate
     return (
         "rows",
         *persons,
-        *(("several_holders",) if apart else ()),
+        *(("several_holders",) if separate else ()),
         *(f"{rule.name}.{count}" for rule in source.columns for count in counts_of(rule)),
     )
 
@@ -154,3 +158,18 @@ def _buildable(one: OwnExpectation) -> bool:
 
 def _invalid(name: str, what: str, remedy: str) -> StudyInvalid:
     return StudyInvalid(f"cannot read the expectations {name}: {what}. {remedy}.")
+
+
+@contextmanager
+def quiet_library() -> Generator[None]:
+    """No warning, log line, progress bar or print of the library reaches the terminal or another log."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when the library loads
+    logger = logging.getLogger("great_expectations")
+    before = logger.propagate, logger.handlers[:]
+    logger.propagate, logger.handlers = False, [logging.NullHandler()]
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.propagate, logger.handlers = before

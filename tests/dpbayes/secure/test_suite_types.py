@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
 from dpbayes.secure.validation.checks import validate
-from dpbayes.secure.validation.quiet_library import quiet_library
 from dpbayes.secure.validation.suite_types import ARGUMENTS, EXPECTATIONS, MOST, argument_flaw
-from dpbayes.secure.validation.suites import OwnExpectation
+from dpbayes.secure.validation.suites import OwnExpectation, quiet_library
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.canonical import canonical_json
 

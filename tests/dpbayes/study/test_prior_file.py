@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes.kinds.registry import KINDS
-from dpbayes.study.prior_file import load_prior
+from dpbayes.study.load import load_prior
 from dpbayes_core.errors import StudyInvalid
 
 PRIORS = {name: kind.prior for name, kind in KINDS.items() if kind.prior is not None}
