@@ -60,7 +60,7 @@ def effects_words(effects: Sequence[Effect]) -> list[tuple[str, str]]:
         said.append(
             (
                 "Can tell from 0",
-                f"{_sizes(can)}: the 95% interval leaves 0 out in about three releases of four, in fewer if smaller",
+                f"{_sizes(can)}: the 95% interval excludes 0 in about three releases of four, in fewer if smaller",
             )
         )
     if cannot := [one.coefficient for one in effects if one.least is None]:
@@ -68,7 +68,7 @@ def effects_words(effects: Sequence[Effect]) -> list[tuple[str, str]]:
             (
                 "Cannot tell from 0",
                 f"{_some(cannot)}: intervals come out about as wide as the prior's own, or as any effect that the "
-                "response's spread leaves room for. A larger epsilon, or fewer columns, may tell",
+                "response's spread leaves room for. A larger epsilon or fewer columns may help",
             )
         )
     worse = [one for one in effects if one.least is not None and one.least_worse != one.least and _wider(one)]

@@ -22,15 +22,15 @@ TABLE_WORDS = {
 }
 
 RELEASED = (
-    "Nothing here decides a release: values that break a rule became what stands at their column, or their rows were "
-    "left out, and the release was made all the same. Holding one back for what this page says would tell something "
-    "that no noise covers."
+    "This page decides nothing about a release: values that break a rule became what their column states, or their "
+    "rows were left out, and the release was made regardless. Holding it back because of this page would reveal "
+    "something that no noise covers."
 )
 INSPECTED = (
-    "The table was looked at, and nothing was charged; the ledger says so. Nothing here decides a release: values that "
-    "break a rule become what stands at their column, or their rows are left out, and dpbayes will make the release "
-    "all the same. If you correct the table, or hold the release back for what this page says, that tells something "
-    "which no noise covers: write down what you did with dpbayes ledger note."
+    "The table was inspected and nothing was charged, which the ledger records. This page decides nothing about a "
+    "release: values that break a rule become what their column states, or their rows are left out, and dpbayes makes "
+    "the release regardless. Correcting the table, or holding the release back, because of this page reveals something "
+    "that no noise covers: record what you did with dpbayes ledger note."
 )
 
 
