@@ -10,7 +10,7 @@ from dpbayes.markup.numbers import listed, short
 
 Record = Mapping[str, Any]
 
-LEFT_OUT = "the row is left out"
+_LEFT_OUT = "the row is left out"
 FIRST_DAY, LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 
 
@@ -51,11 +51,11 @@ def _column(column: Record, *, complete: bool) -> str:
 
 def _rule(column: Record, *, complete: bool, dates: bool) -> str:
     if "levels" not in column:
-        return LEFT_OUT if complete else f"becomes {_value(column.get('nulls'), dates=dates)}"
+        return _LEFT_OUT if complete else f"becomes {_value(column.get('nulls'), dates=dates)}"
     other = column.get("unknown")
     if not complete:
         return f"becomes {other}, as does what is no level"
-    return f"{LEFT_OUT}; what is no level {'is left out too' if other is None else f'becomes {other}'}"
+    return f"{_LEFT_OUT}; what is no level {'is left out too' if other is None else f'becomes {other}'}"
 
 
 def _value(number: float | None, *, dates: bool) -> str:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 MINUS = "\N{MINUS SIGN}"
-MOST_DECIMALS = 9
+_MOST_DECIMALS = 9
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -15,7 +15,7 @@ def decimals_for(uncertainty: float) -> int:
     """The decimals that show two significant digits of `uncertainty`."""
     if not math.isfinite(uncertainty) or uncertainty <= 0:
         return 4
-    return min(max(0, 1 - math.floor(math.log10(uncertainty))), MOST_DECIMALS)
+    return min(max(0, 1 - math.floor(math.log10(uncertainty))), _MOST_DECIMALS)
 
 
 def fixed(value: float | None, decimals: int) -> str:
@@ -74,7 +74,7 @@ def tick_labels(values: Sequence[float]) -> tuple[str, ...]:
     if len(values) < 2:
         return tuple(short(v) for v in values)
     gap = min(b - a for a, b in pairwise(values))
-    decimals = min(max(0, -math.floor(math.log10(gap) + 1e-9)), MOST_DECIMALS)
+    decimals = min(max(0, -math.floor(math.log10(gap) + 1e-9)), _MOST_DECIMALS)
     if abs(round(gap, decimals) - gap) > 1e-6 * gap:  # a step of 0.25 needs one digit more than 0.1
         decimals += 1
     return tuple("0" if abs(v) < gap / 1e6 else fixed(v, decimals) for v in values)

@@ -14,9 +14,9 @@ from dpbayes.markup.svg import line, tag, text
 from dpbayes_core.experiments.interface import Box, Figure, Panel
 
 PANEL, HEIGHT, LEFT, TOP, BOTTOM = 300, 220, 56, 58, 54  # px
-TICKS = 4
+_TICKS = 4
 
-STYLE = (
+_STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "table{border-collapse:collapse;font-size:13px;margin:1rem 0;display:block;overflow-x:auto}"
     "td,th{padding:.15rem .6rem;text-align:right;border-bottom:1px solid #ddd}"
@@ -77,7 +77,7 @@ def _page(document: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     ]
     return PAGE.format(
         title=document["title"],
-        style=Markup(STYLE),
+        style=Markup(_STYLE),
         notes=Markup("").join(Markup("<li>{}</li>").format(note) for note in document["notes"]),
         head=Markup("").join(Markup("<th>{}</th>").format(column) for column in document["columns"]),
         body=Markup("").join(rows),
@@ -99,8 +99,8 @@ def box_plot(figure: Figure) -> str:
 def _axis(figure: Figure, width: int) -> Markup:
     low, high = figure.limits
     lines: list[Markup] = []
-    for tick in range(TICKS + 1):
-        value = low + (high - low) * tick / TICKS
+    for tick in range(_TICKS + 1):
+        value = low + (high - low) * tick / _TICKS
         y = _height(value, figure)
         lines += [line("grid", LEFT, y, width - 8, y), text(f"{value:g}", LEFT - 6, y + 4, "end")]
     turned = f"translate(14 {TOP + HEIGHT / 2}) rotate(-90)"

@@ -64,12 +64,12 @@ def _refused(plan: Plan, nothing: str) -> str:
     if refused is None:
         first, last = plan.year[0].period.name, plan.year[-1].period.name
         return f"{nothing} from {first} to {last} would be refused."
-    caps = " and ".join(cap_words(cap) for cap in refused.refused_by)
+    caps = " and ".join(_cap_words(cap) for cap in refused.refused_by)
     which = f", at its release {refused.release}" if len(plan.releases) > 1 else ""
     return f"{refused.period.name} would be refused by {caps}{which}."
 
 
-def cap_words(cap: CapSpec) -> str:
+def _cap_words(cap: CapSpec) -> str:
     """A cap's name with its limit."""
     at = "" if cap.delta is None else f"{float(cap.delta):g}"
     return f"{cap.name} ({measure_words(cap.measure, decimal_text(cap.limit), at)})"

@@ -13,13 +13,13 @@ from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 from dpbayes_core.regression.prior import half_width, user_coefficients
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA
 
-STEEP = 2.0
+_STEEP = 2.0
 """Half widths of the response for each half width of a column: steeper slopes are outside the default prior."""
 
 HIDDEN = 0.03
 """Half widths of the response: a smaller residual sd is outside the default prior."""
 
-MOST_EXPLAINED = 0.5
+_MOST_EXPLAINED = 0.5
 """The share of the response's variance that one coefficient is taken to explain at most."""
 
 MOST_NAMED = 6
@@ -42,7 +42,7 @@ def effects_of(
     """The effect of every slope, in the units of the columns."""
     schema, found = known.schema, list[Effect]()
     units = np.abs(np.diag(user_coefficients(schema))) * half_width(schema)
-    largest = np.sqrt(MOST_EXPLAINED * known.variance / known.partial_variances)
+    largest = np.sqrt(_MOST_EXPLAINED * known.variance / known.partial_variances)
     for place, (one, prior) in enumerate(zip(predicted, alone, strict=True)):
         if one.coefficient in (INTERCEPT, SIGMA):
             continue
@@ -104,7 +104,7 @@ def warnings_of(known: Expectation) -> list[tuple[str, str]]:
     """Warnings where a slope or the residual sd is expected outside the range that the default prior allows."""
     schema, said = known.schema, list[tuple[str, str]]()
     kinds = zip(schema.variables, known.slopes.tolist(), strict=False)
-    steep = {one.label: size for one, size in kinds if one.kind == "continuous" and size > STEEP}
+    steep = {one.label: size for one, size in kinds if one.kind == "continuous" and size > _STEEP}
     response = schema.response.name
     if steep:
         sizes = listed([f"{name} (about {short(size, 2)})" for name, size in steep.items()])
@@ -112,7 +112,7 @@ def warnings_of(known: Expectation) -> list[tuple[str, str]]:
             (
                 "Steep",
                 f"from the middle to an end of its bounds, {sizes} is expected to move {response} by more than "
-                f"{STEEP:g} half widths of its bounds: that far from 0 the prior pulls. Bounds closer to where the "
+                f"{_STEEP:g} half widths of its bounds: that far from 0 the prior pulls. Bounds closer to where the "
                 "column lies, or a prior of your own, avoid this",
             )
         )

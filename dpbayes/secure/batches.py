@@ -26,7 +26,7 @@ from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.exact_sums.protocol import EncodedTable, Statistic
 
-PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
+_PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
 T = TypeVar("T")
 R = TypeVar("R")
 Arrays = Mapping[str, NDArray[Any]]
@@ -105,7 +105,7 @@ def _left_out(encoded: EncodedTable) -> int:
 def _pieces(group: Batch, names: tuple[str, ...]) -> Iterator[Any]:
     """A batch as several smaller tables where its source supports that, to save memory."""
     pieces = getattr(group, "pieces", None)
-    return iter((group.read(names),)) if pieces is None else pieces(names, PIECE_ROWS)
+    return iter((group.read(names),)) if pieces is None else pieces(names, _PIECE_ROWS)
 
 
 def _profile(group: Batch, reading: Reading, left_out: int, nobody: int | None = None) -> GroupProfile:

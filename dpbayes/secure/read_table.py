@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from dpbayes.secure.spill import Spill
     from dpbayes_core.exact_sums.protocol import Statistic
 
-KEY_BYTES = 16
+_KEY_BYTES = 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,9 +98,10 @@ def _check_unchanged(layout: "Layout", source: TableSource) -> None:
 def _keys(source: TableSource, key: bytes) -> "Keys | None":
     if source.unit is None:
         return None
-    if len(key) < KEY_BYTES:
+    if len(key) < _KEY_BYTES:
         raise DpbayesError(
-            f"cannot bound contributions: the secret key has fewer than {KEY_BYTES} bytes. Create the home's keys anew."
+            f"cannot bound contributions: the secret key has fewer than {_KEY_BYTES} bytes. Create the home's keys "
+            "anew."
         )
     from dpbayes.secure.contribution import Keys
 

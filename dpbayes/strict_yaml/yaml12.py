@@ -29,8 +29,8 @@ Value = str | int | bool | Decimal | tuple[Any, ...] | dict[str, Any]
 
 DEEPEST = 12
 MOST_NODES = 20_000
-LONGEST_NUMBER = 40
-LARGEST_EXPONENT = 300
+_LONGEST_NUMBER = 40
+_LARGEST_EXPONENT = 300
 
 # The core schema of YAML 1.2, chapter 10.3. ruamel's own constructor also knows dates, octal without the o,
 # underscores, merge keys and `=`, so only its parser is used.
@@ -182,12 +182,12 @@ def _decimal(text: str, place: Place, line: int) -> Decimal:
         number = Decimal("Infinity")
     if number == 0:
         return Decimal(0)  # 0e99999 would be written out in full somewhere
-    if abs(number.adjusted()) > LARGEST_EXPONENT or number.is_infinite():
+    if abs(number.adjusted()) > _LARGEST_EXPONENT or number.is_infinite():
         what = f"{text} is outside what can be computed with"
-        raise Problem(place, what, f"Keep numbers between 1e-{LARGEST_EXPONENT} and 1e{LARGEST_EXPONENT}", line)
+        raise Problem(place, what, f"Keep numbers between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}", line)
     return number
 
 
 def _refuse_length(text: str, place: Place, line: int) -> None:
-    if len(text) > LONGEST_NUMBER:
-        raise Problem(place, "this number has too many digits", f"Use at most {LONGEST_NUMBER} characters", line)
+    if len(text) > _LONGEST_NUMBER:
+        raise Problem(place, "this number has too many digits", f"Use at most {_LONGEST_NUMBER} characters", line)

@@ -20,9 +20,9 @@ from dpbayes_core.draws.release import PosteriorDrawRelease
 
 Release = PosteriorDrawRelease
 
-UNTEMPERED = "1 counts every record once"
-EPSILON_DECIDES = "Epsilon decides how far: more of it, fewer columns, fewer draws or a lower tempering reach further."
-LOWER_FLOORS = (0.1, 0.01)
+_UNTEMPERED = "1 counts every record once"
+_EPSILON_DECIDES = "Epsilon decides how far: more of it, fewer columns, fewer draws or a lower tempering reach further."
+_LOWER_FLOORS = (0.1, 0.01)
 MOST_NAMED = 4  # columns of one range
 
 
@@ -73,7 +73,7 @@ class DrawTexts(Texts):
         subject: Any = design.subject
         if isinstance(subject, GridSubject):
             return (("Points", f"{len(subject.values)} of the grid, for each probability"),)
-        told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; {UNTEMPERED}")]
+        told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; {_UNTEMPERED}")]
         if isinstance(subject, NetworkSubject):
             told.append(
                 (
@@ -140,7 +140,7 @@ class DrawTexts(Texts):
     def noise_size(self, release: Release) -> tuple[str, str, str]:
         if isinstance(release.subject, GridSubject):
             return "Points", str(len(release.subject.values)), "of the grid, for each probability"
-        return "Power of the likelihood", short(_power(release), 3), UNTEMPERED
+        return "Power of the likelihood", short(_power(release), 3), _UNTEMPERED
 
     def noise_pairs(self, release: Release) -> tuple[tuple[str, str], ...]:
         record = release.mechanism.to_record()
@@ -174,11 +174,11 @@ class DrawTexts(Texts):
 def _lower_floors(design: DrawDesign, why: str) -> list[tuple[str, str]]:
     """The epsilon that lower floors would need, where epsilon decides the floors."""
     subject = design.subject
-    if why != EPSILON_DECIDES or not isinstance(subject, NetworkSubject):
+    if why != _EPSILON_DECIDES or not isinstance(subject, NetworkSubject):
         return []
     return [
         (f"Probabilities down to {floor:g}", f"would take epsilon {short(_epsilon_for(design, subject, floor), 3)}")
-        for floor in LOWER_FLOORS
+        for floor in _LOWER_FLOORS
         if floor < min(subject.floors)
     ]
 
@@ -244,7 +244,7 @@ POSTERIOR_DRAW = DrawTexts(
     "Draws from a truncated posterior",
     "Each number is a draw from the truncated posterior distribution, not an estimate of its centre: draws of one "
     "release are independent, and their spread shows the uncertainty only if there are many.",
-    EPSILON_DECIDES,
+    _EPSILON_DECIDES,
 )
 MODE = DrawTexts(
     "a draw near a posterior's mode",

@@ -13,7 +13,7 @@ Pairs = tuple[tuple[str, str], ...]
 MOST_ROWS = 20_000  # simulated at most; accuracy changes little beyond
 REPEATS, TEST_ROWS = 10, 1_000
 SEED = 1
-MOST_TABLES = 12  # listed one by one
+_MOST_TABLES = 12  # listed one by one
 
 
 def network_foresight(design: NetworkDesign, rows: int) -> Pairs:
@@ -27,10 +27,10 @@ def network_foresight(design: NetworkDesign, rows: int) -> Pairs:
             f"± {short(one.deviation, 3)} people a cell; its {one.cells} cells together off by "
             f"{short(one.expected_table_error, 3)} people, {short(100 * one.expected_table_error / rows, 2)}% of all",
         )
-        for one in tables[:MOST_TABLES]
+        for one in tables[:_MOST_TABLES]
     ]
-    if len(tables) > MOST_TABLES:
-        told.append(("Other tables", f"{len(tables) - MOST_TABLES} with smaller errors"))
+    if len(tables) > _MOST_TABLES:
+        told.append(("Other tables", f"{len(tables) - _MOST_TABLES} with smaller errors"))
     worst = largest_cell_error(design, repeats=400)
     told.append(
         ("Worst cell", f"with probability 0.9 no cell of any table is off by more than {short(worst, 3)} people")

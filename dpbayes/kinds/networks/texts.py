@@ -50,7 +50,7 @@ class NetworkTexts(Texts):
         return network_foresight(design, rows)
 
     def title(self, release: NetworkRelease) -> str:
-        return network_title(release.schema)
+        return _network_title(release.schema)
 
     def lede(self, release: NetworkRelease) -> str:
         return "The conditional probabilities of a Bayesian network"
@@ -114,7 +114,7 @@ def declared_nodes(schema: NetworkSchema) -> tuple[Declared, ...]:
     return tuple(_declared(node, schema) for node in schema.nodes)
 
 
-def network_title(schema: NetworkSchema) -> str:
+def _network_title(schema: NetworkSchema) -> str:
     """A title that names the nodes."""
     names, more = schema.names, len(schema.names) - MOST_NAMED
     return f"A network of {listed(names if more < 2 else [*names[:MOST_NAMED], f'{more} more'])}"

@@ -14,20 +14,20 @@ from dpbayes_core.regression.schema import Continuous
 WORTH_SAYING = 0.005
 """The expected share of clipped responses from which wider bounds are advised."""
 
-MEASURED = (
+_MEASURED = (
     "On synthetic tables of 100,000 rows (dpbayes evaluate coverage) with 2% of the responses clipped, 95% intervals "
     "contained the true slopes in about 86% of cases and sigma in 1%, against 52% and none without privacy; with 0.5%, "
     "in 94% and 88%, against 92% and 52%"
 )
 """What clipping did where it was measured: docs/coverage.md."""
 
-MOST_NOISE = 0.25
+_MOST_NOISE = 0.25
 """The largest noise, relative to the response's variance, at which the variance is estimated."""
 
-LEAST_SHOWN = 1e-4
+_LEAST_SHOWN = 1e-4
 """The smallest share that is written as a number."""
 
-AT_A_BOUND = 0.9
+_AT_A_BOUND = 0.9
 """A mean beyond it counts as close to a bound, where bounds are -1 and 1."""
 
 REACH = 3.0
@@ -46,7 +46,7 @@ def clipping_advice(response: Continuous, expected: Expected | None) -> str:
         f"{share_text(share)} of {response.name} would be clipped, if it is about normal around {short(expected.mean)} "
         f"with standard deviation {short(expected.sd)}. The regression would be that of the clipped column. Bounds of "
         f"[{short(wider.low)}, {short(wider.high)}] would clip {about_share_text(expected.clipped(wider))}. "
-        f"{MEASURED}"
+        f"{_MEASURED}"
     )
 
 
@@ -86,7 +86,7 @@ def clipping_alarm(evidence: Evidence) -> str:
     return (
         f"By the released sums, {about_share_text(share)} of {response.name} would lie beyond its bounds "
         "if it were normal, and as much may have been clipped: that distorts the regression, with and without privacy, "
-        f"and intervals do not show it. {MEASURED}. Wider bounds in the next release would avoid it."
+        f"and intervals do not show it. {_MEASURED}. Wider bounds in the next release would avoid it."
     )
 
 
@@ -116,7 +116,7 @@ def _response_moments(evidence: Evidence) -> _ResponseMoments | None:
 def response_of(evidence: Evidence) -> Expected | None:
     """Mean and sd of the clipped response estimated from the release; None where noise hides them."""
     found = _response_moments(evidence)
-    if found is None or found.variance <= 0 or found.of_variance > MOST_NOISE * found.variance or abs(found.mean) > 1:
+    if found is None or found.variance <= 0 or found.of_variance > _MOST_NOISE * found.variance or abs(found.mean) > 1:
         return None
     scale = evidence.schema.standardised(evidence.schema.response)
     return Expected((found.mean - scale.shift) / scale.slope, math.sqrt(found.variance) / abs(scale.slope))
@@ -125,7 +125,7 @@ def response_of(evidence: Evidence) -> Expected | None:
 def _next_to(evidence: Evidence) -> float | None:
     """The bound that the response's mean is certainly close to; None if there is none."""
     found, bounds = _response_moments(evidence), evidence.schema.response.bounds
-    if found is None or abs(found.mean) - 2 * found.of_mean < AT_A_BOUND:
+    if found is None or abs(found.mean) - 2 * found.of_mean < _AT_A_BOUND:
         return None
     scale = evidence.schema.standardised(evidence.schema.response)
     return bounds.high if found.mean * scale.slope > 0 else bounds.low
@@ -139,9 +139,9 @@ def advised(bounds: Bounds, expected: Expected) -> Bounds:
 
 def share_text(share: float) -> str:
     """A share of rows as text."""
-    return "less than 0.01%" if share < LEAST_SHOWN else f"{short(100 * share, 2)}%"
+    return "less than 0.01%" if share < _LEAST_SHOWN else f"{short(100 * share, 2)}%"
 
 
 def about_share_text(share: float) -> str:
     """A share of rows as text, with "about" unless it is an upper bound."""
-    return f"{'about ' * (share >= LEAST_SHOWN)}{share_text(share)}"
+    return f"{'about ' * (share >= _LEAST_SHOWN)}{share_text(share)}"

@@ -34,7 +34,7 @@ OF_SEVERAL = (
     "How often 95% intervals contain one truth was measured for several releases, too, on synthetic tables: "
     "docs/coverage.md, “Several releases”. Whether one of those tables resembles these was not compared."
 )
-CUT = (
+_CUT = (
     "By the released numbers a few rows contain much of the residual variance: residuals beyond five standard "
     "deviations were cut off, and intervals of coefficients that depend on those rows are too narrow."
 )
@@ -49,7 +49,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
     if not isinstance(parts[0], Release) or not posterior["sampler"]["calibrated"]:
         return common
     if posterior["sampler"]["name"] == "robust":
-        return (*((CUT,) if weighs_few_rows(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
+        return (*((_CUT,) if weighs_few_rows(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
     several = len(parts) > 1
     measured = OF_SEVERAL if several else _measured(Setting.of(parts, posterior), posterior)
     return (measured, *_sigma(posterior), EQUAL + (ASKED_FOR_ONCE if several else ASKED_FOR), *common)

@@ -45,7 +45,7 @@ APART = (*NAMED, "explained", "epsilon", "mechanism", "guess")
 """The keys that identify a cell; `guess` is present only where something is expected."""
 
 LEAST_VARIANCE = 4.0  # times the noise on a mean: the least variance of a covariate whose correlations are estimated
-UNLIKE = 1.5  # of noise of another mechanism, in units of the other differences
+_UNLIKE = 1.5  # of noise of another mechanism, in units of the other differences
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Setting:
             "noise": abs(math.log(max(self.noise, 1e-300) / other.noise)) / math.log(3),
             "coefficients": abs(math.log(max(self.coefficients, 1) / other.coefficients)) / math.log(2.5),
             "levels": abs(self.levels - other.levels),
-            "mechanism": 0.0 if self.mechanism == other.mechanism else UNLIKE,
+            "mechanism": 0.0 if self.mechanism == other.mechanism else _UNLIKE,
         }
         units = {"explained": 0.3, "clipped": 0.01, "related": 0.4}
         pairs = {name: (getattr(self, name), getattr(other, name), unit) for name, unit in units.items()}

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
-AUTO_TAKES = "collapsed"  # of several releases
-SHARED = (
+_AUTO_TAKES = "collapsed"  # of several releases
+_SHARED = (
     "The {count} releases are taken to share the coefficients and the spread around them, and no person to be in two. "
     "Whether the coefficients are the same was not tested: analysed one by one, the releases can be compared."
 )
@@ -22,8 +22,8 @@ DIFFER = (
     "Their covariates may differ: the numbers of each have means, spreads and correlations of their own, and how far "
     "these are apart is inferred, too."
 )
-DECLARED = "{who} that people were dealt out to them at random ({how}): but for chance,"
-UNDECLARED = "They are read as if people had been dealt out to them at random, which nobody declared: but for chance,"
+_DECLARED = "{who} that people were dealt out to them at random ({how}): but for chance,"
+_UNDECLARED = "They are read as if people had been dealt out to them at random, which nobody declared: but for chance,"
 ALIKE = (
     "the numbers’ means, spreads and correlations are taken to be the same in all. Where they are not, intervals may "
     "miss, and the chains do not tell."
@@ -80,7 +80,7 @@ def _spread(evidence: Any, request: Request, *, earlier: bool) -> dict[str, Any]
     if tried is None:
         return {}
     record = tried.to_record()
-    return {"spread": {**record, "words": spread_words(record)}}
+    return {"spread": {**record, "words": _spread_words(record)}}
 
 
 def law_of(posterior: Record) -> tuple[str, bool]:
@@ -98,20 +98,20 @@ def parts_words(posterior: Record, count: int) -> str:
     if count < 2:
         return ""
     law, declared = law_of(posterior)
-    said = [SHARED.format(count=count)]
+    said = [_SHARED.format(count=count)]
     if law == "differ":
         said.append(DIFFER)
     elif law == "alike":
         study = posterior.get("origin", "study") == "study"
         who, how = ("The study says", "alike: true") if study else ("Whoever analysed says", "--alike")
-        said += [DECLARED.format(who=who, how=how) if declared else UNDECLARED, ALIKE]
+        said += [_DECLARED.format(who=who, how=how) if declared else _UNDECLARED, ALIKE]
     return " ".join(said)
 
 
 def planned_words(sampler: str, schema: "RegressionSchema", *, alike: bool) -> str:
     """How a study's analysis will model several releases."""
     numbers = pool.has_numbers(schema)
-    law = pool.parts_law(AUTO_TAKES if sampler == "auto" else sampler, alike=alike, numbers=numbers)
+    law = pool.parts_law(_AUTO_TAKES if sampler == "auto" else sampler, alike=alike, numbers=numbers)
     if law == "differ":
         return "several releases as one; their covariates may differ"
     if law == "none":
@@ -132,7 +132,7 @@ def spread_of(posterior: Record) -> Record | None:
     return (posterior.get("parts") or {}).get("spread")
 
 
-def spread_words(found: Record) -> str:
+def _spread_words(found: Record) -> str:
     """The recorded check of residual sds in sentences."""
     rare = short(max(found["probability"], LEAST_SAID), 2)
     theirs = f"theirs are from about {short(found['least'], 2)} to {short(found['most'], 2)}"

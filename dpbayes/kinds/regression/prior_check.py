@@ -11,15 +11,15 @@ from dpbayes.markup.numbers import MINUS, listed, short
 
 Record = Mapping[str, Any]
 
-FELT = 0.25  # posterior sds that a prior must have moved a parameter by to be felt
-SURPRISING = 0.05  # a probability of one parameter alone: below it the parameter is named
+_FELT = 0.25  # posterior sds that a prior must have moved a parameter by to be felt
+_SURPRISING = 0.05  # a probability of one parameter alone: below it the parameter is named
 MOST_NAMED = 3
-MOST_PULL = 100  # posterior sds: beyond it the figure says no more
-IN_IT = 0.3  # a weight in a combination of unit length: below it a parameter is not named
+_MOST_PULL = 100  # posterior sds: beyond it the figure says no more
+_IN_IT = 0.3  # a weight in a combination of unit length: below it a parameter is not named
 NOTHING = 0.95  # of the prior's variance: where more is left, the release tells next to nothing
 LEAST_SAID = 1e-300  # a probability: below it doubles lose their digits and then are 0
 
-DECIDES = "The prior decides these numbers"
+_DECIDES = "The prior decides these numbers"
 BLIND = "Few priors that mislead are caught that way."
 
 
@@ -61,9 +61,9 @@ def conflict_words(found: Record) -> str:
     if not found["conflict"]:
         return f"Prior and release do not contradict each other: {said} {BLIND}"
     ranked = sorted(found["parameters"], key=lambda one: one["probability"])
-    unlikely = [one for one in ranked if one["probability"] < min(2 * ranked[0]["probability"] + 0.01, SURPRISING)]
+    unlikely = [one for one in ranked if one["probability"] < min(2 * ranked[0]["probability"] + 0.01, _SURPRISING)]
     on = f" on {_named([one['name'] for one in unlikely])}" if unlikely else ""
-    if all(one["pull"] < FELT for one in found["parameters"]):
+    if all(one["pull"] < _FELT for one in found["parameters"]):
         return f"Prior and release disagree{on}: {said} The release outweighs the prior all the same."
     return (
         f"Prior and release disagree{on}: {said} State a prior that allows for what was found, or say why this one is "
@@ -73,12 +73,12 @@ def conflict_words(found: Record) -> str:
 
 def dependence_words(found: Record) -> str:
     """Which numbers would differ without the prior, and where the release is least informative."""
-    moved = sorted((one for one in found["parameters"] if one["pull"] >= FELT), key=lambda one: -one["pull"])
+    moved = sorted((one for one in found["parameters"] if one["pull"] >= _FELT), key=lambda one: -one["pull"])
     weakest, left = _weakest(found), found["weakest"]["left"]
     if left > NOTHING and not found["conflict"]:  # nor does it say where that would be without the prior
-        return f"{DECIDES}: the release says next to nothing about {weakest}, and what is said of it is the prior."
+        return f"{_DECIDES}: the release says next to nothing about {weakest}, and what is said of it is the prior."
     if moved and moved[0]["pull"] >= 1:
-        lead = DECIDES
+        lead = _DECIDES
     elif found["decides"]:
         lead = f"The prior says more than the release about {weakest}"
     else:
@@ -102,14 +102,14 @@ def _moves(moved: Sequence[Record], found: Record) -> str:
 
 
 def _sds(one: Record) -> str:
-    if one["pull"] > MOST_PULL:
-        return f"more than {MOST_PULL}"
+    if one["pull"] > _MOST_PULL:
+        return f"more than {_MOST_PULL}"
     return f"about {short(one['pull'], 2 if one['pull'] >= 1 else 1)}"
 
 
 def _weakest(found: Record) -> str:
     """The combination about which the release is least informative."""
-    weights = [each for each in found["weakest"]["combination"] if abs(each[1]) >= IN_IT]
+    weights = [each for each in found["weakest"]["combination"] if abs(each[1]) >= _IN_IT]
     if len(weights) == 1:
         return str(weights[0][0])
     return f"the combination {_combination(weights)} (each in standard deviations of its prior)"

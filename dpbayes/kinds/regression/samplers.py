@@ -9,7 +9,7 @@ from dpbayes_core.text import shown
 NOISY = "gibbs-ss-noisy"
 GIBBS = ("gibbs-ss-prior", "gibbs-ss-update", "gibbs-ss-exact")
 DISTRIBUTED = ("normal-x", "normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed")
-CONTINUOUS_ONLY = ("normal-x", "normal-x-solve", "bs-distributed")
+_CONTINUOUS_ONLY = ("normal-x", "normal-x-solve", "bs-distributed")
 ROBUST = "robust"
 
 AUTO = "auto"
@@ -44,6 +44,6 @@ def paper_problems(
             yield Problem(
                 where, f"{analysis.sampler} takes regressions with an intercept only", "Choose another sampler"
             )
-        elif levels and analysis.sampler in CONTINUOUS_ONLY:
+        elif levels and analysis.sampler in _CONTINUOUS_ONLY:
             what = f"{analysis.sampler} takes columns with bounds only, and {shown(levels[0])} has levels"
             yield Problem(where, what, "Choose another sampler, such as fixed-s")

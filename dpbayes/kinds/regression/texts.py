@@ -22,13 +22,13 @@ OF_COMPLETE = (
     "coefficients describe everybody only if, among people with equal covariates, whether a value is missing does not "
     "depend on the response; otherwise they describe the complete rows."
 )
-OF_FILLED = (
+_OF_FILLED = (
     "A missing value entered as the constant or level that the columns’ table names. How many there were is not "
     "published; where there were many, coefficients are wrong in either direction, and intervals do not show it."
 )
 
 
-FURTHER = {
+_FURTHER = {
     "robust": "products of covariates weighed by squared residuals",
     "moments": "third and fourth moments of the covariates",
 }
@@ -67,7 +67,7 @@ class RegressionTexts(Texts):
         mechanism = record["mechanism"]
         if "beside" not in mechanism:
             return f"{_noise_words(mechanism)}, on exact sums in fixed point."
-        further = FURTHER["robust" if "robust" in record["definition"] else "moments"]
+        further = _FURTHER["robust" if "robust" in record["definition"] else "moments"]
         return (
             f"{_noise_words(mechanism)}, on exact sums of second moments in fixed point; and, for a share of the loss "
             f"of its own, {_noise_words(mechanism['beside'])}, on exact sums of {further}."
@@ -174,7 +174,7 @@ class RegressionTexts(Texts):
 
 def missing_caveat(schema: RegressionSchema) -> str:
     """How missing values were treated, and what that leaves open."""
-    return OF_COMPLETE if schema.cases == "complete" else OF_FILLED
+    return OF_COMPLETE if schema.cases == "complete" else _OF_FILLED
 
 
 def declared_columns(schema: RegressionSchema) -> tuple[Declared, ...]:

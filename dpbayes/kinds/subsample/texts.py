@@ -25,7 +25,7 @@ class SubsampleTexts(Texts):
     parameters = "Answers"
 
     def declared(self, release: Aggregate) -> tuple[Declared, ...]:
-        return declared_open(release.schema)
+        return _declared_open(release.schema)
 
     def model(self, release: Aggregate) -> str:
         names = " + ".join(column.name for column in release.schema.covariates)
@@ -199,7 +199,7 @@ class QuantileTexts(SubsampleTexts):
         return "Subsets", str(release.terms.subsets), "each person in one"
 
 
-def declared_open(schema: OpenSchema) -> tuple[Declared, ...]:
+def _declared_open(schema: OpenSchema) -> tuple[Declared, ...]:
     """The declared response and covariates."""
     response = Declared(schema.response, "response", "a number, without bounds", "itself")
     return (response, *(_declared(column) for column in schema.covariates))

@@ -60,7 +60,7 @@ def render(document: Document) -> str:
     return set_page("dpbayes.pages.plan/plan.html.j2", page(document), COMMON_STYLE, "dpbayes.pages.plan/plan.css")
 
 
-def capital(text: str) -> str:
+def _capital(text: str) -> str:
     """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
@@ -74,8 +74,8 @@ def page(document: Document) -> PlanPage:
         lede=f"{document['verdict']} This is what the ledger would say if every release of every period were charged "
         "in turn. Nothing was read of the table and nothing was spent.",
         alarm="" if document["fits"] else _alarm(document),
-        public_count=capital(document["public_count"] or ""),
-        missing=capital(document["missing"] or ""),
+        public_count=_capital(document["public_count"] or ""),
+        missing=_capital(document["missing"] or ""),
         facts=_facts(document),
         kinds=frozenset(one["status"] for one in year),
         panels=tuple(_panel(year, number) for number in range(len(year[0]["caps"]))),

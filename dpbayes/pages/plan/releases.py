@@ -15,7 +15,7 @@ from storage.ledger.cap_document import measure_words, rounded_down
 
 Document = Mapping[str, Any]
 
-MOST_DRAWN = 24
+_MOST_DRAWN = 24
 """Coefficients that have a picture each."""
 
 
@@ -141,9 +141,9 @@ def _widths(release: Document, number: int) -> Widths | None:
             tuple((epsilon, sds[place]) for epsilon, sds in known.items()),
             None if own is None else (own, one["sd"]),
         )
-        for place, one in enumerate(predicted[:MOST_DRAWN])
+        for place, one in enumerate(predicted[:_MOST_DRAWN])
     ]
-    more = f"Drawn are the first {MOST_DRAWN} of {len(predicted)}." if len(predicted) > MOST_DRAWN else ""
+    more = f"Drawn are the first {_MOST_DRAWN} of {len(predicted)}." if len(predicted) > _MOST_DRAWN else ""
     epsilons = tuple(f"{epsilon:g}" for epsilon in shown)
     return Widths(short(HIGH_CORRELATION), epsilons, lines, tuple(pictures(curves, number=number)), more)
 

@@ -11,9 +11,9 @@ from dpbayes.markup.svg import figure, short_number, tag, text
 PLOT = 132  # height of the picture above its axis, in px
 AXIS = 22  # height of the period names
 HEADROOM = 1.16  # the limit's label stands above its line
-MOST_NAMES = 5  # period names that fit on a telephone
-MOST_LONG_NAMES = 4  # days
-MOST_GAPS = 60  # more bars than this stand without gaps and outlines
+_MOST_NAMES = 5  # period names that fit on a telephone
+_MOST_LONG_NAMES = 4  # days
+_MOST_GAPS = 60  # more bars than this stand without gaps and outlines
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Runway:
     @property
     def dense(self) -> bool:
         """Whether the bars are too thin for gaps and outlines."""
-        return len(self.bars) > MOST_GAPS
+        return len(self.bars) > _MOST_GAPS
 
     @property
     def top(self) -> float:
@@ -89,7 +89,7 @@ def _bar(runway: Runway, bar: Bar, left: float, step: float) -> Markup:
 
 def _names(bars: Sequence[Bar], step: float) -> list[Markup]:
     long = max(len(bar.period) for bar in bars) > len("2026-01")
-    every = -(-len(bars) // (MOST_LONG_NAMES if long else MOST_NAMES))
+    every = -(-len(bars) // (_MOST_LONG_NAMES if long else _MOST_NAMES))
     names: list[Markup] = []
     for place in range(0, len(bars), every):
         centre = step * (place + 0.5)

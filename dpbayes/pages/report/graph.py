@@ -14,7 +14,7 @@ from dpbayes.pages.views import GraphPicture
 LETTER, MARGIN, HEIGHT = 7.6, 22.0, 30.0  # px of a letter, beside a name, and of a box
 GAP, DROP = 26.0, 74.0  # px between boxes, and from one layer to the next
 WIDEST = 720.0  # px of a layer: a wider one is broken into rows
-LONGEST = 24  # letters of a name
+_LONGEST = 24  # letters of a name
 CURVE_WIDTH, CURVE_HEIGHT = 680.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 12.0, 34.0  # px
 
@@ -105,7 +105,7 @@ def _row_width(names: Sequence[str]) -> float:
 
 
 def _shown(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _edge(parent: _Box, child: _Box, number: int) -> Markup:

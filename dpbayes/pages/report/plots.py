@@ -13,11 +13,11 @@ from dpbayes_core.arrays import Floats
 
 MARK = 17  # height of one series in a forest row, in px
 AXIS = 24  # height of the tick labels
-PAD = 8  # keeps the outermost marks inside the picture, in percent
+_PAD = 8  # keeps the outermost marks inside the picture, in percent
 REACH = 4.0  # an axis grows to zero, or to the naive series, at most this many times beyond the noise-aware one
-TRACE_POINTS = 160
-RANK_BINS = 20
-CHAIN_CLASSES = 4
+_TRACE_POINTS = 160
+_RANK_BINS = 20
+_CHAIN_CLASSES = 4
 MOST_CHAINS = 8  # drawn in one picture
 
 
@@ -59,7 +59,7 @@ class Axis:
 
     def place(self, value: float) -> float:
         """The position in percent of the width."""
-        return PAD + (100 - 2 * PAD) * (value - self.low) / (self.high - self.low)
+        return _PAD + (100 - 2 * _PAD) * (value - self.low) / (self.high - self.low)
 
 
 def axis_for(rows: Sequence[ForestRow], *, zero: bool) -> Axis:
@@ -139,7 +139,7 @@ def budget_bar(before: float, this: float, *, number: int, words: str) -> Markup
 
 def trace(name: str, draws: Floats, *, number: int) -> Markup:
     """The draws of each chain in order, thinned for size; `draws` has shape (chains, draws)."""
-    thin = draws[:MOST_CHAINS, :: max(1, math.ceil(draws.shape[1] / TRACE_POINTS))]
+    thin = draws[:MOST_CHAINS, :: max(1, math.ceil(draws.shape[1] / _TRACE_POINTS))]
     low, high = float(thin.min()), float(thin.max())
     x = np.linspace(0, 1000, thin.shape[1])
     y = 98 - 96 * (thin - low) / ((high - low) or 1.0)
@@ -152,15 +152,15 @@ def ranks(name: str, draws: Floats, *, number: int) -> Markup:
     """How often each chain has the low, middle and high ranks of all draws: level lines mean that chains agree."""
     chains, count = draws.shape
     order = np.argsort(np.argsort(draws, axis=None, kind="stable"), kind="stable").reshape(draws.shape)
-    bins = (order * RANK_BINS) // draws.size
-    counts = np.stack([np.bincount(bins[chain], minlength=RANK_BINS) for chain in range(chains)])
-    expected = count / RANK_BINS
+    bins = (order * _RANK_BINS) // draws.size
+    counts = np.stack([np.bincount(bins[chain], minlength=_RANK_BINS) for chain in range(chains)])
+    expected = count / _RANK_BINS
     top = max(2 * expected, float(counts.max()))
-    x = np.repeat(np.linspace(0, 1000, RANK_BINS + 1), 2)[1:-1]
+    x = np.repeat(np.linspace(0, 1000, _RANK_BINS + 1), 2)[1:-1]
     level = 100 - 96 * expected / top
     parts = [tag("path", class_="zero", d=f"M0 {short_number(level)}H1000")]
     parts += [_polyline(x, 100 - 96 * np.repeat(counts[c], 2) / top, c) for c in range(min(chains, MOST_CHAINS))]
-    words = f"Rank histogram of {chains} chains in {RANK_BINS} bins, against the level expected when they agree."
+    words = f"Rank histogram of {chains} chains in {_RANK_BINS} bins, against the level expected when they agree."
     return _plane("ranks", Caption(f"Ranks of {name}", words, number), parts)
 
 
@@ -177,7 +177,7 @@ def _plane(kind: str, caption: Caption, parts: Sequence[Markup]) -> Markup:
 
 def _polyline(x: Floats, y: Floats, chain: int) -> Markup:
     places = ((round(a), short_number(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True))
-    return tag("polyline", class_=f"chain chain-{chain % CHAIN_CLASSES}", points=points(places))
+    return tag("polyline", class_=f"chain chain-{chain % _CHAIN_CLASSES}", points=points(places))
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:

@@ -23,7 +23,7 @@ from dpbayes.pages.report.price import (
 from dpbayes.pages.views import CapLine, Fact, Pair, SourceLine
 
 Record = Mapping[str, Any]
-MOST_PRICES = 3  # that are listed in a key figure
+_MOST_PRICES = 3  # that are listed in a key figure
 
 
 def pooled(releases: Sequence[Record], parts: Sequence[Any], posterior: Record) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _price_fact(releases: Sequence[Record]) -> Fact:
     if len(found) == 1:
         return replace(found[0], small=f"for each release; {found[0].small}")
     values = [fact.value for fact in found]
-    said = listed(values) if len(values) <= MOST_PRICES else f"{len(values)} prices"
+    said = listed(values) if len(values) <= _MOST_PRICES else f"{len(values)} prices"
     return Fact("Privacy cost", said, "by release, as the table below says")
 
 

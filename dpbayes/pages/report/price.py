@@ -28,7 +28,7 @@ OF_COMPLETE = (
 """Where only rows without a missing value count and one is replaced by another."""
 
 
-IN_LETTERS = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
+_IN_LETTERS = {"epsilon-delta": "ε", "pure-epsilon": "pure ε", "rho": "ρ"}
 ANALYSED = "The analysis on this page cost nothing: it read the noisy statistics and never the table."
 
 
@@ -86,7 +86,7 @@ def _cap_line(stated: Record, number: int) -> CapLine:
     where = f"period {stated['period']}" if stated["period"] else "all periods"
     return CapLine(
         name=cap.name,
-        words=f"{where}, {IN_LETTERS[cap.measure]}" + ("" if cap.delta is None else f" at δ {short(cap.delta)}"),
+        words=f"{where}, {_IN_LETTERS[cap.measure]}" + ("" if cap.delta is None else f" at δ {short(cap.delta)}"),
         limit=short(cap.limit),
         before=short(stood["spent"]),
         after=short(stands["spent"]),
@@ -106,7 +106,7 @@ def _share_spent(cap: CapSpec, spent: Total) -> float:
     return min(shares)
 
 
-MOST_TIMES = 100  # beyond it a ratio says only that exact statistics would leave no doubt
+_MOST_TIMES = 100  # beyond it a ratio says only that exact statistics would leave no doubt
 
 
 def widening(posterior: Record) -> tuple[float, float] | None:
@@ -137,8 +137,8 @@ def noise_words(said: Sequence[str], posterior: Record) -> tuple[str, ...]:
 def _times(found: tuple[float, float]) -> tuple[str, bool]:
     """How many times as wide, with "about" unless it is a bound."""
     low, high = (f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}" for ratio in found)
-    if found[1] >= MOST_TIMES:
-        return f"more than {min(math.floor(found[0]), MOST_TIMES):,}×", False
+    if found[1] >= _MOST_TIMES:
+        return f"more than {min(math.floor(found[0]), _MOST_TIMES):,}×", False
     return (f"{low}×" if low == high else f"{low} to {high}×"), True
 
 

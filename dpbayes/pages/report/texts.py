@@ -183,7 +183,7 @@ def caveats(
     found += facts(parts, posterior, releases)
     found += [tried["words"] for tried in (spread_of(posterior), check_of(posterior)) if tried is not None]
     found += said
-    found += OF_CRATES if of_crates(posterior) else ()
+    found += _OF_CRATES if _of_crates(posterior) else ()
     return tuple(found)
 
 
@@ -192,20 +192,20 @@ def keep_in_mind(said: Sequence[str]) -> Section:
     return Section(anchor="caveat", title="What to keep in mind", paragraphs=tuple(said))
 
 
-OF_CRATES = (
+_OF_CRATES = (
     "This analysis was made from published crates alone. The agency vouches for the releases that it signed, and not "
     "for what was made of them here. Whether a release was withdrawn since, only the agency’s ledger says.",
 )
 
 
-def of_crates(posterior: Record) -> bool:
+def _of_crates(posterior: Record) -> bool:
     """Whether it was made from crates alone, without a ledger."""
     return posterior.get("origin") == "crates"
 
 
 def keys(posterior: Record, fingerprint: str | None) -> list[str]:
     """The fingerprints that a reader has to trust."""
-    if not of_crates(posterior):
+    if not _of_crates(posterior):
         return [str(fingerprint)]
     return sorted({link["attestation"]["signed_by"] for link in posterior["releases"]})
 
@@ -213,9 +213,9 @@ def keys(posterior: Record, fingerprint: str | None) -> list[str]:
 def commands(posterior: Record, fingerprint: str | None) -> str:
     """The commands that an auditor types."""
     path = path_of(posterior)
-    if of_crates(posterior):  # an analyst's folder names all analyses alike
+    if _of_crates(posterior):  # an analyst's folder names all analyses alike
         path = plain_path_of(posterior).rpartition("/")[2]
-    replay = " --replay" if of_crates(posterior) else ""
+    replay = " --replay" if _of_crates(posterior) else ""
     return f"dpbayes audit --crate {path} --key {' --key '.join(keys(posterior, fingerprint))}{replay}"
 
 
@@ -227,12 +227,12 @@ def verify_words(posterior: Record, several: bool) -> str:
         else ("release named below, and that this release is the one")
     )
     told = (
-        f"This page is one file of a {'crate' if of_crates(posterior) else 'signed crate'}. With the crate, the "
-        f"{'agency’s' if of_crates(posterior) else 'signer’s'} fingerprint and dpbayes, anyone can check offline that "
+        f"This page is one file of a {'crate' if _of_crates(posterior) else 'signed crate'}. With the crate, the "
+        f"{'agency’s' if _of_crates(posterior) else 'signer’s'} fingerprint and dpbayes, anyone can check offline that "
         f"no file was altered, that the numbers come from the {which} the ledger charged for. Take the fingerprint "
         "from the agency by another way than this page."
     )
-    return f"{told} --replay draws the posterior again and compares." if of_crates(posterior) else told
+    return f"{told} --replay draws the posterior again and compares." if _of_crates(posterior) else told
 
 
 def verify(
@@ -240,7 +240,7 @@ def verify(
 ) -> tuple[Pair, ...]:
     """What an auditor compares."""
     found = [Pair("Signed by", fingerprint or "nobody: only the releases are signed")]
-    if of_crates(posterior):
+    if _of_crates(posterior):
         found.append(Pair("Releases signed by", ", ".join(keys(posterior, fingerprint))))
     for release, link in zip(releases, posterior["releases"], strict=True):
         which = f", {release_name(release)}" if len(releases) > 1 else ""

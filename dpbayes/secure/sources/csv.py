@@ -22,7 +22,7 @@ from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
 
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 CHUNK = 1 << 23  # bytes of text that one batch has, about
 LONGEST_ROW = 1 << 28
 _HEADER, _LONGEST_HEADER = 1 << 16, 1 << 24  # bytes read at a time, and at most
@@ -62,7 +62,7 @@ class CsvBatch(Confidential):
 
 def is_csv(name: str) -> bool:
     """Whether a file's name says that it is delimited text."""
-    return name.lower().endswith(ENDINGS)
+    return name.lower().endswith(_ENDINGS)
 
 
 def typed(text: Arrow, rule: ColumnRule | None) -> Arrow:

@@ -57,7 +57,7 @@ def files_of(source: TableSource) -> tuple[File, ...]:
     return tuple(found[place] for place in sorted(found))
 
 
-def has_pattern(path: str) -> bool:
+def _has_pattern(path: str) -> bool:
     """Whether a path names files by a pattern."""
     return "*" in path or "?" in path
 
@@ -69,7 +69,7 @@ def _local(path: str, table: str) -> list[File]:
     if plain.is_dir():
         entries = attempt(lambda: sorted(plain.iterdir()))
         return [_on_disk(one, table) for one in _only_files(entries, Path.is_file, lambda one: one.name, table)]
-    if not has_pattern(path):
+    if not _has_pattern(path):
         raise _absent(table)
     matches = attempt(lambda: [Path(match) for match in sorted(glob.glob(path, recursive=True))])
     return [_on_disk(one, table) for one in _matching(matches, lambda one: one.name, Path.is_file, table)]
@@ -103,7 +103,7 @@ def _remote(url: str, table: str) -> list[File]:
         return [_away(opened[0], one) for one in listed]
     if kind == "folder":
         return [_away(opened[0], one) for one in _only_files(listed, _is_file, _base, table)]
-    if not has_pattern(url):
+    if not _has_pattern(url):
         raise _absent(table)
     return [_away(opened[0], one) for one in _matching(listed, _base, _is_file, table)]
 
@@ -115,7 +115,7 @@ def _entries(system: Any, place: str) -> tuple[str, list[dict[str, Any]]]:
     if system.isdir(place):
         own = place.rstrip("/")
         return "folder", [one for one in system.ls(place, detail=True) if one["name"].rstrip("/") != own]
-    matches: dict[str, Any] = system.glob(place, detail=True) if has_pattern(place) else {}
+    matches: dict[str, Any] = system.glob(place, detail=True) if _has_pattern(place) else {}
     return "pattern", list(matches.values())
 
 

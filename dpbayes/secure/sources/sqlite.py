@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ANY = "null"  # fits every declaration
+_ANY = "null"  # fits every declaration
 
 
 def make_engine(url: str) -> Any:
@@ -27,4 +27,4 @@ def prepare(connection: Any) -> None:
 
 def stored_types(answer: Any) -> Sequence[tuple[str, str]]:
     """Kind and name of the type of each column."""
-    return [(ANY, "anything")] * len(answer.keys())
+    return [(_ANY, "anything")] * len(answer.keys())

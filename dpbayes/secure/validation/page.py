@@ -29,8 +29,8 @@ from dpbayes_core.confidential import Confidential
 from storage.home.vault import Vault, readable
 
 VALIDATION_PAGE = "validation.html"
-WORST = 20  # batches that are listed
-STRIPES = 120  # of the picture of all batches
+_WORST = 20  # batches that are listed
+_STRIPES = 120  # of the picture of all batches
 WIDTH, HEIGHT = 240, 14
 
 
@@ -164,8 +164,8 @@ def page(
         columns=tuple(_column(profile, rule, result, source.stated) for rule in source.columns),
         expectations=tuple(_expectation(profile, expected, met) for expected, met in result.met),
         own=tuple(OwnLine(one.words, _OUTCOMES[met]) for one, met in result.own),
-        batches=tuple(_batch(group, findings) for group, findings in worst[:WORST]),
-        more_batches=f"{number(len(worst) - WORST)} more are in profile.json." if len(worst) > WORST else "",
+        batches=tuple(_batch(group, findings) for group, findings in worst[:_WORST]),
+        more_batches=f"{number(len(worst) - _WORST)} more are in profile.json." if len(worst) > _WORST else "",
         foreseen=tuple(whose(one) for one in foreseen_by(source)),
         decides=decides,
     )
@@ -218,7 +218,7 @@ def _column(profile: Profile, rule: ColumnRule, result: ValidationResult, stated
 
 def _stripes(touched: list[tuple[int, int]]) -> Markup:
     """All batches from first to last, darker where more values needed a rule."""
-    bins: list[tuple[int, int]] = [(0, 0)] * min(len(touched), STRIPES)
+    bins: list[tuple[int, int]] = [(0, 0)] * min(len(touched), _STRIPES)
     for place, (rows, count) in enumerate(touched):
         at = place * len(bins) // len(touched)
         bins[at] = bins[at][0] + rows, bins[at][1] + count

@@ -24,7 +24,7 @@ from dpbayes_core.errors import StudyInvalid
 from storage.ledger.periods import Period
 
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
-LARGEST_SUITE = 1_000_000  # bytes
+_LARGEST_SUITE = 1_000_000  # bytes
 OF_NUMBERS, OF_LEVELS = ("nulls", "not_a_number", "out_of_bounds"), ("nulls", "unknown_levels")
 _NAMES = ("column", "column_A", "column_B", "column_list")
 
@@ -64,7 +64,7 @@ class OwnExpectation:
         return ExpectationConfiguration(type=self.type, kwargs=kwargs).to_domain_obj()
 
 
-def counts_of(rule: ColumnRule) -> tuple[str, ...]:
+def _counts_of(rule: ColumnRule) -> tuple[str, ...]:
     """The names of the counts that a pass makes of a column."""
     return OF_NUMBERS if rule.levels is None else OF_LEVELS
 
@@ -77,7 +77,7 @@ def profile_columns(source: TableSource) -> tuple[str, ...]:
         "rows",
         *persons,
         *(("several_holders",) if separate else ()),
-        *(f"{rule.name}.{count}" for rule in source.columns for count in counts_of(rule)),
+        *(f"{rule.name}.{count}" for rule in source.columns for count in _counts_of(rule)),
     )
 
 
@@ -107,10 +107,10 @@ _REMEDY_COLUMNS = "Write rows, null_units, or a column and a count, such as age.
 def _parsed(study: Study, name: str) -> Any:
     try:
         with (study.path.parent / name).open("rb") as file:
-            text = file.read(LARGEST_SUITE + 1)
+            text = file.read(_LARGEST_SUITE + 1)
     except (OSError, ValueError):
         raise _invalid(name, "there is no such file, or you may not read it", "Put it beside the study") from None
-    if len(text) > LARGEST_SUITE:
+    if len(text) > _LARGEST_SUITE:
         raise _invalid(name, "it is larger than any suite", "Check what file this is")
     try:
         return json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
