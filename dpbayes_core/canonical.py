@@ -1,4 +1,4 @@
-"""One spelling for every record, so that hashes and signatures speak of meaning, not of layout."""
+"""One spelling for every record, so that hashes and signatures depend on its meaning and not on its layout."""
 
 import hashlib
 import json

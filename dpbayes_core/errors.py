@@ -5,14 +5,14 @@ from typing import ClassVar
 
 
 class DpbayesError(Exception):
-    """A failure dpbayes foresaw; `kind` and `exit_code` are what programs see of it."""
+    """A failure that dpbayes expects; programs recognise it by `kind` and `exit_code`."""
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
 
 
 class StudyInvalid(DpbayesError):
-    """The study file or the arguments cannot be used as they stand."""
+    """The study file or the arguments cannot be used as they are."""
 
     kind = "study-invalid"
     exit_code = 2
@@ -38,7 +38,7 @@ class AccountMissing(StudyInvalid):
 
 
 class LedgerMissing(DpbayesError):
-    """No ledger stands where one is needed."""
+    """There is no ledger where one is needed."""
 
     kind = "ledger-missing"
     exit_code = 2
@@ -52,7 +52,7 @@ class RequestChanged(DpbayesError):
 
 
 class BudgetExceeded(DpbayesError):
-    """The charge does not fit in what a cap has left."""
+    """The charge exceeds what remains of a cap."""
 
     kind = "budget-exceeded"
     exit_code = 3
@@ -72,7 +72,7 @@ class BudgetExceeded(DpbayesError):
 
 
 class ShapeMismatch(DpbayesError):
-    """The table's declared shape (file, column names, storage types) is not what was found."""
+    """The table's shape (file, column names, storage types) differs from the declaration."""
 
     kind = "shape-mismatch"
     exit_code = 4

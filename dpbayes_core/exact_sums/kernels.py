@@ -11,7 +11,7 @@ from dpbayes_core.arrays import Floats, ShortIntegers
 UNKNOWN_CODE: Final = -1
 NULL_CODE: Final = -2
 MISSING: Final = -1  # the code of a level that stays missing
-_njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
+_njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets threads run at the same time
 
 
 @_njit
@@ -69,7 +69,7 @@ def count_pairs(first: Any, second: Any, counts: NDArray[np.int64]) -> None:
 
 @_njit
 def look_up(places: Any, of_places: Any, out: Any) -> None:
-    """What belongs to each place, and the last to one that does not exist; several times as fast as indexing."""
+    """Fill `out` with the entry of each place, the last one where there is none; several times as fast as indexing."""
     last = len(of_places) - 1
     for i in range(len(places)):
         place = places[i]
@@ -78,7 +78,7 @@ def look_up(places: Any, of_places: Any, out: Any) -> None:
 
 @_njit
 def settle_codes(codes: ShortIntegers, of_null: int, of_unknown: int) -> tuple[int, int]:
-    """Put these codes where a level is null or unknown, and say how often each was."""
+    """Replace codes of null and of unknown levels by these; returns how many there were of each."""
     nulls, unknown = 0, 0
     for i in range(len(codes)):
         code = codes[i]

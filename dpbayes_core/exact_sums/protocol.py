@@ -1,4 +1,4 @@
-"""What one pass over confidential rows adds up, whatever it is for: exact integers, the same for every cut."""
+"""The statistics that one pass over confidential rows sums: exact integers, the same for every cut of the rows."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from dpbayes_core.confidential import Confidential
 
 @dataclass(frozen=True, repr=False, eq=False)
 class EncodedTable(Confidential):
-    """Rows as integers, (rows, width): all that the statistic ever sees of them, and which of them count."""
+    """Rows as integers, (rows, width): all that the statistic sees of them, and which rows count."""
 
     integers: NDArray[np.int32]
     counts: NDArray[np.bool_] | None = None  # of each row; None where all do
@@ -24,7 +24,7 @@ class EncodedTable(Confidential):
 
 
 class Statistic(Protocol):
-    """A sum over rows: how a row becomes integers, and what is added up of them."""
+    """A sum over rows: how a row is encoded as integers, and what is summed."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ class Statistic(Protocol):
 
     @property
     def needs_people(self) -> bool:
-        """Whether `sum` wants to know whose each row is."""
+        """Whether `sum` needs to know which person each row belongs to."""
         ...
 
     def encode(self, columns: Columns) -> EncodedTable:
@@ -41,7 +41,7 @@ class Statistic(Protocol):
         ...
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> Any:
-        """The exact sums over those that count; `people` is (rows, 2), a hash of whose each row is, where needed."""
+        """The exact sums over those that count; `people` is (rows, 2), a hash of each row's person, where needed."""
         ...
 
     def empty(self) -> Any:

@@ -1,4 +1,4 @@
-"""What each mechanism costs, in integers of 2^-64 rounded against the spender, and what a cap admits.
+"""The cost of each mechanism, in integers of 2^-64 rounded against the spender, and the charges that a cap allows.
 
 Pure epsilon and zCDP rho add up, also when later requests depend on earlier answers; nothing else gates here.
 """

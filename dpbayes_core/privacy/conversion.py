@@ -31,7 +31,7 @@ def largest_rho(epsilon: Number, delta: Number) -> float:
 
 
 def cap_rho_units(epsilon: Number, delta: Number) -> int:
-    """What a cap of (epsilon, delta) holds in units of rho, rounded down."""
+    """A cap of (epsilon, delta) in units of rho, rounded down."""
     return math.floor(_largest_rho(epsilon, delta) * UNITS)
 
 

@@ -1,4 +1,4 @@
-"""Where privacy noise comes from: OpenDP's exact samplers, the operating system, and a seeded double for tests."""
+"""Sources of privacy noise: OpenDP's exact samplers, the operating system's entropy, and a seeded source for tests."""
 
 import math
 import secrets

@@ -1,4 +1,4 @@
-"""What a release will be, in public terms: what is summed, which noise is added, what comes out."""
+"""A release in public terms: what is summed, which noise is added, what is published."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ class AnyRelease(Protocol):
 
     @property
     def mechanism(self) -> Mechanism:
-        """What was paid for."""
+        """The mechanism that was charged."""
         ...
 
     @property
     def max_rows_per_unit(self) -> int | None:
-        """How many rows a person may have for that; None where any number will do."""
+        """How many rows a person may have for that; None where any number is protected."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class AnyRelease(Protocol):
 
 
 class PublicNumbers(ABC):
-    """What releases of every kind do alike with their noisy payload."""
+    """The digest and the record that releases of every kind make of their noisy payload."""
 
     kind: ClassVar[str]
     mechanism: Any
@@ -87,7 +87,7 @@ class Design(Protocol):
         ...
 
     def statistic(self) -> Statistic:
-        """What the pass sums; made anew for each attempt, for it may hold a key that dies with it."""
+        """The statistic of the pass; new for each attempt, for it may contain a key that no other attempt may know."""
         ...
 
     def release(self, noise: NoiseSource, exact: Any) -> AnyRelease:

@@ -1,7 +1,7 @@
-"""The independent prior in units of what is expected of the columns: the default where the response's sd is stated.
+"""The independent prior in units of the columns' expected moments: the default where the response's sd is stated.
 
-One sd of a covariate, or a level against its reference, is taken to move the response by a few of its own sds, however
-wide the bounds are. Bounds stand in for a covariate whose sd is not stated.
+One sd of a covariate, or a level compared with its reference, changes the response by a few of its own sds, however
+wide the bounds are. Where the sd of a covariate is not stated, its bounds give one.
 """
 
 import math
@@ -23,8 +23,8 @@ def expected_prior(schema: RegressionSchema, expected: Mapping[str, Expected]) -
     """In units of the response's expected sd: slopes REACH a covariate's sd, levels HALF_WIDTH, sigma's mean 1.
 
     A covariate whose sd is not stated has HALF_WIDTH a half width of its bounds. Without an intercept sizes are about
-    0. The intercept at the middles of the bounds is as free as slopes make it about the expected means. What lies
-    beyond the limits of a stated prior is put at them.
+    0. The intercept at the middles of the bounds varies as much as slopes make it vary around the expected means.
+    Values beyond the limits of a stated prior are set to the limits.
     """
     guesses = {
         column.name: expected[column.name].standardised(schema.standardised(column))

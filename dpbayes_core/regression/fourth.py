@@ -37,7 +37,7 @@ MOST_ROWS = 2**23  # products of halves are at most 2**30: so many add up exactl
 
 @dataclass(frozen=True)
 class FourthMoments:
-    """Sums of products of three or four covariates that no second moment tells, in units of FOURTH_UNIT**-4."""
+    """Sums of products of three or four covariates that no second moment contains, in units of FOURTH_UNIT**-4."""
 
     schema: RegressionSchema
 
@@ -59,7 +59,7 @@ class FourthMoments:
     def encode(self, columns: Columns) -> EncodedTable:
         """Per covariate a number in [-FOURTH_UNIT, FOURTH_UNIT], or the code of a level; which rows count is not here.
 
-        That hangs on the response too, which only the second moments see.
+        That depends on the response, too, which only the second moments contain.
         """
         return EncodedTable(encoded_integers(self.schema, self.columns, columns, FOURTH_BITS))
 
@@ -129,7 +129,7 @@ class MomentSums(Confidential):
 
 @dataclass(frozen=True)
 class SecondAndFourthMoments(WithSecondMoments):
-    """Both statistics of one regression; a row's integers for the second stand before those for the fourth."""
+    """Both statistics of one regression; a row's integers for the second precede those for the fourth."""
 
     def encode(self, columns: Columns) -> EncodedTable:
         """The integers of both."""
@@ -167,7 +167,7 @@ class HigherMoments:
 
     @cached_property
     def weights(self) -> Floats:
-        """By what each moment was multiplied before noise was added."""
+        """The factor of each moment before noise was added."""
         return np.array(fourth_weights(self.schema, self.mechanism.norm)) / WEIGHT_UNIT
 
     @property

@@ -1,4 +1,4 @@
-"""A statistic of several holders in one pass: a column with declared values says whose each row is."""
+"""A statistic of several holders in one pass: a column with declared values names the holder of each row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from dpbayes_core.confidential import Confidential
 from dpbayes_core.exact_sums.protocol import EncodedTable, Statistic
 from dpbayes_core.regression.residual_moments import SecondMomentsWithRows
 
-NOBODY = -1  # the code of a row that is no declared holder's
+NOBODY = -1  # the code of a row that belongs to no declared holder
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +37,7 @@ class HolderStatistics(Confidential):
 
 @dataclass(frozen=True)
 class HolderSums:
-    """The same statistic for each holder; rows of nobody declared count nowhere.
+    """The same statistic for each holder; rows of undeclared holders count nowhere.
 
     Where membership is fixed one person moves one holder's sums, as in a table of that holder alone. Where a person may
     move between holders two of them change, each as under add-remove.
@@ -45,10 +45,10 @@ class HolderSums:
 
     each: Statistic
     column: str
-    holders: tuple[str, ...]  # what the codes of the column stand for
+    holders: tuple[str, ...]  # by the column's codes
 
     def __post_init__(self) -> None:
-        if isinstance(self.each, SecondMomentsWithRows):  # whether kept rows of holders can be stacked hangs on values
+        if isinstance(self.each, SecondMomentsWithRows):  # whether kept rows can be stacked depends on values
             raise TypeError("cannot sum by holder and keep rows: each holder has its own number. Release one table.")
 
     @property

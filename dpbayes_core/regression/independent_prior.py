@@ -1,7 +1,7 @@
 """The prior that a study states as `law: independent`: coefficients and the residual sd are independent.
 
 On the standardised scale 1 is half the width of the response's bounds: from the middle to an end of a column's bounds
-the response moves by about one half width, and sigma has no wall that keeps it from being small.
+the response changes by about one half width, and sigma may be small.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 
 LAW = "independent"
-RESIDUAL = 0.5  # shape of the conjugate law of sigma2 in this one's stead: one degree of freedom
+RESIDUAL = 0.5  # shape of the conjugate law of sigma2 that approximates this one: one degree of freedom
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class IndependentPrior(Prior):
 
     @property
     def reference(self) -> float:
-        """What sds are multiples of, on the standardised scale: they do not depend on sigma."""
+        """The unit of the sds, on the standardised scale: they do not depend on sigma."""
         return 1.0
 
     @staticmethod
@@ -64,7 +64,7 @@ class IndependentPrior(Prior):
 
     @property
     def least_square(self) -> float:
-        """Nothing: its law of sigma has no wall. Times sigma2, `response_matrix` is what it adds to second moments."""
+        """Zero: its law lets sigma be small. It adds sigma2 times `response_matrix` to second moments."""
         return 0.0
 
     @property
@@ -88,7 +88,7 @@ class IndependentPrior(Prior):
         )
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON: `law` tells it from a normal-inverse-gamma prior, whose record has none."""
+        """Plain data for canonical JSON: `law` distinguishes it from a normal-inverse-gamma prior's, which has none."""
         return {"law": LAW, **super().to_record()}
 
     @classmethod

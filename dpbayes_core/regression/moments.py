@@ -1,4 +1,4 @@
-"""Exact second moments of a regression: what a pass adds up, as Python integers in units of UNIT**-2."""
+"""Exact second moments of a regression, as Python integers in units of UNIT**-2."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PRODUCT_BITS = 2 * BITS - 2
 BLOCK_ROWS = 2 ** (EXACT_BITS - PRODUCT_BITS)  # every partial sum of a block is then an exact double
 FINEST_GRID = 30
 LIMB_BITS = 32
-HEADROOM_BITS = 6  # room for 64 times the declared rows: n is trusted by nobody
+HEADROOM_BITS = 6  # room for 64 times the declared rows: the declaration need not be right
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,7 +155,7 @@ class SecondMoments:
 
 @dataclass(frozen=True)
 class WithSecondMoments:
-    """What statistics do alike that sum second moments and something else of the same rows."""
+    """Base of statistics that sum second moments and something else of the same rows."""
 
     schema: RegressionSchema
 
@@ -182,7 +182,7 @@ class ColumnLayout:
     numbers: tuple[tuple[int, int], ...]  # (column, variable); variable 0 is the constant
     factors: tuple[tuple[int, tuple[int, ...]], ...]  # (column, variables of its levels but the reference)
     variables: NDArray[np.int64]  # the constant and those of the numbers
-    first: NDArray[np.int64]  # where a released entry is found: numbers before factors, as they are summed
+    first: NDArray[np.int64]  # row and column of a released entry: numbers before factors, as they are summed
     second: NDArray[np.int64]
 
     @classmethod

@@ -1,7 +1,7 @@
-"""Whether people can have been dealt out to several releases at random, as far as the released numbers tell.
+"""A test of whether people were assigned to several releases at random, by the released numbers alone.
 
-Dealt out at random, every covariate and every product of two has one mean in all parts, but for chance and noise. With
-r_j the released mean in part j, s_j its noise, n_j its rows and u the variance of one row's value,
+Under random assignment, every covariate and every product of two has one mean in all parts, up to chance and noise.
+With r_j the released mean in part j, s_j its noise, n_j its rows and u the variance of one row's value,
 
     V_j = s_j^2 / n_j^2 + u / n_j        Q = sum_j (r_j - r)^2 / V_j        r the mean weighted by 1 / V_j
 
@@ -22,7 +22,7 @@ from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 
 UNLIKELY = 0.01  # a probability below it speaks against a random split
-LEAST_ROWS = 4.0  # noise sds of a noisy count: below it a mean is not told
+LEAST_ROWS = 4.0  # noise sds of a noisy count: below it a mean cannot be estimated
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PartsCheck:
 
 
 def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
-    """What the released numbers say of a random split; None where no two parts have rows that can be counted."""
+    """The test of a random split by the released numbers; None where no two parts have a count above its noise."""
     from scipy import stats  # slow to import
 
     parts = counted_parts(releases)
@@ -81,7 +81,7 @@ def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
 
 
 def counted_parts(releases: Sequence[Release]) -> list[Release]:
-    """Those whose number of rows noise does not hide."""
+    """The parts whose number of rows is not hidden by noise."""
     return [one for one in releases if one.count >= max(1.0, LEAST_ROWS * count_noise(one))]
 
 

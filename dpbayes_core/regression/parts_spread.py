@@ -1,4 +1,4 @@
-"""Whether residuals can be spread equally in several releases that are analysed as one, as far as the numbers tell.
+"""A test of whether several releases that are analysed as one have the same residual variance, by released numbers.
 
 The sampler takes one residual standard deviation for all parts. Where it is not the same, noise has to explain the
 difference, and coefficients of the pool may be far from those of every part. With a fit to what is within the parts,
@@ -21,7 +21,7 @@ from dpbayes_core.regression.release import Release
 
 LARGEST = 2.0  # R, in half widths of the response's bounds: from one end of them to the other
 KURTOSIS = 9.0  # that residuals may have: Student's t with five degrees of freedom has it
-TOLD = 3.0  # times the noise: from there on what the fit misses is less than the noise on a residual variance
+DISCERNIBLE = 3.0  # times the noise: above it the error of the fit is less than the noise on a residual variance
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SpreadCheck:
 
 
 def spread_check(releases: Sequence[Release], kurtosis: float | None = KURTOSIS) -> SpreadCheck | None:
-    """What the released numbers say of it; None where noise hides the covariates, or the rows of all but one part."""
+    """The test by the released numbers; None where noise hides the covariates, or the rows of all but one part."""
     from scipy import stats  # slow to import
 
     parts = counted_parts(releases)
@@ -88,7 +88,7 @@ def _slopes(parts: Sequence[Release]) -> Floats | None:
     whole = np.sum([_scatter(one) for one in parts], axis=0)
     noise = math.sqrt(sum(float(one.mechanism.deviations.max()) ** 2 for one in parts))
     values, vectors = np.linalg.eigh(whole[:-1, :-1])
-    if values.min(initial=np.inf) < TOLD * noise:
+    if values.min(initial=np.inf) < DISCERNIBLE * noise:
         return None
     return vectors @ ((vectors.T @ whole[:-1, -1]) / values)
 

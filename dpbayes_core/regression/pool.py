@@ -13,7 +13,7 @@ from dpbayes_core.regression.schema import RegressionSchema
 class Pool:
     """Two or more releases of the same columns, whose people are disjoint; their order is part of what it is.
 
-    `alike`: people were dealt out to the parts at random, so that the parts' covariates have one law.
+    `alike`: people were assigned to the parts at random, so that the parts' covariates have one law.
     """
 
     kind: ClassVar[str] = "regression"
@@ -40,7 +40,7 @@ class Pool:
 
     @property
     def differing(self) -> bool:
-        """Whether each part's covariates may have a law of their own; factors' always may, so that it takes numbers."""
+        """Whether the numbers among the covariates may have a law of their own in each part; factors always may."""
         return not self.alike and has_numbers(self.schema)
 
     @property
@@ -63,7 +63,7 @@ def pooled(releases: Sequence[Release], alike: bool = False) -> Evidence:
 
 
 def parts_of(evidence: Evidence) -> tuple[Release, ...]:
-    """The releases that a sampler is given."""
+    """The releases that are analysed."""
     return evidence.parts if isinstance(evidence, Pool) else (evidence,)
 
 
@@ -78,12 +78,12 @@ TAKEN_AS_RELEASED = frozenset({"naive", "fixed-s", "fixed-s-fast"})
 
 
 def has_numbers(schema: RegressionSchema) -> bool:
-    """Whether a covariate is a number; levels have shares of their own in every part, alike or not."""
+    """Whether a covariate is a number; levels have shares of their own in every part in any case."""
     return any(variable.kind == "continuous" for variable in schema.variables[:-1])
 
 
 def parts_law(sampler: str, *, alike: bool, numbers: bool) -> PartsLaw:
-    """What a sampler takes the parts' covariates to be, if they are said to be alike or not, and there are numbers."""
+    """The law that a sampler assumes for the covariates of several parts, by `alike` and whether there are numbers."""
     if sampler in TAKEN_AS_RELEASED or not numbers:
         return "none"
     return "differ" if sampler in HEEDING and not alike else "alike"

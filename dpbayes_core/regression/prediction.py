@@ -39,7 +39,7 @@ class Forecast:
 
 
 def covariate_rows(schema: RegressionSchema, rows: Rows) -> Floats:
-    """(rows, coefficients): what each coefficient is multiplied by; more columns than the covariates may be there."""
+    """(rows, coefficients): the factor of each coefficient; columns that are no covariates are ignored."""
     missing = [column.name for column in schema.covariates if column.name not in rows]
     if missing:
         raise StudyInvalid(f"cannot predict: column {missing[0]} is missing. Give every covariate.")
@@ -89,7 +89,7 @@ def predict(
 def forecast(
     draws: Mapping[str, Floats], schema: RegressionSchema, rows: Rows, probabilities: Sequence[float] = (0.025, 0.975)
 ) -> Forecast:
-    """Moments and quantiles of each row's prediction, the residual integrated out: no randomness beside the draws."""
+    """Moments and quantiles of each row's prediction, the residual integrated out: no randomness besides the draws."""
     given = covariate_rows(schema, rows)
     sigma = draws[SIGMA].ravel()
     parts: list[Forecast] = []

@@ -74,7 +74,7 @@ class Prior:
         return prior
 
     def _check_limits(self) -> None:
-        """Refuse what arithmetic cannot take; only where a prior is stated, for archived ones are read for ever."""
+        """Refuse numbers that overflow arithmetic; only in a stated prior, for archived ones must remain readable."""
         for name, value in asdict(self).items():
             power = 2 if name in self.squares else 1
             if name != "named" and not LEAST**power <= value <= MOST**power:
@@ -127,7 +127,7 @@ class Prior:
         return sigma[:, None] * sds
 
     def scaling(self, sigma2: Floats) -> Floats:
-        """What the squares of coefficients' sds are multiplied by, given sigma2."""
+        """The factor of the squares of coefficients' sds, given sigma2."""
         return sigma2
 
     def log_noise(self, log_sigma2: Floats) -> Floats:
@@ -143,7 +143,7 @@ class Prior:
 
     @property
     def least_square(self) -> float:
-        """What it adds to the sum of squares of the residuals: 2 b0."""
+        """The summand of the residuals' sum of squares: 2 b0."""
         return 2 * self.noise_scale
 
     @property
@@ -168,7 +168,7 @@ class Prior:
     def response_matrix(self, schema: RegressionSchema) -> Floats:
         """M0: what the prior adds to the second moments of (1, x, y) in the regression; its leading block is Lam0."""
         means, sds, basis = self.laws(schema)
-        precision = (basis / sds**2) @ basis.T  # basis' columns are what the prior takes as independent
+        precision = (basis / sds**2) @ basis.T  # the columns of basis are independent under the prior
         linear = basis @ (means / sds**2)
         square = float(np.sum((means / sds) ** 2)) + self.least_square
         return np.block([[precision, linear[:, None]], [linear[None, :], np.array([[square]])]])
@@ -179,7 +179,7 @@ class Prior:
         return -2 * float(np.sum(np.log(sds)))
 
     def laws(self, schema: RegressionSchema) -> tuple[Floats, Floats, Floats]:
-        """Means and sds by coefficient, and as columns the combinations of theta that they are about, independent.
+        """Independent laws: means and sds by coefficient, and as columns the combinations of theta that they belong to.
 
         A coefficient is a standardised slope up to its unit. The intercept that is named in the table's units is the
         response where covariates are 0 or at their reference; the one that is not is the response at their middles.
@@ -230,19 +230,19 @@ def _standardised(
 
 
 def _units(name: str, schema: RegressionSchema) -> tuple[float, float]:
-    """What a standardised coefficient of 0 and a step of 1 are in the table's units."""
+    """A standardised coefficient of 0, and a step of 1, in the table's units."""
     place = schema.coefficients.index(name)
     slope = float(user_coefficients(schema)[place, place])
     return schema.response.bounds.middle if name == INTERCEPT else 0.0, slope * half_width(schema)
 
 
 def half_width(schema: RegressionSchema) -> float:
-    """What 1 on the response's standardised scale is in its own units."""
+    """1 on the response's standardised scale in its own units."""
     return schema.standardised(schema.response).width / 2
 
 
 def user_coefficients(schema: RegressionSchema) -> Floats:
-    """What theta is multiplied by to give the coefficients in the covariates' own units, of a response in [-1, 1]."""
+    """The matrix that gives, times theta, the coefficients in the covariates' own units, of a response in [-1, 1]."""
     unit = replace(schema, response=replace(schema.response, bounds=Bounds(-1.0, 1.0)))
     size = len(schema.coefficients)
     return unit.to_user_units(np.eye(size), np.zeros(size))[0]

@@ -1,11 +1,11 @@
-"""What the prior decided, and whether prior and release contradict each other, from the posterior's draws alone.
+"""Whether the prior decides the posterior, and whether prior and release conflict, from the posterior's draws alone.
 
 Every parameter is written as a normal score of its prior: before the release the scores are independent and standard
 normal. With m and V their posterior mean and covariance, a normal posterior has its likelihood's mean at (I - V)^-1 m:
-so far would the scores move without the prior, and every parameter with them as it goes with the scores in the draws.
+that is where the scores would be without the prior, and the other parameters follow by their regression on the scores.
 Before the release m has the covariance I - E(V), so that m'(I - V)^-1 m is about chi-square, one degree a score.
-Where a posterior is not normal it may be wider than its prior along some axis: so much was told all the same.
-All scores are taken together: of covariates that are nearly collinear each may be well told and both be the prior's.
+Where a posterior is not normal it may be wider than its prior along some axis: that counts as information, too. All
+scores are considered together: of two nearly collinear covariates each may seem known where the prior decides both.
 """
 
 import math
@@ -20,9 +20,9 @@ from dpbayes_core.regression.prior import Prior, half_width, user_coefficients
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, RegressionSchema
 
 UNLIKELY = 0.01  # a probability below it is called a conflict
-DECISIVE = 1.0  # posterior sds: a parameter that the prior moved so far is one that the prior decided
-LARGER = 0.5  # of the prior's variance: where more is left of a combination, the prior weighs more than the release
-LEAST_TOLD = 0.05  # of the prior's variance: the least that a release is taken to have told of any combination
+DECISIVE = 1.0  # posterior sds: a parameter that the prior moves so far is decided by the prior
+LARGER = 0.5  # of the prior's variance: where more remains of a combination, the prior weighs more than the release
+LEAST_REDUCTION = 0.05  # of the prior's variance: the least reduction assumed for any combination
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ParameterConflict:
 
 @dataclass(frozen=True)
 class Surprise:
-    """How far the posterior mean of all scores is from the prior's, where the release could have moved it."""
+    """How far the posterior mean of all scores is from the prior's, relative to how far a release may move it."""
 
     statistic: float  # m'(I - V)^-1 m
     degrees: int  # about chi-square with so many before the release
@@ -45,7 +45,7 @@ class Surprise:
 
 @dataclass(frozen=True)
 class Weakest:
-    """The combination of scores, of unit length, that the release tells least about."""
+    """The combination of scores, of unit length, that the release informs least."""
 
     left: float  # its posterior variance, of which the prior's is 1
     combination: tuple[tuple[str, float], ...]  # parameter and weight; the largest weight is positive
@@ -67,7 +67,7 @@ class PriorConflict:
 
     @property
     def decides(self) -> bool:
-        """Whether some number would be another one without the prior, or little is known of it but the prior."""
+        """Whether some number would differ without the prior, or is known by little more than the prior."""
         return self.weakest.left > LARGER or any(one.pull >= DECISIVE for one in self.parameters)
 
     def to_record(self) -> dict[str, Any]:
@@ -83,19 +83,19 @@ class PriorConflict:
 
 
 def prior_conflict(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Floats]) -> PriorConflict:
-    """What the prior decided of a posterior, and how unlikely that is under it; `draws` are in the user's units."""
+    """How much the prior decides a posterior, and how unlikely the posterior is under it; `draws` are in user units."""
     from scipy import stats  # slow to import
 
     names = (*schema.coefficients, SIGMA)
     scores = normal_scores(prior, schema, draws)
     mean, left = scores.mean(axis=1), np.cov(scores)
     shares, axes = np.linalg.eigh(left)
-    along, told = axes.T @ mean, np.maximum(np.abs(1 - shares), LEAST_TOLD)
-    surprise = Surprise(float(np.sum(along**2 / told)), len(names))
+    projected, reduction = axes.T @ mean, np.maximum(np.abs(1 - shares), LEAST_REDUCTION)
+    surprise = Surprise(float(np.sum(projected**2 / reduction)), len(names))
     drawn = np.stack([np.ravel(draws[name]) for name in names])
-    pulls = _moved(drawn, scores, axes @ (along / told))
+    pulls = _moved(drawn, scores, axes @ (projected / reduction))
     own = np.diag(left)
-    tails = 2 * stats.norm.sf(np.abs(mean) / np.sqrt(np.maximum(1 - own, LEAST_TOLD)))
+    tails = 2 * stats.norm.sf(np.abs(mean) / np.sqrt(np.maximum(1 - own, LEAST_REDUCTION)))
     table = zip(names, tails.tolist(), own.tolist(), pulls.tolist(), strict=True)
     return PriorConflict(
         probability=float(stats.chi2.sf(surprise.statistic, surprise.degrees)),
@@ -106,7 +106,7 @@ def prior_conflict(prior: Prior, schema: RegressionSchema, draws: Mapping[str, F
 
 
 def _moved(drawn: Floats, scores: Floats, push: Floats) -> Floats:
-    """How far each parameter goes, in its sds, where the scores' mean goes by V times `push`."""
+    """How far each parameter moves, in its sds, where the mean of the scores moves by V times `push`."""
     about = drawn - drawn.mean(axis=1, keepdims=True)
     shift = about @ (scores - scores.mean(axis=1, keepdims=True)).T @ push / (drawn.shape[1] - 1)
     spread = about.std(axis=1, ddof=1)

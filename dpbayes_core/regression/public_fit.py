@@ -1,4 +1,4 @@
-"""A first fit that noisy second moments give: public, and good enough to say which residuals are large."""
+"""A first fit by noisy second moments: public, and good enough to tell large residuals from small ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class PublicFit:
     limit: float  # where residuals are cut off, on the response's standardised scale
 
     def agrees(self, other: "PublicFit") -> bool:
-        """Whether both are the same but for what linear algebra rounds."""
+        """Whether both are the same up to rounding of linear algebra."""
         own, others = ((*one.coefficients, one.sigma, one.limit) for one in (self, other))
         return len(own) == len(others) and bool(np.allclose(own, others, rtol=AGREES, atol=AGREES))
 
@@ -42,7 +42,7 @@ class PublicFit:
 def public_fit(schema: RegressionSchema, mechanism: Mechanism, noisy: Floats, count: float) -> PublicFit:
     """Ridge regression on noisy moments of (1, x, y), whose noise is as large as the mechanism says.
 
-    The penalty is the size of the noise on the covariates' scatter, and sigma2 is no less than what noise hides.
+    The penalty is the size of the noise on the covariates' scatter, and sigma2 is at least what noise could hide.
     """
     rows, deviation = max(count, 1.0), float(mechanism.deviations.max())
     means = np.clip(noisy[0, 1:] / rows, -1.0, 1.0)

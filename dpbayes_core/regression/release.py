@@ -29,8 +29,8 @@ from dpbayes_core.regression.sensitivity.box import (
 class Release(PublicNumbers):
     """Noisy second moments in standardised units; everything a sampler may know about the data.
 
-    Where the mechanism has noise beside it, the covariates' third and fourth moments are part of it, or their second
-    moments weighed by squared residuals.
+    Where the mechanism has additional noise, third and fourth moments of the covariates are released with it, or second
+    moments weighted by squared residuals.
     """
 
     kind: ClassVar[str] = "regression"
@@ -42,7 +42,7 @@ class Release(PublicNumbers):
     values: tuple[float, ...]  # one per entry
     max_rows_per_unit: int = 1
     higher: tuple[float, ...] = ()  # the values of `fourth`
-    residuals: ResidualMoments | None = None  # of a second step, with the noise beside
+    residuals: ResidualMoments | None = None  # of a second step, with the additional noise
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
@@ -71,7 +71,7 @@ class Release(PublicNumbers):
 
     @property
     def understated(self) -> float | None:
-        """How many times its sensitivity may be exceeded, where an earlier version charged it by too small a one."""
+        """The factor by which an earlier version charged it with too small a sensitivity; None where it did not."""
         if self.protected or self.neighbours not in NEIGHBOURS or self.max_rows_per_unit < 1:
             return None
         people = (self.neighbours, self.max_rows_per_unit)
@@ -82,13 +82,13 @@ class Release(PublicNumbers):
 
     def _protected_from(self, due: Sensitivity) -> bool:
         public = count_is_public(self.neighbours, self.max_rows_per_unit, self.schema.cases)
-        told = public == (self.rows is not None) and len(self.values) == len(self.entries)
-        return told and self.mechanism.protects(due) and self._rest_is()
+        whole = public == (self.rows is not None) and len(self.values) == len(self.entries)
+        return whole and self.mechanism.protects(due) and self._rest_is()
 
     def _rest_is(self) -> bool:
         if self.residuals is not None:
             by_it = self.residuals.mechanism == beside_of(self.mechanism) and not self.higher
-            by_fit = self.residuals.fit.agrees(self.fit())  # else residuals might be taken by what nobody paid for
+            by_fit = self.residuals.fit.agrees(self.fit())  # else residuals might be of a fit that was not charged
             return by_it and by_fit and self.residuals.protected(self.neighbours, self.max_rows_per_unit)
         if beside_of(self.mechanism) is None and not self.higher:
             return True
@@ -106,7 +106,7 @@ class Release(PublicNumbers):
         return self.schema.complete(np.array(moments), self.count)
 
     def fit(self) -> PublicFit:
-        """The fit of its own noisy moments that a second step takes residuals by."""
+        """The fit of its own noisy moments, which gives the residuals of a second step."""
         return public_fit(self.schema, self.mechanism, self.matrix(), self.count)
 
     def to_record(self) -> dict[str, Any]:
@@ -145,15 +145,15 @@ def _residuals(
 class RegressionDesign:
     """Noisy second moments of one regression, its number of rows among them where that is not public.
 
-    Where the mechanism has noise beside it, third and fourth moments of the covariates too, or what the robust sampler
-    needs of their residuals: a second step, of the same rows, by a fit that the first step's noisy numbers give.
+    Where the mechanism has additional noise, also third and fourth moments of the covariates, or second moments
+    weighted by squared residuals: a second step on the same rows, with a fit by the noisy numbers of the first step.
     """
 
     schema: RegressionSchema
     mechanism: Mechanism
     neighbours: str = REPLACE_ONE
     max_rows_per_unit: int = 1
-    besides: Literal["fourth", "residuals"] = "fourth"  # what noise beside the mechanism is for
+    besides: Literal["fourth", "residuals"] = "fourth"  # what the additional noise is for
 
     def statistic(self) -> SecondMoments | SecondAndFourthMoments | SecondMomentsWithRows:
         """Sums of products of the encoded columns."""
@@ -196,14 +196,14 @@ class RegressionDesign:
         return beside_of(self.mechanism)
 
 
-HEAVY = 0.2  # a mean weight from which on standard deviations come out a tenth too small, and soon by half
+HEAVY = 0.2  # a mean weight above which standard deviations become a tenth too small, and soon half
 
 
 def weighs_few_rows(release: Release) -> bool:
     """Whether rows have a large mean weight in some direction of the covariates, by the released numbers alone.
 
-    Under equal spread a row's mean weight is a twenty-fifth in every direction; where noise hides a direction of the
-    covariates, nothing is told of it.
+    Under equal spread a row's mean weight is a twenty-fifth in every direction; directions of the covariates that noise
+    hides are left out.
     """
     if release.residuals is None:
         return False

@@ -1,4 +1,4 @@
-"""What a sandwich is made of: second moments of the covariates, each row weighed by its squared residual, with noise.
+"""Noisy second moments of the covariates, each row weighted by its squared residual: the middle of a sandwich.
 
 A row's weight is w = min(e / E, 1)^2, e its residual by a public fit and E five of the fit's residual sds. Its root is
 a whole number of steps of 2^-19, and so is every covariate times it: a row adds w r r' for a row r of the columns' box.

@@ -4,7 +4,7 @@ import math
 
 EXCLUDED = 1.96  # sds on either side of a posterior's mean in a 95% interval
 IN_FOUR_OF_FIVE = 0.84  # sds: a normal estimate lies at least so far below the truth in one release of five
-LEAST = 0.1  # of the prior's square that the data must take away before anything is said to be told
+LEAST = 0.1  # of the prior's variance that the data must remove before an effect counts as detectable
 
 
 def detectable_effect(half_width: float, alone: float) -> float | None:
@@ -14,7 +14,7 @@ def detectable_effect(half_width: float, alone: float) -> float | None:
     of four: measured in `tests/laws/test_foresight_against_posteriors.py`.
 
     A prior of sd t around 0 and an estimate of standard error e make a posterior of variance v = 1 / (1/t^2 + 1/e^2)
-    around k times the estimate, k = 1 - v / t^2. An effect b is told where k (b - .84 e) > 1.96 sqrt(v).
+    around k times the estimate, k = 1 - v / t^2. An effect b is detectable where k (b - .84 e) > 1.96 sqrt(v).
     """
     share = 1 - min(half_width / alone, 1.0) ** 2
     if share < LEAST:

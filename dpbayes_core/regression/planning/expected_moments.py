@@ -1,6 +1,6 @@
-"""What is expected of a release before any row is read: moments of the columns, and what the noise does to them.
+"""Expected moments of the columns before any row is read, and the variance that the noise adds to them.
 
-Everything is on the standardised scale and a row's average. Levels are taken as equally common where nothing is stated.
+Everything is on the standardised scale and a row's average. Levels are equally common where nothing is stated.
 """
 
 import math
@@ -33,11 +33,11 @@ class Expected:
 
     @classmethod
     def unknown(cls, bounds: Bounds) -> "Expected":
-        """Where nothing was declared: around the middle, with a quarter of the width."""
+        """The guess where nothing was declared: around the middle, with a quarter of the width."""
         return cls(bounds.middle, bounds.width / 4)
 
     def standardised(self, scale: Standardisation) -> "Expected":
-        """As the encoded number has it."""
+        """The guess for the encoded number."""
         return Expected(scale.slope * self.mean + scale.shift, abs(scale.slope) * self.sd)
 
     def clipped(self, bounds: Bounds) -> float:
@@ -57,7 +57,7 @@ class Expectation:
     covariance: Floats  # (d, d)
     centre: float  # of the response
     variance: float
-    places: NDArray[np.int64]  # (2, D): what is released
+    places: NDArray[np.int64]  # (2, D): the released entries
     noise: Floats  # (D,), variance on each entry's sum over the releases, over rows squared
     slopes: Floats  # (d,), expected sizes
     explained: float  # the share of the response's variance
@@ -115,17 +115,17 @@ class Expectation:
 
     @cached_property
     def partial(self) -> Floats:
-        """(d, m + 1): each covariate less what the others tell of it."""
+        """(d, m + 1): each covariate less its regression on the others."""
         inverse = np.linalg.inv(self.covariance)
         return (inverse / np.diag(inverse)[:, None]) @ self.centred[:-1]
 
     @cached_property
     def partial_variances(self) -> Floats:
-        """Of those."""
+        """The variances of `partial`."""
         return 1 / np.diag(np.linalg.inv(self.covariance))
 
     def forms(self, first: Floats, second: Floats) -> Floats:
-        """What each released entry adds to the second moment of two combinations of (1, x, y); ties included."""
+        """The weight of each released entry in the second moment of two combinations of (1, x, y); ties included."""
         i, j = self.places
         found = first[i] * second[j] + first[j] * second[i]
         found[i == j] /= 2

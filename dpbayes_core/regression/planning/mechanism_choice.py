@@ -1,4 +1,4 @@
-"""Which noise makes narrower intervals: from the columns and the loss alone, so that nothing else moves the answer.
+"""Which noise makes narrower intervals: by the columns and the loss alone, so that nothing else changes the answer.
 
 Sampling and prior are left out: they widen both alike, and where they decide, the choice matters little.
 """
@@ -17,7 +17,7 @@ def width_ratio(
 ) -> float:
     """How many times wider intervals are with the first noise, where noise decides: the mean over columns, of logs.
 
-    Nothing is expected of the columns: neither guesses for planning nor the number of rows may move the answer.
+    Expected moments play no part: neither guesses for planning nor the number of rows may change the answer.
     """
     widths = [_widths(schema, mechanism, places) for mechanism in (first, second)]
     return math.exp(float(np.mean(np.log(widths[0]) - np.log(widths[1])) / 2))

@@ -1,4 +1,4 @@
-"""The noise on every kind of released moment against what it measures, before any row is read."""
+"""The noise on every kind of released moment relative to the moment, before any row is read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dpbayes_core.regression.sensitivity.residual import residual_entries
 
 @dataclass(frozen=True)
 class NoiseBlock:
-    """Released numbers of one kind, by the one of them that noise hides most: a row's average, columns in [-1, 1]."""
+    """Released numbers of one kind, by the one with most relative noise: averages over rows, columns in [-1, 1]."""
 
     name: str
     numbers: int
@@ -24,7 +24,7 @@ class NoiseBlock:
 
     @property
     def ratio(self) -> float:
-        """Noise in units of what is measured."""
+        """Noise relative to what is measured."""
         return self.noise / self.measures
 
 

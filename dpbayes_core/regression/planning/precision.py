@@ -1,8 +1,8 @@
 """How precise a regression's posterior will be, before any row is read: an approximation in closed form.
 
-Covariates are taken one by one (foresight_column.py) and share sigma2, which is integrated by quadrature, for made-up
-releases of what is expected. The conjugate posterior comes out as noise vanishes, and the prior as it drowns
-everything. Figures and limits: docs/planning.md.
+Covariates are treated one by one (precision_per_column.py) and share sigma2, which is integrated by quadrature, for
+made-up releases of the expected moments. The result is the conjugate posterior where noise vanishes, and the prior
+where noise dominates. Figures and limits: docs/planning.md.
 """
 
 from collections.abc import Sequence
@@ -44,12 +44,12 @@ class Prediction:
     coefficient: str
     sd: float
     half_width: float
-    rough: bool  # it hangs on the noise that will be drawn, by a quarter and more, or the prior cannot be
+    rough: bool  # it depends on the noise that will be drawn, by a quarter and more, or the prior is impossible
 
 
 def foresee(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
     """Every coefficient, the intercept first and sigma last: the median over made-up releases."""
-    if contradicting := impossible(expectation, prior):  # their means would leave no sigma2 that explains anything
+    if contradicting := impossible(expectation, prior):  # with their means no sigma2 fits
         prior = replace(prior, named=tuple((name, 0.0, sd) for name, _, sd in prior.named))
     deviations, half_widths = _Foresight(expectation, prior).widths()
     low, middle, high = np.quantile(deviations, (0.2, 0.5, 0.8), axis=1)
@@ -60,7 +60,7 @@ def foresee(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
 
 
 def impossible(expectation: Expectation, prior: Prior) -> tuple[str, ...]:
-    """The slopes whose prior, as near to 0 as it reaches, has the covariates explain more than the response varies."""
+    """The slopes whose prior, even at its end nearest 0, has the covariates explain more than the response varies."""
     schema = expectation.schema
     means, sds, _ = prior.laws(schema)
     slopes = slice(int(schema.intercept), None)
@@ -97,7 +97,7 @@ class _Foresight:
 
     @cached_property
     def made_up(self) -> tuple[list[MadeUp], Floats]:
-        """What was released of each column, and of the response's variance."""
+        """Made-up releases of each column's moments, and of the response's variance."""
         generator = np.random.Generator(np.random.Philox(SEED))
         response = generator.standard_normal((MADE_UP, 1))
         normals = generator.standard_normal((len(self.columns), 3, MADE_UP, 1))
@@ -236,7 +236,7 @@ def _spread(weights: Floats, mean: Floats, variance: Floats) -> Floats:
 
 
 def _half_range(weights: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Half of the way from the 2.5% to the 97.5% quantile of a mixture of normals over the nodes."""
+    """Half of the distance from the 2.5% to the 97.5% quantile of a mixture of normals over the nodes."""
     from scipy.special import ndtr, ndtri
 
     deviation = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))

@@ -32,7 +32,7 @@ class PriorLaw:
         return sd**2 * self.prior.scaling(sigma2)
 
     def level_precision(self, sigma2: Floats) -> Floats:
-        """What it knows of the response's level at the covariates' middles: nothing where the intercept is named."""
+        """Its precision for the response's level at the covariates' middles: 0 where the intercept is named."""
         if any(name == INTERCEPT for name, *_ in self.prior.named):
             return np.zeros_like(sigma2)
         return 1 / self.variance(self.prior.intercept_sd, sigma2)
@@ -49,7 +49,7 @@ class PriorLaw:
 
     @property
     def widest(self) -> float:
-        """What sigma2 may be by the prior alone, to be added to what the release lets it be."""
+        """A large sigma2 under the prior alone, to be added to the largest under the release."""
         return self.prior.noise_scale
 
 
@@ -63,7 +63,7 @@ WIDEST_SPREAD: Mapping[str, float] = {"two-level": 1.0, "indicator": 0.5}
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Coefficients alike in everything that matters here, told once."""
+    """Coefficients that are equal in everything that matters here, predicted once."""
 
     members: tuple[int, ...]  # variables
     kind: str
@@ -79,7 +79,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Of a column's coefficient given sigma2, and how well sigma2 explains its moments: (made-up releases, sigma2)."""
+    """Moments of a column's coefficient given sigma2, and the likelihood of sigma2: (made-up releases, sigma2)."""
 
     log: Floats
     tilt: Floats  # log density of the response's variance, given the moments of all
@@ -96,7 +96,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class MadeUp:
-    """What was released of one column, in so many made-up releases: (made-up releases, 1)."""
+    """The released moments of one column in made-up releases: (made-up releases, 1)."""
 
     v: Floats
     c: Floats
@@ -135,7 +135,7 @@ def columns_of(expectation: Expectation, law: PriorLaw) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What one column's moments are computed for, all (made-up releases, nodes of sigma2)."""
+    """The conditions that one column's moments are given, all (made-up releases, nodes of sigma2)."""
 
     sigma2: Floats
     rows: float
@@ -149,7 +149,7 @@ def moments(column: Column, made: MadeUp, given: Given, typical: float) -> Momen
     """Integrate over v, and over the rows' own c, which differs from the released one by noise alone.
 
     A continuous column's v has an exponential prior of mean `typical`, a level's v a flat one within its range.
-    What c^2 / v explains must leave something of the response's variance: where `left` is given, c is weighed by that.
+    c^2 / v, the explained variance, cannot exceed the response's variance: where `left` is given, it weights c.
     """
     v, log = (array[:, None, :] for array in _nodes(column, made.v, typical))
     sigma2, noise, released = given.sigma2[..., None], given.noise[..., None], made.c[..., None]

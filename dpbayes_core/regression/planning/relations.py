@@ -1,4 +1,4 @@
-"""How columns are related, before any row is read: what is stated of pairs and levels, and the rest filled in."""
+"""Correlations of columns before any row is read: those that are stated, and likely ones for all other pairs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ CORRELATION = 0.25
 HIGH_CORRELATION = 0.85
 """The same where one looks at the worse case: real columns have had it."""
 
-STEPS = np.linspace(1, 0, 21)  # from a filled-in matrix as wished to what the stated pairs imply
+STEPS = np.linspace(1, 0, 21)  # from the wished matrix to the one that the stated pairs imply
 ROUNDS = 500
 POSITIVE, FLOOR = 1e-6, 1e-3  # of eigenvalues
 
 
-@dataclass(frozen=True, eq=False)  # each is itself, so that what follows from it is computed once
+@dataclass(frozen=True, eq=False)  # compared by identity, so that results are cached
 class Relations:
-    """Public guesses: correlations of pairs of columns, shares of levels, and what is taken of other numbers."""
+    """Public guesses: correlations of pairs of columns, shares of levels, and a default for other pairs of numbers."""
 
     correlations: Mapping[frozenset[str], float] = field(default_factory=dict[frozenset[str], float])
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])  # of all levels
     otherwise: float = CORRELATION
 
     def of(self, first: str, second: str) -> float | None:
-        """What is stated of a pair."""
+        """The stated correlation of a pair."""
         return self.correlations.get(frozenset((first, second)))
 
     def unstated(self, numbers: Iterable[str]) -> bool:
-        """Whether something is left to be taken for granted of pairs of these columns."""
+        """Whether the correlation of some pair of these columns is not stated."""
         known = list(numbers)
         return any(self.of(a, b) is None for place, a in enumerate(known) for b in known[:place])
 
@@ -43,8 +43,8 @@ UNSTATED = Relations()
 def matrix_of(columns: Mapping[str, bool], response: str | None, relations: Relations) -> Floats:
     """Correlations of columns, True where they are numbers; ValueError where the stated ones cannot all be.
 
-    Pairs of numbers that are not stated are as `otherwise` says, others 0; where that contradicts what is stated, or
-    leaves a column less than half of what it has of its own there, as near as it may be to what the stated imply.
+    Unstated pairs of numbers get the correlation `otherwise`, others 0. Where that contradicts what is stated, or
+    leaves a column less than half of its own variance given the stated ones, they move towards what those imply.
     """
     names, numbers = list(columns), np.array(list(columns.values()), dtype=bool)
     nodes = names if response is None else [*names, response]
@@ -74,7 +74,7 @@ def possible(nodes: Sequence[str], relations: Relations) -> bool:
 
 @lru_cache(maxsize=16)
 def implied_by(nodes: tuple[str, ...], relations: Relations) -> Floats:
-    """The matrix of the stated correlations in which every other pair is related through them alone.
+    """The matrix of the stated correlations in which every other pair correlates through them alone.
 
     It is the one of largest determinant: each free entry in turn gets a partial correlation of 0.
     """
@@ -92,7 +92,7 @@ def implied_by(nodes: tuple[str, ...], relations: Relations) -> Floats:
 
 
 def own_shares(matrix: Floats) -> Floats:
-    """Of each column's variance what the others do not tell."""
+    """The share of each column's variance that the others do not explain."""
     return 1 / np.diag(np.linalg.inv(matrix))
 
 
@@ -115,7 +115,7 @@ def explained_by(names: Sequence[str], response: str | None, matrix: Floats, rel
 
 
 def _stated(names: Sequence[str], relations: Relations) -> Floats:
-    """NaN where nothing is."""
+    """The stated correlations as a matrix, NaN for unstated pairs."""
     found = np.full((len(names), len(names)), np.nan)
     for i, first in enumerate(names):
         for j, second in enumerate(names):
