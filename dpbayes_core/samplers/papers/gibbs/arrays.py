@@ -125,7 +125,7 @@ LAWS = (noise_law.GAUSSIAN, noise_law.LAPLACE)  # Laplace noise as a mixture of 
 
 @dataclass(frozen=True)
 class NormalProblem:
-    """A release under normal rows: `numbers` are those of the covariates' law, see gibbs/flat.py."""
+    """A release under normal rows: `numbers` are those of the covariates' law, named above."""
 
     noisy: Noisy
     numbers: Floats
