@@ -1,4 +1,4 @@
-"""Designs of posterior draws: which two of epsilon, tempering and floor are stated, the third follows."""
+"""Designs of posterior draws: two of epsilon, tempering and floor are stated, and the third follows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ LARGEST_TEMPERING = 1e6  # of a network: a billion records then make shapes for 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawDesign:
-    """Exact draws of a model's parameters; `kind` says what the release calls itself."""
+    """Exact draws of a model's parameters; `kind` is the kind of the release."""
 
     subject: Subject
     mechanism: PosteriorDrawMechanism
@@ -38,7 +38,7 @@ class DrawDesign:
             raise ValueError("cannot design draws: their price leaves out a part of the oscillation. Raise it.")
 
     def statistic(self) -> Statistic:
-        """What the posterior depends on."""
+        """The statistic that the posterior depends on."""
         return self.subject.statistic()
 
     def release(self, noise: NoiseSource, exact: Any) -> PosteriorDrawRelease:
@@ -82,7 +82,7 @@ def network_map(
     neighbours: str = REPLACE_ONE,
     score: str = "likelihood",
 ) -> DrawDesign:
-    """One draw above stated floors, tempered as far as epsilon goes: nearer the mode the larger it is."""
+    """One draw above stated floors, tempered by as much as epsilon allows: the larger it is, the nearer to the mode."""
     check_score(score)
     subject = NetworkSubject(
         schema=schema, floors=_by_node(schema, floor), concentrations=_by_node(schema, concentration)
@@ -125,7 +125,7 @@ def tempered(
     neighbours: str = REPLACE_ONE,
     kind: type[PosteriorDrawRelease] = PosteriorDrawRelease,
 ) -> DrawDesign:
-    """Draws tempered so that together they cost epsilon; the tempering may exceed 1."""
+    """Draws whose tempering makes them cost epsilon together; it may exceed 1."""
     _check_draws(epsilon, draws)
     oscillation = subject.oscillation(neighbours)
     tempering = float_down(_share(epsilon, draws) / Fraction(oscillation))

@@ -60,7 +60,7 @@ class GridSubject:
         return self.schema.coefficients
 
     def difference(self, neighbours: str) -> float:
-        """The most that the mass at a point differs between neighbours, rounded up."""
+        """The largest difference of the mass at a point between neighbours, rounded up."""
         least = min(min(fraction(value), 1 - fraction(value)) for value in self.values)
         largest = max(max(fraction(value), 1 - fraction(value)) for value in self.values)
         moved = records_moved(neighbours) * len(self.schema.nodes)
@@ -69,7 +69,7 @@ class GridSubject:
         return min(1.0, float_up(EXACT.add(SAFETY, EXACT.divide(EXACT.subtract(1, decay), EXACT.add(1, decay)))))
 
     def oscillation(self, neighbours: str) -> float:
-        """Twice the most that the mass at a point differs: one point may gain what another loses."""
+        """Twice the largest difference of the mass at a point: one point may gain what another loses."""
         return 2 * self.difference(neighbours)
 
     def statistic(self) -> FamilyTables:

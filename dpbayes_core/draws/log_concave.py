@@ -23,12 +23,12 @@ class LogConcave(Protocol):
 
     @property
     def low(self) -> Floats:
-        """Where the intervals start, at 0 or below."""
+        """Lower ends of the intervals, at 0 or below."""
         ...
 
     @property
     def high(self) -> Floats:
-        """Where they end, at 0 or above."""
+        """Upper ends of the intervals, at 0 or above."""
         ...
 
     def height(self, place: Floats) -> Floats:

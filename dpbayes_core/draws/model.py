@@ -1,4 +1,4 @@
-"""What parameters are drawn of: a model in public terms, its oscillation between neighbours, and its exact draws."""
+"""The model whose parameters are drawn: public terms, its oscillation between neighbours, and exact draws."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
@@ -41,5 +41,5 @@ class Subject(Protocol):
 
 
 def records_moved(neighbours: str) -> int:
-    """How many records' log-likelihoods differ between neighbours: a replaced one leaves and another comes."""
+    """How many records' log-likelihoods differ between neighbours: two where one is replaced, else one."""
     return 2 if check_neighbours(neighbours) == REPLACE_ONE else 1

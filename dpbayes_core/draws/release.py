@@ -1,4 +1,4 @@
-"""Draws as releases: parameters and the public model they belong to; the sums they were drawn from stay behind."""
+"""Draws as releases: parameters and the public model they belong to, without the sums they were drawn from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class PosteriorDrawRelease(PublicNumbers):
 
     @property
     def protected(self) -> bool:
-        """Whether as many draws were paid for, at an oscillation no smaller than the model's own."""
+        """Whether as many draws were charged, at an oscillation no smaller than the model's own."""
         if not isinstance(self.mechanism, PosteriorDrawMechanism) or self.neighbours not in (REPLACE_ONE, ADD_REMOVE):
             return False
         public = (self.rows is None) == (self.neighbours == ADD_REMOVE)
@@ -87,6 +87,6 @@ class PosteriorDrawRelease(PublicNumbers):
 
 @dataclass(frozen=True, kw_only=True)
 class MapRelease(PosteriorDrawRelease):
-    """Draws of a posterior so tempered that they gather at its mode as epsilon grows."""
+    """Draws of a posterior whose tempering concentrates them at its mode as epsilon grows."""
 
     kind: ClassVar[str] = "map"

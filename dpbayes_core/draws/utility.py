@@ -1,4 +1,4 @@
-"""What a design is worth before anything is spent: noise of cells, errors of tables, accuracy on made-up records.
+"""The utility of a design before anything is spent: noise of cells, errors of tables, accuracy on made-up records.
 
 Nothing here reads data: noise is that of the public design, records are simulated from public probabilities.
 """

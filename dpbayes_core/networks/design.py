@@ -98,7 +98,7 @@ def counts_design(
 def fourier_design(
     schema: NetworkSchema, *, epsilon: float, neighbours: str = REPLACE_ONE, noise: Noise = "geometric"
 ) -> NetworkDesign:
-    """Noisy signed sums of every subset of a family: tables made from them agree on what they share."""
+    """Noisy signed sums of every subset of a family: tables computed from them agree on their common margins."""
     if not schema.binary:
         what = "cannot use fourier: a node does not have two levels"
         raise Refusal("mechanism", what, "Use laplace-counts, or merge levels to two")
@@ -114,7 +114,7 @@ def fourier_design(
 
 
 def _laplace(epsilon: float, entries: int, move: int, largest: int) -> LaplaceMechanism:
-    """Integers need no rounding, so none is paid for."""
+    """Laplace noise on integers, which need no rounding: the price contains none."""
     return LaplaceMechanism(
         epsilon=epsilon, sensitivity=float(move), sensitivity_l2=root_above(move * largest), grid=0, entries=entries
     )

@@ -1,6 +1,6 @@
-"""Tables from a release as it stands: read, summed or transformed back, clipped; and what makes them non-negative.
+"""Tables read from a release: as released, summed or transformed back, clipped; and the bump against negative cells.
 
-They take the noise for data. The noise-aware posterior does not.
+These tables treat noise as data. The noise-aware posterior does not.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def family_tables(release: NetworkRelease, *, bump: float = 0.0) -> tuple[Floats
 
 
 def sources(released: tuple[Nodes, ...], family: Nodes) -> list[int]:
-    """Places of the tables that a family is read from: its own, or else all that contain it."""
+    """Places of the tables that give a family's table: its own, or else all that contain it."""
     own = [place for place, nodes in enumerate(released) if set(nodes) == set(family)]
     return own or [place for place, nodes in enumerate(released) if set(family) < set(nodes)]
 
@@ -65,7 +65,7 @@ def noise_bump(
     repeats: int = 4000,
     seed: int = 1,
 ) -> float:
-    """What to add to the signed sum of no node so that, this often, no noise alone makes a family's cell negative.
+    """What to add to the signed sum of no node so that with this probability no family's cell is negative by noise.
 
     Simulated from the mechanism's public law: it reads no data and costs nothing.
     """
@@ -83,7 +83,7 @@ def noise_bump(
 
 
 def _simulated(mechanism: Mechanism, repeats: int, generator: np.random.Generator) -> Floats:
-    """Noise as the law has it, for planning; never added to anything."""
+    """Simulated noise, for planning; never added to anything."""
     shape = (repeats, len(mechanism.scales))
     if isinstance(mechanism, GeometricMechanism):
         up, down = (np.floor(mechanism.scales * generator.standard_exponential(shape)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""What a network's conditional probabilities say about records: one node given the others, and records simulated.
+"""Predictions by a network's conditional probabilities: one node of a record given the others, and simulated records.
 
 Conditional probabilities are flat, in the order of the schema's coefficients: families in order, each table's last node
 fastest. Records are level codes, one row each, one column a node.
@@ -35,7 +35,7 @@ def posterior_means(schema: NetworkSchema, tables: Sequence[Floats], concentrati
 
 
 def class_probabilities(schema: NetworkSchema, probabilities: Floats, node: str, records: AnyIntegers) -> Floats:
-    """P(node = level | every other node), (..., rows, levels); a record's own code of the node is not looked at."""
+    """P(node = level | every other node), (..., rows, levels); a record's own code of the node is ignored."""
     target = schema.names.index(node)
     levels = schema.levels[target]
     tables = tables_of(schema, probabilities)
@@ -47,7 +47,7 @@ def class_probabilities(schema: NetworkSchema, probabilities: Floats, node: str,
     top = total.max(axis=-1, keepdims=True)
     weights = np.exp(total - np.where(np.isfinite(top), top, 0.0))
     mass = weights.sum(axis=-1, keepdims=True)
-    return np.where(mass > 0, weights / np.where(mass > 0, mass, 1.0), 1 / levels)  # an impossible record says nothing
+    return np.where(mass > 0, weights / np.where(mass > 0, mass, 1.0), 1 / levels)  # impossible: all levels alike
 
 
 def _by_level(schema: NetworkSchema, table: Floats, family: Nodes, target: int, records: AnyIntegers) -> Floats:

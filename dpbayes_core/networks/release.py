@@ -69,7 +69,7 @@ class NetworkRelease(PublicNumbers):
 
     @cached_property
     def nodes(self) -> tuple[Nodes, ...]:
-        """Whose table or sum each part of the values is."""
+        """The nodes of each released table or sum."""
         return released_nodes(self.schema, self.what, self.neighbours)
 
     @property

@@ -55,7 +55,7 @@ def hadamard(values: np.ndarray) -> np.ndarray:
 
 
 def check_neighbours(neighbours: str) -> str:
-    """The relation as it is, or a refusal."""
+    """The relation, or a refusal where it does not exist."""
     if neighbours not in (REPLACE_ONE, ADD_REMOVE):
         raise ValueError(
             f"cannot bound a record's influence: neighbours is neither {REPLACE_ONE} nor {ADD_REMOVE}. Choose one."

@@ -1,4 +1,4 @@
-"""Exact contingency tables of a network's families: all that any of its releases is made from."""
+"""Exact contingency tables of a network's families: every release of the network is computed from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class FamilyTables:
         return ExactTables(len(encoded.integers), counts)
 
     def empty(self) -> ExactTables:
-        """No record anywhere."""
+        """The tables of no records."""
         return ExactTables(0, np.zeros(int(self._first[-1]), dtype=np.int64))
 
     def table(self, exact: ExactTables, nodes: Nodes) -> Integers:

@@ -1,4 +1,4 @@
-"""From a release and a prior to a posterior: the choice of a sampler, its chains, their draws as one."""
+"""From a release and a prior to a posterior: the choice of a sampler, its chains in rounds, their draws combined."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ def regression_moments(evidence: Evidence, expected: Floats) -> Mapping[str, tup
 
 
 def unit_matrix(schema: RegressionSchema) -> Floats:
-    """What standardised coefficients are multiplied by to give the user's, up to the offset of the intercept."""
+    """The matrix from standardised coefficients to the user's, up to the offset of the intercept."""
     size = len(schema.coefficients)
     offset, _ = schema.to_user_units(np.zeros(size), np.zeros(()))
     return (schema.to_user_units(np.eye(size), np.zeros(size))[0] - offset).T.copy()

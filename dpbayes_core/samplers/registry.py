@@ -30,5 +30,5 @@ SAMPLERS: Mapping[str, Sampler] = {sampler.name: sampler for sampler in _ALL}
 
 
 def samplers_for(kind: str) -> tuple[Sampler, ...]:
-    """Those that take releases of this kind."""
+    """The samplers that take releases of this kind."""
     return tuple(sampler for sampler in SAMPLERS.values() if kind in sampler.takes)

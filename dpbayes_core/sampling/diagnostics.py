@@ -22,7 +22,7 @@ class Diagnosis:
     ess_tail: Floats
 
     def failures(self) -> list[str]:
-        """What misses the gate, in words; a diagnostic that is not a number misses it."""
+        """The diagnostics that miss the gate, in words; one that is not a number misses it."""
         words: list[str] = []
         for what, values, worst, limit in (
             ("R-hat", self.rhat, np.argmax(np.nan_to_num(self.rhat, nan=np.inf)), f"above {MOST_RHAT}"),

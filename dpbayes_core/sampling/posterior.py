@@ -85,7 +85,7 @@ class Posterior:
 
     @property
     def why_not(self) -> str:
-        """What misses the gate, in words; empty when converged."""
+        """The reasons why it has not converged, in words; empty when it has."""
         words = self.diagnosis.failures()
         if self.divergent:
             share = shown_beside(100 * self._divergent_share, 100 * MOST_DIVERGENT, ".2g")

@@ -59,7 +59,7 @@ class SamplerUnsuitable(DpbayesError):
 
 @dataclass(frozen=True, kw_only=True)
 class ChainState:
-    """Where a chain stands after a block: everything its next draw depends on besides the problem."""
+    """The state of a chain after a block: everything its next draw depends on besides the problem."""
 
     chain: int
     attempt: int
@@ -92,7 +92,7 @@ class Block:
     )  # of a regression, means and variances of the coefficients given each latent draw
 
     def followed_by(self, later: "Block") -> "Block":
-        """Both as one."""
+        """Both blocks as one."""
         return Block(
             parameters=np.concatenate([self.parameters, later.parameters]),
             latent=np.concatenate([self.latent, later.latent]),
@@ -117,7 +117,7 @@ class Sampler(Protocol):
 
     @property
     def beside(self) -> str | None:
-        """The sampler that is shown beside it for comparison, if any."""
+        """The sampler whose results are shown with its own for comparison, if any."""
         ...
 
     @property
@@ -165,5 +165,5 @@ class Sampler(Protocol):
         ...
 
     def monitors(self, release: Any, latent: Floats, /) -> Mapping[str, Floats]:
-        """What it watches besides, by name; `latent` is (chains, draws, monitors)."""
+        """Latent quantities that must converge, too, by name; `latent` is (chains, draws, monitors)."""
         ...

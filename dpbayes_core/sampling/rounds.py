@@ -1,4 +1,4 @@
-"""What to run next: one decision, and one step for every driver, in this process or on a cluster."""
+"""Rounds of chains: the decision what to run next, and the checkpoint of a chain; for every driver."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BLOCK = 500  # iterations between checkpoints
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Every chain of an attempt, up to so many kept draws; a chain of the same attempt goes on where it stands."""
+    """Every chain of an attempt, up to so many kept draws; a chain of the same attempt continues."""
 
     attempt: int
     draws: int
@@ -24,7 +24,7 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainDraws:
-    """Where a chain stands and everything it has drawn: one checkpoint."""
+    """The state of a chain and everything it has drawn: one checkpoint."""
 
     state: ChainState
     made: Block | None = None  # None before the first block
@@ -51,12 +51,12 @@ class ChainDraws:
 
 
 def first_round(draws: int) -> Round:
-    """The draws asked for."""
+    """The round of the draws asked for."""
     return Round(attempt=0, draws=draws)
 
 
 def next_round(done: Round, posterior: Posterior, asked: int) -> Round | None:
-    """Nothing once converged, hopeless or too much work; a careful attempt after divergences; else twice the draws."""
+    """None once converged, hopeless or too much work; a careful attempt after divergences; else twice the draws."""
     if posterior.converged or posterior.exhausted:
         return None
     if posterior.divergent:

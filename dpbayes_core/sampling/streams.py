@@ -13,7 +13,7 @@ def stream(seed: int, chain: int, attempt: int) -> ChainGenerator:
 
 
 def to_words(generator: ChainGenerator) -> Words:
-    """The generator's state: counter, key, buffer and where it stands in it."""
+    """The generator's state: counter, key, buffer and its position in that."""
     state = generator.bit_generator.state
     inner = state["state"]
     rest = [state["buffer_pos"], state["has_uint32"], state["uinteger"]]

@@ -1,4 +1,4 @@
-"""How much work a run may be: counted in multiplications and numbers, never in seconds, so that no clock decides."""
+"""The most work of a run, in multiplications and stored numbers, never in seconds: draws do not depend on a clock."""
 
 MOST_OF_COUPLING = 2e10  # multiplications of one step of the search for the mode; beyond, parts are stretched alone
 MOST_DEPTH = 10  # doublings of a trajectory

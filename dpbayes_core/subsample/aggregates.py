@@ -1,6 +1,6 @@
-"""What a noisy mean over subsets says about p = P(coefficient <= threshold).
+"""The law of p = P(coefficient <= threshold) given a noisy mean over subsets.
 
-zeta = Phi^-1(p) is standard normal before anything is seen. Given zeta the subsets' own zeta_j scatter as N(zeta /
+zeta = Phi^-1(p) is standard normal a priori. Given zeta the subsets' own zeta_j scatter as N(zeta /
 sqrt(M), 1) around a mean that is known (it is that of all rows), so the mean of h(zeta_j) is nearly normal with mean
 E h and variance (Var h - Cov(h, zeta_j)^2) / M; Laplace noise of rate lambda is added to it.
 """
@@ -18,7 +18,7 @@ FURTHEST = 8.5  # of zeta: beyond lies less than 1e-16 of the prior
 PLACES = 2001
 INTEGRALS = 171
 CUTS = 4001  # of the integrals over one subset's zeta
-NEGLIGIBLE = 1e-6  # an interval that comes so near to 0 or 1 holds it
+NEGLIGIBLE = 1e-6  # an interval that comes so near to 0 or 1 contains it
 REFERENCES = 10_000  # draws behind Fisher's method
 
 
@@ -57,7 +57,7 @@ class ZetaLaw:
 def zeta_law(observed: float, noise_scale: float, subsets: int, *, least: float | None = None) -> ZetaLaw:
     """The posterior of zeta given a noisy mean; `least` is p* where cut logarithms were averaged.
 
-    A noise scale of 0 takes the mean for exact: the plain answer.
+    With a noise scale of 0 the mean counts as exact: the plain answer.
     """
     from scipy.special import log_ndtr
 

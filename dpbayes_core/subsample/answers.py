@@ -1,4 +1,4 @@
-"""What each subset answers to a query; a subset that cannot be fitted answers as the prior would."""
+"""The answer of each subset to a query; a subset that cannot be fitted gives the prior's answer."""
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def _prior_quantile(prior: OpenPrior, place: int, probability: float, outer: tup
 
 
 def spreads(laws: StudentLaws, place: int, *, widest: float) -> Floats:
-    """Each subset's posterior scale, at most `widest`, which also stands for what cannot be fitted."""
+    """Each subset's posterior scale, at most `widest`, which is also the scale of subsets that cannot be fitted."""
     found = laws.scales[:, place]
     return np.where(laws.usable & np.isfinite(found), np.minimum(found, widest), widest)
 

@@ -45,7 +45,7 @@ def layout_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Layout:
 
 
 def _node_weights(evidence: Evidence, owned: list[tuple[int, int]], *, tied: bool) -> Floats:
-    """Half by the size of a node's own table, half alike: an inner node's move is dear, and needed less often."""
+    """Half by the size of a node's own table, half uniform: moves of inner nodes cost more and are needed less."""
     sizes = np.array([evidence.cells(family) for family in evidence.families], dtype=np.float64)
     weights = sizes if tied else sizes[[node for _, node in owned]]
     return weights / weights.sum() + 1.0 / len(weights)
@@ -95,7 +95,7 @@ OFTEN, RECORDS = 0.2, 24.0  # share of moves at most; records, times clusters, f
 
 
 def flips_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Flips:
-    """As much time for flips as for lines, unless the noise is below the counts' own spread: lines do better there."""
+    """As much time for flips as for lines, except where the noise is below the spread of counts: lines are better there."""
     nodes = [node for node in range(len(evidence.levels)) if any(node in parents for parents in evidence.parents)]
     scale = max([part.scale for part in (*evidence.tables, *evidence.signs)], default=0.0)
     rows = float(estimated_table(evidence, evidence.families[0]).sum()) if evidence.rows is None else evidence.rows
@@ -134,7 +134,7 @@ def _descendants(evidence: Evidence, node: int, order: list[int]) -> list[int]:
 
 
 def _neighbours(clusters: Clusters) -> list[list[int]]:
-    """The clusters that hang on each, and the one it hangs on."""
+    """The children of each cluster, and its parent."""
     near: list[list[int]] = [[] for _ in clusters.nodes]
     for cluster, before in enumerate(clusters.before):
         if before >= 0:
@@ -144,7 +144,7 @@ def _neighbours(clusters: Clusters) -> list[list[int]]:
 
 
 def _outward(near: list[list[int]], first: int) -> list[int]:
-    """Clusters tied to the first, each after one that it hangs on or that hangs on it."""
+    """Clusters tied to the first, each after a neighbour of it in the forest."""
     order, known = [first], {first}
     for cluster in order:
         following = [other for other in near[cluster] if other not in known]

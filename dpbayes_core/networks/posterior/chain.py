@@ -13,14 +13,14 @@ from dpbayes_core.networks.posterior.model import Model, Output
 
 
 class Record(NamedTuple):
-    """Where draws go."""
+    """The draws made."""
 
     parameters: Floats  # (draws, columns)
     latent: Floats  # (draws, monitors)
 
 
 def walk_from(model: Model, cells: Floats) -> Walk:
-    """The work space of a chain that stands at these cells."""
+    """The work space of a chain at these cells."""
     terms, layout = model.terms, model.layout
     count, widest = len(terms.kind), layout.member.shape[1]
     values = np.zeros(count)
@@ -51,7 +51,7 @@ def log_gamma_draw(generator: np.random.Generator, shape: float) -> float:
 
 @compiled
 def draw_rows(generator: np.random.Generator, counts: Floats, concentration: float, levels: int, draw: Floats) -> None:
-    """Every row of one family's table from its Dirichlet law; counts and draws stand alike, child fastest."""
+    """Every row of one family's table from its Dirichlet law; counts and draws have the same order, child fastest."""
     for row in range(0, counts.size, levels):
         top, total = -np.inf, 0.0
         for place in range(row, row + levels):
@@ -66,7 +66,7 @@ def draw_rows(generator: np.random.Generator, counts: Floats, concentration: flo
 
 @compiled
 def record_draw(generator: np.random.Generator, model: Model, cells: Floats, latent: Floats, draw: Floats) -> None:
-    """Monitored counts, each spread over its unit so that a count that stands still has diagnostics, and one draw."""
+    """Record monitored counts, each spread over its unit so that a constant one has diagnostics, and one draw."""
     output = model.output
     counts = np.zeros(draw.size)
     family_counts(model.layout, output, cells, counts)

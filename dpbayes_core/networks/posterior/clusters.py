@@ -13,10 +13,10 @@ class Clusters:
     """Latent tables in an order in which each meets the earlier ones in nodes of its `before` alone."""
 
     nodes: tuple[Nodes, ...]
-    before: tuple[int, ...]  # the cluster it hangs on, or -1
+    before: tuple[int, ...]  # the parent cluster, or -1
 
     def separator(self, cluster: int) -> Nodes:
-        """The nodes whose counts it shares with the cluster it hangs on."""
+        """The nodes whose counts it shares with its parent cluster."""
         if self.before[cluster] < 0:
             return ()
         return tuple(node for node in self.nodes[cluster] if node in self.nodes[self.before[cluster]])
@@ -64,7 +64,7 @@ def _hung(cliques: list[Nodes]) -> Clusters:
 
 
 def family_clusters(families: tuple[Nodes, ...]) -> Clusters:
-    """Each family that no other contains, on its own: nothing ties the counts of one to those of another."""
+    """Each family that no other contains, on its own: the counts of one are not tied to those of another."""
     sets = [frozenset(family) for family in families]
     kept = [own for place, own in enumerate(sets) if not any(own < other for other in sets) and own not in sets[:place]]
     return Clusters(tuple(tuple(sorted(own)) for own in kept), (-1,) * len(kept))

@@ -27,7 +27,7 @@ LEAST = 1e-3  # of a record, in every cell: proportional fitting cannot leave ze
 
 
 def shaken(evidence: Evidence, generator: np.random.Generator) -> Evidence:
-    """The evidence with more noise of its own kind: starts are further apart than draws will be."""
+    """The evidence with more noise of the same kind, so that starts differ more than draws will."""
     tables = (
         replace(table, counts=table.counts + generator.laplace(0.0, SPREAD * table.scale, table.counts.shape))
         for table in evidence.tables
@@ -91,7 +91,7 @@ SWEEPS = 2  # moves in an iteration for each latent cell
 
 @dataclass(frozen=True)
 class TablesProblem:
-    """What was released, which nodes share a latent table, and the density of the tables."""
+    """The evidence, which nodes share a latent table, and the density of the tables."""
 
     evidence: Evidence
     clusters: Clusters
@@ -149,7 +149,7 @@ def run_block(problem: TablesProblem, state: "ChainState", iterations: int, warm
 
 @dataclass(frozen=True)
 class _Tables:
-    """What both samplers do alike."""
+    """The steps that both samplers share."""
 
     takes: tuple[str, ...] = ("bayes-net",)
     beside: str | None = "naive-tables"
@@ -163,7 +163,7 @@ class _Tables:
         return WARMUP
 
     def start(self, problem: TablesProblem, seed: int, chain: int, *, attempt: int = 0) -> "ChainState":
-        """A chain at whole tables near the noisy ones, further from other chains' than the noise."""
+        """A chain at integer tables near the noisy ones, which differ from other chains' by more than the noise."""
         return start(problem, seed, chain, attempt)
 
     def run_block(self, problem: TablesProblem, state: "ChainState", iterations: int) -> "tuple[ChainState, Block]":

@@ -1,4 +1,4 @@
-"""What a release says about a network's tables: sums over records, each with noise exp(-|residual| / scale).
+"""The evidence of a release on a network's tables: sums over records, each with noise exp(-|residual| / scale).
 
 Integer noise and Laplace noise have the same law at whole numbers, up to a constant.
 """
@@ -25,7 +25,7 @@ class Evidence:
 
     @classmethod
     def of(cls, release: NetworkRelease) -> "Evidence":
-        """What this release says."""
+        """The evidence of this release."""
         schema = release.schema
         return cls(
             levels=schema.levels,
@@ -58,7 +58,7 @@ def configurations(shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def places_in(evidence: Evidence, outer: Nodes, inner: Nodes) -> NDArray[np.int64]:
-    """For each configuration of `outer` the place of what it says about `inner`, a subset in any order."""
+    """For each configuration of `outer` the place of its configuration of `inner`, a subset in any order."""
     rows = configurations(evidence.shape(outer))
     place = np.zeros(len(rows), dtype=np.int64)
     for node in inner:

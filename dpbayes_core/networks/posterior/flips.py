@@ -71,7 +71,7 @@ def draw_descendants(generator: np.random.Generator, model: Model, walk: Walk, n
 
 @compiled
 def name_record(generator: np.random.Generator, model: Model, walk: Walk, node: int, place: int) -> None:
-    """Choose, all alike, one of the records that this place of the node's table counts."""
+    """Choose uniformly one of the records that this place of the node's table counts."""
     output, flips = model.output, model.flips
     rest = (place - output.first[node]) // output.levels[node]
     walk.level[:] = -1
@@ -88,7 +88,7 @@ def name_record(generator: np.random.Generator, model: Model, walk: Walk, node: 
 
 @compiled
 def noise_gain(terms: Terms, walk: Walk) -> float:
-    """The change in the noise terms, whose values anew are left in `change`."""
+    """The change in the noise terms, whose new values are written to `change`."""
     fresh, total = walk.change, 0.0
     fresh[:] = 0.0
     for cell in range(walk.cells.size):
@@ -150,7 +150,7 @@ def change(model: Model, walk: Walk, amount: float) -> None:
 
 @compiled
 def take_out(generator: np.random.Generator, model: Model, walk: Walk) -> None:
-    """Remove one record, all alike: a cell of each cluster that agrees with the clusters before."""
+    """Remove one record, chosen uniformly: a cell of each cluster that agrees with the clusters before."""
     walk.level[:] = -1
     for cluster in range(model.layout.size.size):
         fill(generator, model.layout, walk, cluster, (0, False))

@@ -18,7 +18,7 @@ MOST_NODES = 4  # in T
 
 
 class Walk(NamedTuple):
-    """Where a chain stands, and its work space."""
+    """The state of a chain, and its work space."""
 
     cells: Floats
     values: Floats  # of the terms
@@ -93,7 +93,7 @@ def touch(terms: Terms, walk: Walk, cell: int, sign: float, count: int) -> int:
 
 @compiled
 def settle(terms: Terms, walk: Walk, count: int) -> int:
-    """Forget terms the line leaves alone, and the marks; returns how many remain."""
+    """Drop terms that do not change along the line, and the marks; returns how many remain."""
     kept = 0
     for place in range(count):
         term = walk.found[place]
@@ -106,7 +106,7 @@ def settle(terms: Terms, walk: Walk, count: int) -> int:
 
 @compiled
 def slide(generator: np.random.Generator, terms: Terms, walk: Walk, count: int) -> float:
-    """A draw along the line by slice sampling: from its whole length, shrinking towards where the chain stands."""
+    """A draw along the line by slice sampling: from its whole length, shrinking towards the chain's state."""
     low, high = walk.bounds[0], walk.bounds[1]
     floor = gain(terms, walk, count, 0.0) + log(1.0 - generator.random())
     while low < high:
@@ -166,7 +166,7 @@ def weigh(layout: Layout, walk: Walk, cluster: int, nodes: int, free: int) -> in
 
 @compiled
 def fill(generator: np.random.Generator, layout: Layout, walk: Walk, cluster: int, modes: tuple[int, bool]) -> bool:
-    """Choose the levels of the cluster's nodes that have none: alike, or by records; False where no record lies."""
+    """Choose the levels of the cluster's nodes that have none: uniformly, or by records; False where none lies."""
     names, free = walk.chosen[3 * MOST_NODES :], 0
     for place in range(layout.size[cluster]):
         if walk.level[layout.member[cluster, place]] == -1:

@@ -6,7 +6,7 @@ The counts x of the clusters' cells have, with h the cells of families and q of 
                          + sum_families [log Gamma(a + h) - log Gamma(K a + q)]
                          - sum_sums |value - sum(x)| / scale + constant
 
-because n! / prod x! records can be put in the cells of the root, n_s! / prod x! in those that hang on a separator.
+because n! / prod x! records can be put in the cells of the root, n_s! / prod x! in those below a separator.
 """
 
 from typing import NamedTuple
@@ -27,13 +27,13 @@ class Terms(NamedTuple):
     kind: Integers
     first: Floats
     second: Floats
-    start: Integers  # (cells + 1): where a cell's touches begin
+    start: Integers  # (cells + 1): first of the terms that a cell adds to
     touched: Integers
     sign: Floats
 
 
 class Layout(NamedTuple):
-    """Where cells stand; nodes here are a cluster's own where clusters are not tied."""
+    """The order of the cells; where clusters are not tied, nodes here are a cluster's own."""
 
     levels: Integers
     offset: Integers  # (clusters + 1): first cell of each
@@ -66,7 +66,7 @@ class Flips(NamedTuple):
     parents: Integers  # (nodes, most parents): of each, then -1
     below: Integers  # (nodes, most): the node and its descendants, parents before children, then -1
     order: Integers  # all nodes, parents before children
-    clusters: Integers  # (nodes, clusters): tied to the node, each hanging on one before it, its own first; then -1
+    clusters: Integers  # (nodes, clusters): tied to the node, each after a neighbour of it, its own first; then -1
 
 
 class Model(NamedTuple):
@@ -163,7 +163,7 @@ def tied_terms(evidence: Evidence, clusters: Clusters, concentrations: tuple[flo
 
 
 def separate_terms(evidence: Evidence, clusters: Clusters, concentrations: tuple[float, ...]) -> Terms:
-    """What each cluster's own noisy sums say; nodes whose parents it lacks have one flat Dirichlet together."""
+    """The likelihood of each cluster's own noisy sums; nodes without parents in it have one flat Dirichlet together."""
     builder = _Builder(evidence, clusters)
     builder.tied = False
     for cluster, own in enumerate(clusters.nodes):

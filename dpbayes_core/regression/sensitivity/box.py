@@ -1,4 +1,4 @@
-"""How far one person can move the released second moments; every formula is proved in docs/sensitivity.md."""
+"""How far one person can change the released second moments; every formula is proved in docs/sensitivity.md."""
 
 import math
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def count_is_public(neighbours: str, max_rows_per_unit: int = 1, cases: Cases = 
 def released_entries(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> tuple[tuple[int, int], ...]:
-    """Places of what is released with noise: the count (0, 0) first where it is not public."""
+    """Places of the entries that are released with noise: the count (0, 0) first where it is not public."""
     public = count_is_public(neighbours, max_rows_per_unit, schema.cases)
     return schema.entries if public else schema.entries_with_count
 
@@ -50,7 +50,7 @@ def regression_sensitivity(
 def understated_sensitivity(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> Sensitivity | None:
-    """What was charged by at first, where that was too small: shrunk rows were taken to stay in their box."""
+    """The sensitivity of the first version where it was too small: it assumed that shrunk rows stay in their box."""
     _check_relation(neighbours, max_rows_per_unit)
     if schema.intercept or schema.ball is None or lowest_of(schema) == lowest_once_shrunk(schema):
         return None
@@ -62,7 +62,7 @@ def understated_sensitivity(
 def weighed_sensitivity(
     schema: RegressionSchema, places: tuple[tuple[int, int], ...], neighbours: str, max_rows_per_unit: int
 ) -> Sensitivity:
-    """Of second moments of the covariates at these places, where every row has a weight of its own, from 0 to 1."""
+    """The sensitivity of second moments of the covariates at these places, each row weighted by 0 to 1."""
     _check_relation(neighbours, max_rows_per_unit)
     shape = _Shape.of(schema)
     moved = _moved_in_box(replace(shape, continuous=shape.continuous - 1), weighted=neighbours == REPLACE_ONE)
@@ -113,7 +113,7 @@ def _moved(schema: RegressionSchema, *, weighted: bool) -> Moved:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What the sensitivity depends on: numbers of columns by kind; numbers of levels drop out."""
+    """Numbers of columns by kind, on which the sensitivity depends; numbers of levels cancel."""
 
     continuous: int  # the response included
     two_level: int

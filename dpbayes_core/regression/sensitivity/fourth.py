@@ -22,7 +22,7 @@ WEIGHT_UNIT = 2**WEIGHT_BITS
 
 
 def fourth_weights(schema: RegressionSchema, norm: str) -> tuple[int, ...]:
-    """By what each entry is multiplied before noise of this norm is added to it, in units of 1 / WEIGHT_UNIT."""
+    """The factor of each entry before noise of this norm is added to it, in units of 1 / WEIGHT_UNIT."""
     entries = tuple(fourth_entries(schema))
     return tuple(_weight(entry) for entry in entries) if norm == "L2" else (WEIGHT_UNIT,) * len(entries)
 

@@ -1,4 +1,4 @@
-"""How far one person can move second moments of the covariates whose rows weigh between 0 and 1.
+"""How far one person can change second moments of the covariates with row weights between 0 and 1.
 
 A row adds w r r', which lies between nothing and r r'. So what two rows add differs most where both weigh 1, as second
 moments of the covariates do, or where one weighs nothing, as if it came or went (docs/sensitivity.md).

@@ -42,7 +42,7 @@ def _replaced(ball: Ball, *, intercept: bool) -> Fraction:
 
 
 def _turned(gain: Fraction, square: Fraction) -> Fraction:
-    """The largest -2 c**2 + 2 c gain for |c| <= square: what turning the rows towards each other brings."""
+    """The largest -2 c**2 + 2 c gain for |c| <= square: the gain from rows that point towards each other."""
     return gain**2 / 2 if gain <= 2 * square else 2 * square * gain - 2 * square**2
 
 
@@ -79,7 +79,7 @@ def lowest_of(schema: RegressionSchema) -> tuple[Fraction, ...]:
 
 
 def lowest_once_shrunk(schema: RegressionSchema) -> tuple[Fraction, ...]:
-    """The same of the rows whose sums are released: where the box excludes 0, a row shrunk into the ball leaves it."""
+    """The same for rows after shrinking: where the box excludes 0, a row shrunk into the ball leaves the box."""
     *covariates, response = lowest_of(schema)
     if schema.ball is None:
         return (*covariates, response)
@@ -87,7 +87,7 @@ def lowest_once_shrunk(schema: RegressionSchema) -> tuple[Fraction, ...]:
 
 
 def _shrunk(low: Fraction, ball: Ball, covariates: int) -> Fraction:
-    """The least that is left of a covariate: that of the longest row in which it is at its lower end."""
+    """The least remaining share of a covariate: that in the longest row in which it is at its lower end."""
     if low <= 0:
         return low  # shrinking moves towards 0
     longest = root_up(low**2 + covariates - 1)

@@ -1,6 +1,6 @@
 """Coefficients given one draw of the latent statistic, where residuals need not be spread equally.
 
-X'y given X'X has the covariance M around R_x theta, so theta has the precision R_x M^-1 R_x beside its prior's. All
+X'y given X'X has the covariance M around R_x theta, so theta has the precision R_x M^-1 R_x plus its prior's. All is
 in coordinates in which R_x is the identity: M is a matrix G there, sigma2 times the identity under equal spread.
 """
 
@@ -74,7 +74,7 @@ def diagonalise(matrix: Floats, vectors: Floats) -> None:
 
 @compiled
 def draw_meat(meat: Meat, normals: Floats, rows: float, found: Floats) -> None:
-    """One draw of M, as if the fit had taken no residuals' freedom."""
+    """One draw of M, without correction for the degrees of freedom of the fit."""
     size, entries = found.shape[0], meat.middle.size
     values = np.zeros(entries + 1)
     for i in range(entries):
@@ -101,7 +101,7 @@ def whiten(matrix: Floats, root: Floats) -> None:
 
 @compiled
 def add_scores(spread: Floats, vectors: Floats, cross: Floats, whole: Floats, linear: Floats) -> None:
-    """Add to the prior's precision and linear term what scores of these variances, on the diagonal, tell."""
+    """Add the precision and the linear term of scores of these variances, on the diagonal, to the prior's."""
     size = cross.size
     for k in range(size):
         along, weight = 0.0, 1.0 / spread[k, k]

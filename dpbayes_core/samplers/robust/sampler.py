@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from dpbayes_core.samplers.robust.sandwich import Sandwich
 
 
-KEY = 4  # numbers ahead of the chain's own: 32 bits each of the key to its draws of M and of the coefficients
+KEY = 4  # numbers before the chain's own: 32 bits each of the key to its draws of M and of the coefficients
 
 
 @dataclass(frozen=True)
 class RobustProblem:
-    """What the chains move in, and what is known of the spread of residuals."""
+    """The problem of the chains, and the law of the scores' covariance."""
 
     chain: CollapsedProblem
     sandwich: "Sandwich"
@@ -35,7 +35,7 @@ class RobustProblem:
 
 @dataclass(frozen=True)
 class Robust:
-    """`collapsed` with the sandwich in the place of equal spread; of one release made with `robust: true`."""
+    """`collapsed` with the sandwich instead of equal spread; for one release made with `robust: true`."""
 
     name: str = "robust"
     takes: tuple[str, ...] = ("regression",)
@@ -70,11 +70,11 @@ class Robust:
         return RobustProblem(self.chains.prepare(evidence, prior), sandwich_of(evidence, evidence.residuals, prior))
 
     def warmup(self, attempt: int) -> int:
-        """As the chains."""
+        """As for the chains of `collapsed`."""
         return self.chains.warmup(attempt)
 
     def start(self, problem: RobustProblem, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
-        """The chain's start, behind a key of its own for what is drawn given its statistics."""
+        """The chain's start, after a key of its own for draws given its statistics."""
         own = self.chains.start(problem.chain, seed, chain, attempt=attempt)
         key = np.random.SeedSequence(seed, spawn_key=(chain, attempt, 1)).generate_state(KEY).astype(np.float64)
         return replace(own, numbers=np.concatenate([key, own.numbers]))

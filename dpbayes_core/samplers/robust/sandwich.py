@@ -1,7 +1,7 @@
-"""What is known of the scores' covariance M = sum e^2 x x' before any chain runs: its law given its noisy release.
+"""The law of the scores' covariance M = sum e^2 x x' given its noisy release, before any chain runs.
 
-M has a normal prior around sigma2 R_x, what equal spread would make of it, as wide as that is itself in every direction
-of R_x; the noise is normal, or taken for it. So M's law is normal, and draws of it cost D^2 for D entries.
+M has a normal prior around sigma2 R_x, its value under equal spread, whose sd in every direction of R_x is that value;
+the noise is normal, or approximated as such. So M's law is normal, and draws of it cost D^2 for D entries.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ ROOM = 1.0  # sd of the prior of M in a direction of R_x, over what equal spread
 
 @dataclass(frozen=True)
 class Sandwich:
-    """Everything that draws of M and of the coefficients need beside a latent statistic, as arrays."""
+    """Everything that draws of M and of the coefficients need besides a latent statistic, as arrays."""
 
     middle: Floats  # (D,) mean of M's entries
     root: Floats  # (D, D) lower: its square is their covariance
@@ -32,11 +32,11 @@ class Sandwich:
     linear: Floats  # (k,) that times the prior's mean
     conjugate: bool  # whether the prior's precision is a multiple of 1 / sigma2
     rows: float  # public, or 0 where the count is the first of the latent entries
-    units: Floats  # what standardised coefficients are multiplied by to give the user's
+    units: Floats  # the matrix from standardised coefficients to the user's
 
 
 def sandwich_of(release: Release, residuals: ResidualMoments, prior: Prior) -> Sandwich:
-    """Of one release that was made in two steps."""
+    """The sandwich of one release that was made in two steps."""
     schema, size = release.schema, release.schema.m
     middle, covariance = _law(release, residuals)
     matrix = prior.response_matrix(schema)

@@ -12,7 +12,7 @@ from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.labels import entry_names
 from dpbayes_core.samplers.naive import repaired
 
-FIXED, WALK, SOLVE = 0, 1, 2  # what is done to the holders' moments: nothing, a random walk, perturb and solve
+FIXED, WALK, SOLVE = 0, 1, 2  # moves of the holders' moments: none, a random walk, perturb and solve
 
 
 class Problem(NamedTuple):
@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a chain stands; `tuning` is the log variance, its log step, theta's reach, the walks' log degrees."""
+    """The state of a chain; `tuning` is the log variance, its log step, theta's reach, the walks' log degrees."""
 
     moments: Floats  # (holders, size, size)
     theta: Floats
@@ -57,7 +57,7 @@ class Place(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Which iterations to make, and what to do to the holders' moments in each."""
+    """Which iterations to make, and the move of the holders' moments in each."""
 
     proposal: int
     begun: int
@@ -77,7 +77,7 @@ FLOOR = 0.01  # least variance of any combination of variables where a chain sta
 
 
 def refusal_of(evidence: Evidence, *, levels: bool) -> str | None:
-    """What none of these samplers takes; some take no columns with levels either."""
+    """Why these samplers do not take this evidence, or None; some take no columns with levels either."""
     schema, parts = evidence.schema, parts_of(evidence)
     if any(part.rows is None for part in parts):
         return "it takes releases whose number of rows is public only: replace-one, one row each, none left out"

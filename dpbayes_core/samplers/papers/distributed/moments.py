@@ -109,7 +109,7 @@ def noise_log_density(moments: Floats, noisy: Floats, variances: Floats) -> floa
 
 @compiled
 def turn_ratio(turn: Floats, shift: Floats, degrees: float) -> float:
-    """Log ratio of the proposal back from where the Bartlett factor `turn` and `shift` lead, to that there."""
+    """Log ratio of the proposal back from where the Bartlett factor `turn` and `shift` lead to the proposal of it."""
     d = shift.size
     inverse = np.zeros((d, d))
     invert_lower(turn, inverse, d)

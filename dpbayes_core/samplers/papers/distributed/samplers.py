@@ -33,7 +33,7 @@ FIRST_DEGREES = 5.0  # log
 
 @dataclass(frozen=True, kw_only=True)
 class _Distributed:
-    """What they share: releases taken, labels, and the law of the response."""
+    """The parts that all of them share: releases taken, labels, and the law of the response."""
 
     name: str
     target: str

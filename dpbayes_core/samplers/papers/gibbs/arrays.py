@@ -13,12 +13,12 @@ from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 
 ROWS, LAPLACE, SHAPE = range(3)
-# law.numbers of the normal law of covariates: k0, nu0 + n, what the prior adds to the scatter, and what to do
+# law.numbers of the normal law of covariates: k0, nu0 + n, the prior's scatter, and two switches
 MEAN_WEIGHT, DEGREES, SCATTER, EXACT, DENSE = range(5)
 
 
 class Noisy(NamedTuple):
-    """One release, and what the prior adds to the second moments of (1, x, y)."""
+    """One release, and the prior's second moments of (1, x, y)."""
 
     numbers: Floats
     entries: Integers  # (entries, 2): row <= column of each entry of the latent statistic
@@ -140,7 +140,7 @@ class MomentProblem:
 
 
 def refusal_of(evidence: Evidence) -> str | None:
-    """What none of these samplers takes."""
+    """Why none of these samplers takes this evidence, or None."""
     if isinstance(evidence, Pool):
         return "it takes one release at a time"
     if evidence.rows is None:
@@ -155,7 +155,7 @@ def refusal_of(evidence: Evidence) -> str | None:
 
 
 def kinds_in(schema: RegressionSchema) -> set[str]:
-    """Of its covariates."""
+    """The kinds of its covariates' variables."""
     return {variable.kind for variable in schema.variables[:-1]}
 
 

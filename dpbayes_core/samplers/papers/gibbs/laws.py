@@ -1,4 +1,4 @@
-"""Moments of the covariates' law that stay fixed: those of a declared law, or those that were released."""
+"""Fixed moments of the covariates' law: of a declared law, or as released."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ Places = tuple[int, ...]
 
 
 def declared_moments(schema: RegressionSchema, prior: Prior) -> Moments:
-    """The marginal law of a row in the covariates' default prior: symmetric, columns uncorrelated, levels alike."""
+    """The marginal law of a row in the covariates' default prior: symmetric, columns uncorrelated, levels equal."""
     mean, spread = prior.mean_sd**2, prior.variance
     several = sum(variable.kind == "continuous" for variable in schema.variables[:-1])
     alike = 1 / (2 * prior.correlation - 1 + several)  # mean square of a correlation under the LKJ law
@@ -53,9 +53,9 @@ def noisy_moments(schema: RegressionSchema, second: Floats, higher: Mapping[Plac
 
 
 def moments_of(schema: RegressionSchema, of: Callable[[Places], float]) -> Moments:
-    """Repaired moments from the mean of any product of up to four different-enough variables.
+    """Repaired moments from the means of products of up to four variables.
 
-    `of` is asked only for products that no known square shortens: no level twice, no two levels of one column.
+    `of` is called only for products without a known square: no level twice, no two levels of one column.
     """
     size = schema.d + 1
     pairs = list(combinations_with_replacement(range(size), 2))
@@ -80,7 +80,7 @@ def moments_of(schema: RegressionSchema, of: Callable[[Places], float]) -> Momen
 
 
 def shortened(schema: RegressionSchema, places: Places) -> Places | None:
-    """A product of variables by what is left of it, sorted; None where it is always 0."""
+    """The variables that remain of a product, sorted; None where it is always 0."""
     left: list[int] = []
     for place in sorted(place for place in places if place > 0):
         variable = schema.variables[place - 1]

@@ -1,4 +1,4 @@
-"""One chain of gibbs-ss-prior and gibbs-ss-noisy: moments of the covariates, up to the fourth, are given and stay.
+"""One chain of gibbs-ss-prior and gibbs-ss-noisy: moments of the covariates, up to the fourth, are given and fixed.
 
 The entries are linear in the sums u of pairs of (1, x) and in independent noise of y given x: sum x_i y =
 sum_j theta_j u_ij + h_i and sum y^2 = theta'u theta + 2 theta'h + sum e^2.
@@ -28,7 +28,7 @@ class Space(NamedTuple):
 
 
 class MomentChain(NamedTuple):
-    """Where the chain stands, and what it moves through."""
+    """The state of the chain, and its work space."""
 
     noisy: Noisy
     law: Moments

@@ -79,7 +79,7 @@ def log_exact_over_limit(statistic: Floats, row: NormalRow, noisy: Noisy, work: 
 
 
 class NormalChain(NamedTuple):
-    """Where the chain stands, and what it moves through."""
+    """The state of the chain, and its work space."""
 
     noisy: Noisy
     row: NormalRow
@@ -105,7 +105,7 @@ def draw_statistic(generator: np.random.Generator, chain: NormalChain) -> None:
 
 @compiled
 def accepted(generator: np.random.Generator, chain: NormalChain) -> bool:
-    """Under the limit law always; under the exact one by its ratio to that, at the proposal and here."""
+    """True under the limit law; under the exact law by its ratio to the limit, at the proposal and at the state."""
     if chain.row.numbers[EXACT] == 0.0:
         return True
     before = log_exact_over_limit(chain.statistic, chain.row, chain.noisy, chain.work)

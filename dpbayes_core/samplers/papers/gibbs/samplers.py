@@ -42,7 +42,7 @@ NO_JOINT_LAW = (
 
 @dataclass(frozen=True)
 class Gibbs(ABC):
-    """Start, blocks and names; how the statistic moves is said by each sampler."""
+    """Start, blocks and names; each sampler says how the statistic moves."""
 
     takes: tuple[str, ...] = ("regression",)
     beside: str | None = None
@@ -50,7 +50,7 @@ class Gibbs(ABC):
     warmups: tuple[int, int] = (500, 1000)
 
     def refusal(self, evidence: Evidence) -> str | None:
-        """What none of them takes."""
+        """Why none of them takes this evidence, or None."""
         return refusal_of(evidence)
 
     def warmup(self, attempt: int) -> int:

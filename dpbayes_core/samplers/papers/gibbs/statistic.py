@@ -136,13 +136,13 @@ def solve_by_gradients(row: NormalRow, noisy: Noisy, work: Work, space: Conjugat
         statistic[e] = work.start[e] + image[e]
 
 
-SINGULAR = 1e-14  # of the diagonal: what is left of a direction that others determine
+SINGULAR = 1e-14  # of the diagonal: the remainder of a direction that others determine
 OUT_OF_REACH = 1e150
 
 
 @compiled
 def residual_to_explain(generator: np.random.Generator, noisy: Noisy, work: Work) -> None:
-    """What the noisy values have more than a draw of the statistic and a draw of their noise."""
+    """The noisy values less a draw of the statistic and a draw of their noise."""
     for entry in range(noisy.values.size):
         noise = sqrt(work.variances[entry]) * generator.standard_normal()
         work.residual[entry] = noisy.values[entry] - work.start[entry] - noise
@@ -150,7 +150,7 @@ def residual_to_explain(generator: np.random.Generator, noisy: Noisy, work: Work
 
 @compiled
 def scale_row(matrix: Floats, k: int, size: int) -> None:
-    """Divide a row by the root of its pivot; by something huge where others determine it."""
+    """Divide a row by the root of its pivot; by a huge number where others determine it."""
     row = matrix[k]
     pivot = sqrt(row[k]) if k == 0 or row[k] > SINGULAR * row[0] else OUT_OF_REACH
     row[k] = pivot
