@@ -95,7 +95,7 @@ OFTEN, RECORDS = 0.2, 24.0  # share of moves at most; records, times clusters, f
 
 
 def flips_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Flips:
-    """As much time for flips as for lines, except where the noise is below the spread of counts: lines are better there."""
+    """As much time for flips as for lines, except where noise is below the spread of counts: lines are better there."""
     nodes = [node for node in range(len(evidence.levels)) if any(node in parents for parents in evidence.parents)]
     scale = max([part.scale for part in (*evidence.tables, *evidence.signs)], default=0.0)
     rows = float(estimated_table(evidence, evidence.families[0]).sum()) if evidence.rows is None else evidence.rows
