@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbayes.markup.numbers import listed, short
-from dpbayes_core.regression.planning.detectable_effect import detectable_effect
 from dpbayes_core.regression.planning.expected_moments import Expectation
-from dpbayes_core.regression.planning.precision import Prediction
+from dpbayes_core.regression.planning.precision import Prediction, detectable_effect
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION
 from dpbayes_core.regression.prior import half_width, user_coefficients
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA

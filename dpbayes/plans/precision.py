@@ -21,7 +21,7 @@ from dpbayes_core.regression.expected_prior import is_expected
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
 from dpbayes_core.regression.planning.noise_blocks import NoiseBlock, noise_blocks
-from dpbayes_core.regression.planning.precision import Prediction, foresee, impossible
+from dpbayes_core.regression.planning.precision import Prediction, impossible, precision_of
 from dpbayes_core.regression.planning.relations import CORRELATION, HIGH_CORRELATION, Relations
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import RegressionDesign
@@ -113,13 +113,13 @@ class _Regression:
     def prediction(self) -> ReleasePrediction:
         """The prediction with its own noise; the grid and the sentences are added later."""
         schema, known = self.design.schema, self.expectation(self.design.mechanism)
-        predicted = foresee(known, self.prior)
+        predicted = precision_of(known, self.prior)
         worse: tuple[Prediction, ...] = ()
         if self.relations.unstated(_numbers(schema)):
             high = replace(self.relations, otherwise=HIGH_CORRELATION)
-            related = foresee(self.expectation(self.design.mechanism, high), self.prior)
+            related = precision_of(self.expectation(self.design.mechanism, high), self.prior)
             worse = tuple(max(pair, key=lambda one: one.half_width) for pair in zip(related, predicted, strict=True))
-        exact = foresee(replace(known, noise=np.zeros_like(known.noise)), self.prior)
+        exact = precision_of(replace(known, noise=np.zeros_like(known.noise)), self.prior)
         draws = self.prior.draws(schema, PRIOR_DRAWS, np.random.Generator(np.random.Philox(SEED)))
         ends = [np.quantile(draws[one.coefficient], (0.025, 0.975)) for one in predicted]
         alone = tuple(float(high - low) / 2 for low, high in ends)
@@ -143,7 +143,7 @@ def predict_release(study: Study, name: str, epsilons: Sequence[Decimal] = GRID)
     whose, prior = _stated_prior(study, name, design.schema, expected)
     regression = _Regression(study=study, design=design, prior=prior, expected=expected, relations=relations)
     known, found = regression.expectation(design.mechanism), regression.prediction()
-    grid = tuple((epsilon, foresee(regression.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons)
+    grid = tuple((epsilon, precision_of(regression.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons)
     said = (
         *((("Mechanism", chosen),) if (chosen := study.release(name).chosen(study.context)) else ()),
         *_assumptions(regression, known, whose),

@@ -9,6 +9,7 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
+from dpbayes_core.experiments.intervals import band
 from dpbayes_core.privacy.mechanisms import laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.moments import SecondMoments, grid_for, on_grid
@@ -161,9 +162,7 @@ def _figure(data: str, level: float, panels: tuple[Panel, ...]) -> Figure:
 
 
 def _box(row: Row) -> Box:
-    share, error = row["coverage"], row["standard_error"]
-    low, lower, upper, high = (min(max(share + z * error, 0.0), 1.0) for z in (-1.645, -0.674, 0.674, 1.645))
-    return Box(str(row["method"]), (low, lower, share, upper, high), row["level"])
+    return Box(str(row["method"]), band(row["coverage"], row["standard_error"]), row["level"])
 
 
 EXPERIMENT = Experiment(

@@ -5,9 +5,9 @@ import pytest
 
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import laplace_for
-from dpbayes_core.regression.planning.detectable_effect import detectable_effect
 from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
 from dpbayes_core.regression.planning.noise_blocks import noise_blocks
+from dpbayes_core.regression.planning.precision import detectable_effect
 from dpbayes_core.regression.planning.relations import Relations
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries

@@ -126,7 +126,7 @@ def _ratio(
 ) -> float:
     """The width of intervals under Laplace noise relative to Gaussian noise."""
     from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
-    from dpbayes_core.regression.planning.mechanism_choice import width_ratio
+    from dpbayes_core.regression.planning.noise_blocks import width_ratio
     from dpbayes_core.regression.sensitivity.box import regression_sensitivity, released_entries
 
     moved = regression_sensitivity(schema, neighbours, max_rows_per_unit)

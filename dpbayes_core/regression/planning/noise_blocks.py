@@ -1,5 +1,9 @@
-"""The noise on every kind of released moment relative to the moment, before any row is read."""
+"""The noise on every kind of released moment relative to the moment, and which mechanism's noise widens intervals less.
 
+Both come before any row is read.
+"""
+
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -7,8 +11,9 @@ import numpy as np
 
 from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.regression.fourth import FourthMoments
-from dpbayes_core.regression.planning.expected_moments import Expectation
+from dpbayes_core.regression.planning.expected_moments import EXPLAINED, Expectation
 from dpbayes_core.regression.public_fit import REACH
+from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.fourth import WEIGHT_UNIT, fourth_weights
 from dpbayes_core.regression.sensitivity.residual import residual_entries
 
@@ -93,3 +98,26 @@ def _weighed(known: Expectation, beside: Mechanism | None) -> Iterator[_Entry]:
     noise = beside.deviations / known.rows
     for (i, j), own in zip(residual_entries(known.schema), noise.tolist(), strict=True):
         yield _Entry("products weighed by squared residuals", own, float(sizes[i] * sizes[j]) / REACH**2)
+
+
+def width_ratio(
+    schema: RegressionSchema, first: Mechanism, second: Mechanism, places: tuple[tuple[int, int], ...]
+) -> float:
+    """How many times wider intervals are with the first noise, where noise decides: the mean over columns, of logs.
+
+    Expected moments play no part: neither guesses for planning nor the number of rows may change the answer.
+    """
+    widths = [_widths(schema, mechanism, places) for mechanism in (first, second)]
+    return math.exp(float(np.mean(np.log(widths[0]) - np.log(widths[1])) / 2))
+
+
+def _widths(schema: RegressionSchema, mechanism: Mechanism, places: tuple[tuple[int, int], ...]) -> list[float]:
+    """The noise's part of each column's squared width, in units of its own."""
+    expectation = Expectation.of(schema, mechanism, rows=1, expected={}, places=places)
+    response, found, variable = expectation.centred[-1], list[float](), 0
+    for column in schema.covariates:
+        own, spread = expectation.partial[variable], expectation.covariance[variable, variable]
+        slope = EXPLAINED * expectation.variance / (expectation.d * spread)
+        found.append(expectation.noise_of(own, response) + slope * expectation.noise_of(own, own))
+        variable += len(column.variables())
+    return found

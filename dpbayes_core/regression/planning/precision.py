@@ -5,6 +5,7 @@ made-up releases of the expected moments. The result is the conjugate posterior 
 where noise dominates. Figures and limits: docs/planning.md.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,16 +48,16 @@ class Prediction:
     rough: bool  # it depends on the noise that will be drawn, by a quarter and more, or the prior is impossible
 
 
-def foresee(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
+def predicted_precision(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
     """Every coefficient, the intercept first and sigma last: the median over made-up releases."""
     if contradicting := impossible(expectation, prior):  # with their means no sigma2 fits
         prior = replace(prior, named=tuple((name, 0.0, sd) for name, _, sd in prior.named))
-    deviations, half_widths = _Foresight(expectation, prior).widths()
+    deviations, half_widths = _MadeUpReleases(expectation, prior).widths()
     low, middle, high = np.quantile(deviations, (0.2, 0.5, 0.8), axis=1)
     names = (*expectation.schema.coefficients, SIGMA)
     rough = (high > SCATTER * low) | bool(contradicting)
-    told = middle.tolist(), np.median(half_widths, axis=1).tolist(), rough.tolist()
-    return tuple(Prediction(*one) for one in zip(names, *told, strict=True))
+    columns = middle.tolist(), np.median(half_widths, axis=1).tolist(), rough.tolist()
+    return tuple(Prediction(*one) for one in zip(names, *columns, strict=True))
 
 
 def impossible(expectation: Expectation, prior: Prior) -> tuple[str, ...]:
@@ -71,7 +72,7 @@ def impossible(expectation: Expectation, prior: Prior) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Foresight:
+class _MadeUpReleases:
     expectation: Expectation
     prior: Prior
 
@@ -265,3 +266,23 @@ def _half_range_of_root(weights: Floats, grid: Floats) -> Floats:
         for one, at in zip(share, grid, strict=True)
     ]
     return np.diff(np.exp(np.stack(ends) / 2), axis=1)[:, 0] / 2
+
+
+EXCLUDED = 1.96  # sds on either side of a posterior's mean in a 95% interval
+IN_FOUR_OF_FIVE = 0.84  # sds: a normal estimate lies at least so far below the truth in one release of five
+LEAST = 0.1  # of the prior's variance that the data must remove before an effect counts as detectable
+
+
+def detectable_effect(half_width: float, alone: float) -> float | None:
+    """The least effect whose 95% interval leaves 0 out in most releases; None where the prior decides.
+
+    Were everything normal, most would be four of five. The noise in the covariates' own moments makes it about three
+    of four: measured in `tests/laws/test_foresight_against_posteriors.py`.
+
+    A prior of sd t around 0 and an estimate of standard error e make a posterior of variance v = 1 / (1/t^2 + 1/e^2)
+    around k times the estimate, k = 1 - v / t^2. An effect b is detectable where k (b - .84 e) > 1.96 sqrt(v).
+    """
+    share = 1 - min(half_width / alone, 1.0) ** 2
+    if share < LEAST:
+        return None
+    return half_width / share + IN_FOUR_OF_FIVE * half_width / EXCLUDED / math.sqrt(share)

@@ -9,7 +9,7 @@ from dpbayes.kinds.regression.noise import CLEARLY
 from dpbayes.study.study import Study
 from dpbayes_core.privacy.accounting import limit_units
 from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
-from dpbayes_core.regression.planning.mechanism_choice import width_ratio
+from dpbayes_core.regression.planning.noise_blocks import width_ratio
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from tests.dpbayes.plans.plan_cases import Bureau
