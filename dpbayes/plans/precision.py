@@ -143,7 +143,9 @@ def predict_release(study: Study, name: str, epsilons: Sequence[Decimal] = GRID)
     whose, prior = _stated_prior(study, name, design.schema, expected)
     regression = _Regression(study=study, design=design, prior=prior, expected=expected, relations=relations)
     known, found = regression.expectation(design.mechanism), regression.prediction()
-    grid = tuple((epsilon, precision_of(regression.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons)
+    grid = tuple(
+        (epsilon, precision_of(regression.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons
+    )
     said = (
         *((("Mechanism", chosen),) if (chosen := study.release(name).chosen(study.context)) else ()),
         *_assumptions(regression, known, whose),

@@ -12,7 +12,7 @@ from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.planning.expected_moments import EXPLAINED, Expectation, Expected
-from dpbayes_core.regression.planning.precision import Prediction, _half_range_of_root, impossible, predicted_precision
+from dpbayes_core.regression.planning.precision import Prediction, _half_range_of_root, impossible, precision_of
 from dpbayes_core.regression.planning.relations import Relations
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
@@ -44,7 +44,7 @@ def expectation(schema: RegressionSchema, mechanism: Mechanism, rows: int = 5000
 
 
 def predicted(*args: object, prior: Prior = PRIOR, **more: object) -> Floats:
-    return sds(predicted_precision(expectation(*args, **more), prior))
+    return sds(precision_of(expectation(*args, **more), prior))
 
 
 def sds(found: tuple[Prediction, ...]) -> Floats:
@@ -86,7 +86,7 @@ def test_where_noise_drowns_everything_the_prior_comes_out(name: str) -> None:
 @pytest.mark.parametrize("shape", [1.0, 3.0])
 def test_where_noise_drowns_everything_intervals_are_the_priors_own(name: str, shape: float) -> None:
     schema, prior = SCHEMAS[name], Prior(noise_shape=shape)
-    found = predicted_precision(expectation(schema, laplace(schema, 1e-7)), prior)
+    found = precision_of(expectation(schema, laplace(schema, 1e-7)), prior)
     before = prior.draws(schema, 400_000, np.random.default_rng(6))
     for one in found:
         low, high = np.quantile(before[one.coefficient], (0.025, 0.975))
@@ -95,7 +95,7 @@ def test_where_noise_drowns_everything_intervals_are_the_priors_own(name: str, s
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_intervals_of_what_the_release_tells_are_those_of_normal_laws(name: str) -> None:
-    for one in predicted_precision(expectation(SCHEMAS[name], laplace(SCHEMAS[name], 10.0)), Prior()):
+    for one in precision_of(expectation(SCHEMAS[name], laplace(SCHEMAS[name], 10.0)), Prior()):
         assert one.half_width == pytest.approx(1.96 * one.sd, rel=0.02)
 
 
@@ -116,7 +116,7 @@ def test_without_noise_the_posterior_of_an_independent_prior_comes_out(name: str
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_where_noise_drowns_everything_intervals_are_an_independent_priors_own(name: str) -> None:
     schema, prior = SCHEMAS[name], IndependentPrior()
-    found = predicted_precision(expectation(schema, laplace(schema, 1e-7)), prior)
+    found = precision_of(expectation(schema, laplace(schema, 1e-7)), prior)
     before = prior.draws(schema, 400_000, np.random.default_rng(6))
     for one in found:
         low, high = np.quantile(before[one.coefficient], (0.025, 0.975))
@@ -128,7 +128,7 @@ def test_where_noise_drowns_everything_intervals_are_an_independent_priors_own(n
 def test_an_independent_prior_of_the_intercept_is_of_the_sd_that_it_states() -> None:
     schema = SCHEMAS["two"]
     prior = IndependentPrior.from_user({"named": {"(intercept)": {"mean": 20.0, "sd": 0.5}}}, schema)
-    found = predicted_precision(expectation(schema, laplace(schema, 1e-7)), prior)[0]
+    found = precision_of(expectation(schema, laplace(schema, 1e-7)), prior)[0]
     assert (found.coefficient, found.sd) == ("(intercept)", pytest.approx(0.5, rel=0.02))
 
 
@@ -152,7 +152,7 @@ def test_a_prior_of_one_coefficient_is_heeded() -> None:
 def test_the_mean_of_a_named_prior_is_a_coefficient_whatever_sigma_is() -> None:
     schema = SCHEMAS["two"]
     prior = Prior.from_user({"named": {"b": {"mean": 8.0, "sd": 1.0}}}, schema)
-    found = {one.coefficient: one for one in predicted_precision(expectation(schema, laplace(schema, 1e-7)), prior)}
+    found = {one.coefficient: one for one in precision_of(expectation(schema, laplace(schema, 1e-7)), prior)}
     low, high = np.quantile(prior.draws(schema, 400_000, np.random.default_rng(6))["b"], (0.025, 0.975))
     assert found["b"].half_width == pytest.approx((high - low) / 2, rel=0.05)
 
@@ -163,7 +163,7 @@ def test_everything_is_rough_where_the_prior_expects_slopes_that_cannot_be() -> 
     for mean, sd, contradicting in ((40.0, 1.0, ("b",)), (-40.0, 1.0, ("b",)), (40.0, 20.0, ()), (5.0, 1.0, ())):
         prior = Prior.from_user({"named": {"b": {"mean": mean, "sd": sd}}}, schema)  # y is expected to have an sd of 14
         assert impossible(known, prior) == contradicting
-        assert {one.rough for one in predicted_precision(known, prior)} == {bool(contradicting)}
+        assert {one.rough for one in precision_of(known, prior)} == {bool(contradicting)}
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
@@ -189,7 +189,7 @@ def test_a_noisy_count_and_people_of_several_rows_cost_precision() -> None:
     for relation in (("add-remove", 1), ("add-remove", 3)):
         noise, places = laplace(schema, 1.0, *relation), released_entries(schema, *relation)
         known = Expectation.of(schema, noise, rows=5000, expected=GUESSES, places=places)
-        found.append(sds(predicted_precision(known, PRIOR)))
+        found.append(sds(precision_of(known, PRIOR)))
     assert np.all(found[2] > 1.5 * found[1])
     assert np.all(found[1] > 0)
 
@@ -218,7 +218,7 @@ def test_shares_beyond_the_bounds_are_those_of_a_normal_law() -> None:
 
 def test_a_fifty_column_regression_is_foreseen_in_a_moment() -> None:
     schema = RegressionSchema(Continuous("y", UNIT), tuple(Continuous(f"x{k}", UNIT) for k in range(50)))
-    found = predicted_precision(expectation(schema, gaussian(schema, 1.0), 10**6), PRIOR)
+    found = precision_of(expectation(schema, gaussian(schema, 1.0), 10**6), PRIOR)
     assert len(found) == 52
     assert len({round(one.sd, 12) for one in found[1:-1]}) == 1  # alike in everything that is known of them
 
@@ -228,7 +228,7 @@ def test_a_prior_of_the_intercept_is_heeded() -> None:
     stated = Prior.from_user({"named": {"(intercept)": {"mean": 20.0, "sd": 0.5}}}, schema)
     plain, named = (predicted(schema, laplace(schema, 0.5), prior=prior) for prior in (Prior(), stated))
     assert named[0] < 0.5 < 0.5 * plain[0]
-    drowned = {one.coefficient: one for one in predicted_precision(expectation(schema, laplace(schema, 1e-7)), stated)}
+    drowned = {one.coefficient: one for one in precision_of(expectation(schema, laplace(schema, 1e-7)), stated)}
     low, high = np.quantile(stated.draws(schema, 400_000, np.random.default_rng(6))["(intercept)"], (0.025, 0.975))
     assert drowned["(intercept)"].half_width == pytest.approx((high - low) / 2, rel=0.05)
 
@@ -250,7 +250,7 @@ def test_without_noise_stated_correlations_give_the_conjugate_posterior(correlat
     covariance = (
         (1 - EXPLAINED) * known.variance * np.linalg.inv(PRIOR.response_matrix(schema)[:-1, :-1] + rows * moments)
     )
-    found = sds(predicted_precision(replace(known, noise=np.zeros_like(known.noise)), PRIOR))
+    found = sds(precision_of(replace(known, noise=np.zeros_like(known.noise)), PRIOR))
     assert found[:-1] == pytest.approx(in_user_units(schema, covariance), rel=0.03)
 
 

@@ -17,7 +17,7 @@ from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.moments import grid_for
 from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
-from dpbayes_core.regression.planning.precision import detectable_effect, predicted_precision
+from dpbayes_core.regression.planning.precision import detectable_effect, precision_of
 from dpbayes_core.regression.planning.relations import HIGH_CORRELATION, UNSTATED, Relations
 from dpbayes_core.regression.pool import pooled
 from dpbayes_core.regression.prior import Prior
@@ -62,7 +62,7 @@ class Made:
             holders=self.holders,
             relations=relations or self.relations,
         )
-        return {one.coefficient: one.sd for one in predicted_precision(known, prior)}
+        return {one.coefficient: one.sd for one in precision_of(known, prior)}
 
 
 def _shop(random: np.random.Generator) -> Columns:
@@ -287,7 +287,7 @@ def test_effects_of_the_size_that_plan_names_are_told_from_0_in_about_three_rele
     made = Made(schema, {"y": Expected(0, 2), "x0": GUESS}, _shop, rows, "gaussian", epsilon)
     known = Expectation.of(schema, made.mechanism(), rows=rows, expected=made.expected, places=released_entries(schema))
     (_, slope, _), draws = (
-        predicted_precision(known, Prior()),
+        precision_of(known, Prior()),
         Prior().draws(schema, 100_000, np.random.default_rng(1))["x0"],
     )
     least = detectable_effect(slope.half_width, float(np.diff(np.quantile(draws, (0.025, 0.975)))[0] / 2))

@@ -48,7 +48,7 @@ class Prediction:
     rough: bool  # it depends on the noise that will be drawn, by a quarter and more, or the prior is impossible
 
 
-def predicted_precision(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
+def precision_of(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
     """Every coefficient, the intercept first and sigma last: the median over made-up releases."""
     if contradicting := impossible(expectation, prior):  # with their means no sigma2 fits
         prior = replace(prior, named=tuple((name, 0.0, sd) for name, _, sd in prior.named))
