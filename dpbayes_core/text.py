@@ -1,4 +1,4 @@
-"""Names and sentences as they may stand in a message."""
+"""Names and sentences as messages may contain them."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ MOST_LISTED = 12
 
 
 def shown(text: str, longest: int = 60) -> str:
-    """Text from the file as it may stand in a message: one printable line, not too long."""
+    """Text from the file as a message may contain it: one printable line, not too long."""
     printable = "".join(c if c.isprintable() else "?" for c in text[:longest])
     return printable + "..." if len(text) > longest else printable
 

@@ -102,7 +102,7 @@ class RegressionSubject:
         return self.schema.coefficients
 
     def oscillation(self, neighbours: str) -> float:
-        """4aY / sigma^2 where Y >= a = R radius, else (Y + a)^2 / sigma^2; half of it where a record comes or goes."""
+        """4aY / sigma^2 where Y >= a = R radius, else (Y + a)^2 / sigma^2; half of it for a record more or less."""
         longest = root_up(Fraction(1 + len(self.schema.covariates)))
         return regression_oscillation(longest, 1, self.radius, self.sigma, records=records_moved(neighbours))
 

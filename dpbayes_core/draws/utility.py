@@ -146,7 +146,7 @@ def simulated_accuracy(
 
 
 def estimate(release: Any, concentrations: tuple[float, ...]) -> Floats:
-    """Flat probabilities from a release as it stands: its first draw, or means that take clipped counts for exact."""
+    """Flat probabilities from a release: its first draw, or means as if its clipped counts were exact."""
     if isinstance(release, PosteriorDrawRelease):
         return release.draws()[0]
     if not isinstance(release, NetworkRelease):

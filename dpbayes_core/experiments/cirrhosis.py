@@ -122,7 +122,7 @@ def _rows(
 ) -> Iterator[Row]:
     for place, level in enumerate(LEVELS):
         shares = np.array([each[place] for each in held])  # by split: predictions from one release go together
-        floor = 0.5 / shares.size  # so that no error is told as 0
+        floor = 0.5 / shares.size  # so that no error is shown as 0
         yield {
             "data": cell["data"],
             "epsilon": cell["epsilon"],

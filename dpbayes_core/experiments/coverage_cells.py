@@ -69,7 +69,7 @@ COVARIATES = {"wide": 10.0, "too_wide": "covariates"}
 
 
 def _guessed() -> list[Cell]:
-    """Where the study states what it expects: bounds of the covariates too wide, then guesses that are wrong."""
+    """Cells whose study states expected moments: bounds of the covariates too wide, then guesses that are wrong."""
     places, strengths = PLACES[1:3], (0.1, 0.95)
     found = [
         cell_of("related", explained, rows, epsilon, wide=wide, too_wide="covariates", guess=GUESSES[0])

@@ -1,4 +1,4 @@
-"""Alparslan, Yildirim and Birbil's comparison: predictions by regressions held in parts, as published and here."""
+"""Alparslan, Yildirim and Birbil's comparison: predictions by regressions of several holders, as published and here."""
 
 from collections.abc import Sequence
 from dataclasses import replace

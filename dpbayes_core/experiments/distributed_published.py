@@ -28,7 +28,7 @@ def normal_cdf(value: float) -> float:
 
 
 def published_scale(epsilon: float, delta: float) -> float:
-    """The published noise at sensitivity 1: Phi(-sqrt(epsilon) u) stands where Phi(-sqrt(epsilon u)) should."""
+    """The published noise at sensitivity 1: Phi(-sqrt(epsilon) u) in place of the correct Phi(-sqrt(epsilon u))."""
 
     def loss(u: float) -> float:
         return normal_cdf(-sqrt(epsilon) * u) - exp(epsilon) * normal_cdf(-sqrt(epsilon * (u + 2)))
@@ -83,7 +83,7 @@ class PublishedData:
 
     @property
     def published_sensitivity(self) -> float:
-        """That of adding or removing a row, printed as that of replacing one."""
+        """The sensitivity of adding or removing a row, printed as that of replacing one."""
         return self.radius * sqrt(self.radius**2 + self.height**2)
 
     @property
@@ -115,7 +115,7 @@ def published_releases(
 
 
 def nearest_possible(matrix: Floats) -> Floats:
-    """With negative eigenvalues set to zero."""
+    """The matrix with negative eigenvalues set to zero."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.maximum(values, 0)) @ vectors.T
 
@@ -210,7 +210,7 @@ def walk(
     law: tuple[Floats, float, Floats],
     generator: np.random.Generator,
 ) -> tuple[Floats, float]:
-    """A Wishart step of one holder's X'X: where it stands then, and how likely the step was."""
+    """A Wishart step of one holder's X'X: its new value, and how likely the step was."""
     d, (theta, variance, covariance) = len(own), law
     moved = _wishart(degrees, np.asarray(np.linalg.cholesky(own / degrees), dtype=np.float64), generator)
     precision, logs = np.linalg.inv(covariance), [np.linalg.slogdet(one)[1] for one in (own, moved)]

@@ -1,4 +1,4 @@
-"""What the comparison of regressions held in parts learns from: tables, holders' rows, releases of them."""
+"""The data of the comparison of regressions on several holders' parts: tables, holders' rows, releases of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Table:
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[Any]], explained: str) -> "Table":
-        """A fifth of the rows, the same each time, is kept for testing."""
+        """A table; a fifth of its rows, the same each time, is kept for testing."""
         names = [name for name in columns if name != explained]
         x = np.column_stack([columns[name].astype(np.float64) for name in names])
         y = columns[explained].astype(np.float64)
@@ -68,7 +68,7 @@ def simulated(seed: int, rows: int, d: int = 4) -> dict[str, Floats]:
 
 
 def shares_of(table: Table, holders: int) -> list[Integers]:
-    """The learnt rows, dealt to holders of equal size."""
+    """The learnt rows, assigned to holders of equal size."""
     return np.array_split(table.learnt, holders)
 
 

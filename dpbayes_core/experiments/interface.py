@@ -1,4 +1,4 @@
-"""What an experiment is: cells, a pure function of a cell and a seed, rows, and figures made of rows."""
+"""The interface of an experiment: cells, a pure function of a cell and a seed, rows, and figures made of rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Row = Mapping[str, Any]  # plain data: one line of the result
 
 @dataclass(frozen=True)
 class Box:
-    """Five quantiles (5, 25, 50, 75, 95%) of an estimate at one place of the axis, and what it should be."""
+    """Five quantiles (5, 25, 50, 75, 95%) of an estimate at one place of the axis, and its true value."""
 
     place: str
     quantiles: tuple[float, float, float, float, float]
@@ -49,7 +49,7 @@ class Experiment:
     cells: Callable[[bool], tuple[Cell, ...]]  # the argument: only a quick look
     run: Callable[[Cell, int], list[Row]]  # pure; the seed is the cell's own
     figures: Callable[[Sequence[Row]], tuple[Figure, ...]]
-    notes: tuple[str, ...]  # what is published beside what is found
+    notes: tuple[str, ...]  # what was published and what is found here
 
 
 def cell_seeds(seed: int, count: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""95% intervals of made-up tables: how many held the truth, how wide they are, and what a miss costs."""
+"""95% intervals of made-up tables: how many contain the truth, how wide they are, and their interval score."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def fit_of(posterior: Posterior) -> Fit:
 
 
 def score_of(fits: Sequence[Fit], truths: Floats) -> tuple[Floats, Floats]:
-    """Mean interval score and mean width of each parameter: the width, and what a missed truth is away, weighed."""
+    """Mean interval score and mean width of each parameter; the score is the width plus a penalty for a missed truth."""
     low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
     missed = np.maximum(low - truths, 0.0) + np.maximum(truths - high, 0.0)
     return (high - low + missed / TAIL).mean(axis=0), (high - low).mean(axis=0)
@@ -43,20 +43,20 @@ def relative(ours: Sequence[Fit], others: Sequence[Fit], truths: Floats) -> tupl
 
 
 def held_rows(fits: Sequence[Fit], truths: Floats, compared: tuple[Floats, Floats] | None) -> list[dict[str, Any]]:
-    """What intercept, slopes and sigma of these tables were held; with `relative` of them, score and width over it."""
+    """Coverage of intercept, slopes and sigma of these tables; with `relative`, score and width relative to it."""
     low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
     held, widths, count = (low <= truths) & (truths <= high), np.median(high - low, axis=0), len(fits)
     parts = {"intercept": slice(0, 1), "slopes": slice(1, -1), "sigma": slice(-1, None)}
     rows = list[dict[str, Any]]()
     for name, part in parts.items():
-        each = held[:, part].mean(axis=1)  # parameters of one table go together
+        each = held[:, part].mean(axis=1)  # parameters of one table depend on each other
         score, width = (None, None) if compared is None else (_mean(one[part]) for one in compared)
         rows.append(
             {
                 "data_sets": count,
                 "parameter": name,
                 "coverage": float(each.mean()),
-                "standard_error": max(float(each.std(ddof=1)) / math.sqrt(count), 0.5 / count),  # no error is told as 0
+                "standard_error": max(float(each.std(ddof=1)) / math.sqrt(count), 0.5 / count),  # never shown as 0
                 "worst": float(held[:, part].mean(axis=0).min()),
                 "width": float(np.mean(widths[part])),
                 "relative_score": score,

@@ -1,4 +1,4 @@
-"""How good an answer is: distances between laws, coverage of intervals, errors with their own Monte Carlo error."""
+"""Measures of how good an answer is: distances between laws, coverage, errors with their Monte Carlo error."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def posterior_ranks(draws: Floats, truths: Floats) -> Floats:
 
 
 def coverage(low: Floats, high: Floats, truths: Floats) -> tuple[float, float]:
-    """The share of intervals that hold their truth, and its standard error."""
+    """The share of intervals that contain their truth, and its standard error."""
     held = (low <= truths) & (truths <= high)
     share = float(held.mean())
     return share, float(np.sqrt(max(share * (1 - share), 0.25 / held.size) / held.size))

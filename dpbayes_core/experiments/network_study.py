@@ -79,7 +79,7 @@ def _quantiles(values: Floats) -> list[float]:
 
 
 def naive_bayes(features: int) -> NetworkSchema:
-    """A class and binary features that hang on it alone."""
+    """A class and binary features that depend on it alone."""
     nodes = (TARGET, *(f"x{place}" for place in range(1, features + 1)))
     return NetworkSchema(tuple(Factor(name, ("no", "yes")) for name in nodes), dict.fromkeys(nodes[1:], (TARGET,)))
 
@@ -139,7 +139,7 @@ def _released(design: Design, train: AnyIntegers, noise: NoiseSource) -> Any:
 
 
 def _bumped(release: NetworkRelease, bump: float) -> Floats:
-    """Means from signed sums whose tables were raised until no noise alone makes a cell negative."""
+    """Means from signed sums whose tables are raised until noise alone makes no cell negative."""
     most = round(rows_of(release) + bump)
     return _means(release.schema, clipped(family_tables(release, bump=bump), most))
 
@@ -153,7 +153,7 @@ def regression_cells(*, quick: bool) -> tuple[Cell, ...]:
 def regression_rows(
     cell: Cell, seed: int, *, subject: RegressionSubject, columns: Mapping[str, NDArray[Any]]
 ) -> list[Row]:
-    """Mean squared error of predictions, in standardised units, by draws and by least squares; epsilon beside it.
+    """Mean squared error of predictions, in standardised units, by draws and by least squares, with epsilon.
 
     `columns` lie inside their bounds; every other row is learnt from, the rest predicted.
     """

@@ -1,4 +1,4 @@
-"""Made-up tables in parts whose people differ, or do not: offices, months, and parts that noise drowns."""
+"""Made-up tables in parts whose people differ, or do not: offices, months, and parts hidden by noise."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def table_of(cell: Cell) -> PoolTable:
 
 
 def parts_of(cell: Cell, table: PoolTable, generator: np.random.Generator) -> list[Part]:
-    """The parts of one table of a cell: those that are drawn are drawn anew."""
+    """The parts of one table of a cell, drawn anew where they are random."""
     rows = list(cell["rows"])
     return LAWS[cell["parts"]](rows, table.numbers, generator, float(cell["by"]))
 
@@ -122,14 +122,14 @@ def _one_spreads(rows: list[int], numbers: int, generator: np.random.Generator, 
 
 
 def _skewed(rows: list[int], numbers: int, generator: np.random.Generator, by: float) -> list[Part]:
-    """By `by` apart in their means, and more in their sds; alike where it is 0."""
+    """Means that differ by `by`, and sds that differ more; equal where it is 0."""
     means = by * np.linspace(-1, 1, len(rows))[:, None] * np.ones(numbers)
     sds = 0.25 * np.exp(by * np.linspace(-1, 1, len(rows)))[:, None] * np.ones(numbers)
     return [Part(count, mean, sd, skewed=True) for count, mean, sd in zip(rows, means, sds, strict=True)]
 
 
 def _offices(rows: list[int], numbers: int, generator: np.random.Generator, by: float) -> list[Part]:
-    """Means and shares of levels apart."""
+    """Means and shares of levels that differ."""
     means = np.linspace(-by, by, len(rows))[:, None] * np.ones(numbers)
     sds = np.full(numbers, 0.2)
     parts = zip(rows, means, UNALIKE, strict=True)

@@ -1,4 +1,4 @@
-"""How often 95% intervals of a pool hold one truth, where its parts differ and where they do not."""
+"""How often 95% intervals of a pool contain the truth, where its parts differ and where they do not."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -34,7 +34,7 @@ def _cell(parts: str, rows: Sequence[int], epsilon: float, by: float, **more: An
 
 
 def cells(quick: bool) -> tuple[Cell, ...]:
-    """Parts that differ in one thing or another, parts that are alike, few and many, seen and drowned."""
+    """Cells of parts that differ in one respect, of equal parts, of few and many, with little and much noise."""
     apart, factor = "means apart", {"covariates": "a number and a factor"}
     found = [
         _cell(apart, [10_000] * 4, 1.0, 0.6),
@@ -68,7 +68,7 @@ def cells(quick: bool) -> tuple[Cell, ...]:
 
 
 def run(cell: Cell, seed: int) -> list[Row]:
-    """Both ways to read the parts, on the same tables."""
+    """Both ways to analyse the parts, on the same tables."""
     table, generator = table_of(cell), np.random.Generator(np.random.Philox(seed))
     found: dict[str, list[Fit]] = {DIFFER: [], ALIKE: []}
     gradients: dict[str, list[int]] = {DIFFER: [], ALIKE: []}
@@ -134,7 +134,7 @@ def _rows(rows: Sequence[int]) -> str:
 
 
 def figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
-    """Coverage of the slopes, read one way and the other."""
+    """Coverage of the slopes, analysed in both ways."""
     chosen = [row for row in rows if row["parameter"] == "slopes"]
     panels = [
         Panel(

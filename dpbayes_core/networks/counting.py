@@ -1,4 +1,4 @@
-"""Counting records by configuration, compiled; apart, so that describing a network loads no compiler."""
+"""Counting records by configuration, compiled; a module of its own, so that describing a network loads no compiler."""
 
 from typing import NamedTuple
 

@@ -20,7 +20,7 @@ def analytic_gaussian_scale(sensitivity: Number, epsilon: Number, delta: Number)
     return float_up(EXACT.multiply(scale, moved))
 
 
-@lru_cache(maxsize=256, typed=True)  # every reading of a release asks; a float means what it prints as
+@lru_cache(maxsize=256, typed=True)  # called whenever a release is read; a float means what it prints as
 def analytic_gaussian_epsilon(sensitivity: Number, scale: Number, delta: Number) -> float:
     """The least epsilon that Gaussian noise of this standard deviation satisfies at delta, rounded up."""
     ratio, small = EXACT.divide(_positive(scale), _positive(sensitivity)), _probability(delta)

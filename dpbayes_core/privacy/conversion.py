@@ -50,7 +50,7 @@ def epsilon_of(rho: Number, delta: Number) -> float:
     return float_up(max(bound, Decimal(0)))
 
 
-@lru_cache(maxsize=1024, typed=True)  # asked for by every cap again; a float means what it prints as
+@lru_cache(maxsize=1024, typed=True)  # called for every cap; a float means what it prints as
 def _largest_rho(epsilon: Number, delta: Number) -> Fraction:
     exact_epsilon, log_delta = meant(epsilon), _log_delta(delta)
     if exact_epsilon <= 0:

@@ -1,4 +1,4 @@
-"""What a regression is made of: public columns, their encoding, the second moments it releases, and the way back."""
+"""A regression in public terms: columns, their encoding, its released second moments, and the user's units."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -213,7 +213,7 @@ class RegressionSchema:
         return table[:, 0], table[:, 1]
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON; what is usual is not said, so that records stay what they were."""
+        """Plain data for canonical JSON; defaults are left out, so that records stay the same."""
         record: dict[str, Any] = {
             "response": self.response.to_record(),
             "covariates": [covariate.to_record() for covariate in self.covariates],

@@ -85,6 +85,6 @@ class AdaSSP(IndependentDraws):
         return problem.theta + np.stack([root @ one for one in generator.standard_normal((count, len(problem.theta)))])
 
     def draws(self, release: RidgeRelease, parameters: Floats) -> Mapping[str, Floats]:
-        """Coefficients; what it is given holds nothing on sigma."""
+        """Coefficients; a release of this kind contains nothing on sigma."""
         theta, _ = release.schema.to_user_units(parameters, np.zeros(parameters.shape[:-1]))
         return {name: theta[..., place] for place, name in enumerate(release.schema.coefficients)}

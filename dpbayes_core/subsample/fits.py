@@ -2,7 +2,7 @@
 
 With prior^P likelihood^L and q coefficients, sigma2 has exponent P k0 + L n / 2, where k0 is the prior's own (a0 + 1 +
 q/2, 1 + q/2 and 1 for a normal-inverse-gamma, Zellner's and the flat prior), so that a coefficient has
-2 P k0 - 2 - q + L n degrees of freedom. Everything is worked out around the subset's means, in units of its spreads.
+2 P k0 - 2 - q + L n degrees of freedom. Everything is computed around the subset's means, in units of its spreads.
 """
 
 import math
@@ -76,7 +76,7 @@ class Powers:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StudentLaws(Confidential):
-    """Each subset's law of each coefficient; where it is not `usable` the prior's own answer stands in for it."""
+    """Each subset's law of each coefficient; where it is not `usable` the prior's answer replaces it."""
 
     degrees: Floats  # (subsets,)
     locations: Floats  # (subsets, coefficients)
@@ -86,7 +86,7 @@ class StudentLaws(Confidential):
 
 def subset_laws(data: SubsetScatters, prior: OpenPrior, powers: Powers, rows: int) -> StudentLaws:
     """The posterior of every subset; `rows` is the declared number, Zellner's g unless the prior states another."""
-    # a subset that overflows is not usable, and a warning would tell on it
+    # a subset that overflows is not usable, and a warning would reveal it
     with np.errstate(all="ignore"):
         return _fitted(data, prior, powers, rows)
 

@@ -1,4 +1,4 @@
-"""Posterior probabilities P(coefficient <= threshold): what is summed over subsets, released, and known of it.
+"""Posterior probabilities P(coefficient <= threshold): the sums over subsets, their release, and its terms.
 
 Each subset's answer is one of 2^20 steps, so the sums are integers, one subset moves each by at most 2^20 steps, and
 the noise is two-sided geometric. Assignment is by person, so replacing, adding or removing one moves one subset.

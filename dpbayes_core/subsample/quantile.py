@@ -60,7 +60,7 @@ class QuantileTerms:
         return (self.outer[1] - self.outer[0]) / (POINTS - 1)
 
     def algorithm(self, epsilon: float) -> str:
-        """What "auto" stands for: centre and scale where a mean is worth its share, medians below."""
+        """The method that "auto" chooses: centre and scale where a mean is worth its share, else medians."""
         if self.method != "auto":
             return self.method
         return "centre-scale" if self.subsets * epsilon >= MEAN_FROM else "median"
@@ -135,7 +135,7 @@ class QuantileRelease(SubsetRelease):
 
     @property
     def protected(self) -> bool:
-        """Whether it was drawn by the mechanism its terms ask for, one value each."""
+        """Whether it was drawn by the mechanism of its terms, one value each."""
         whole = len(self.values) == self.mechanism.entries
         return whole and self.mechanism == _mechanism(self.terms, self.mechanism.epsilon)
 

@@ -1,4 +1,4 @@
-"""What released centres, scales and medians say about a coefficient's posterior, their noise included.
+"""The law of a coefficient's posterior given released centres, scales or medians, their noise included.
 
 The subsets' locations scatter around the whole posterior's with sqrt(M) times its standard deviation s. A mean of them
 carries Laplace noise alone; a median carries sqrt(pi/2 - 1) s of scatter besides, and the exponential mechanism's
@@ -43,7 +43,7 @@ class CentreScaleLaw:
 
 
 def centre_scale_law(release: QuantileRelease, *, plain: bool = False) -> CentreScaleLaw:
-    """The law behind a centre-scale release; `plain` takes the released numbers for exact."""
+    """The law given a centre-scale release; under `plain` the released numbers count as exact."""
     mechanism = release.mechanism
     if not isinstance(mechanism, CentreScaleMechanism):
         raise ValueError("cannot read a centre: medians were released. Analyse them as such.")
@@ -78,7 +78,7 @@ class MediansLaw:
 
 
 def medians_law(release: QuantileRelease) -> MediansLaw:
-    """The law behind released medians; the spread is at most the width of the outer bounds."""
+    """The law given released medians; the spread is at most the width of the outer bounds."""
     from scipy.special import ndtri
 
     mechanism, terms = release.mechanism, release.terms

@@ -1,4 +1,4 @@
-"""What public facts alone rule out, and what they predict, before any row is read: one refusal each, or None."""
+"""Refusals by public facts alone, before any row is read: one reason each, or None."""
 
 import math
 

@@ -81,7 +81,7 @@ class SubsetRegressions(Confidential):
         return EncodedTable(table.view(np.int32))
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> SubsetMoments:
-        """The sums of each subset; where every row is its own person (None) rows are dealt out at random."""
+        """The sums of each subset; where every row is its own person (None) rows are assigned at random."""
         from dpbayes_core.subsample.kernels import add_rows, subset_numbers
 
         integers = encoded.integers
@@ -97,7 +97,7 @@ class SubsetRegressions(Confidential):
         """The sums over no rows."""
         from dpbayes_core.subsample.kernels import LIMBS
 
-        width = len(self.schema.coefficients)  # the response stands where the intercept would
+        width = len(self.schema.coefficients)  # the response is in the intercept's place
         entries = width + width * (width + 1) // 2
         return SubsetMoments(np.zeros(self.subsets, np.int64), np.zeros((self.subsets, entries, LIMBS), np.int64))
 

@@ -76,7 +76,7 @@ class AggregateSampler(IndependentDraws):
         """The parameters, in the order of a block's columns."""
         if isinstance(release, ProbabilityRelease):
             return release.terms.names
-        quantiles = () if self.plain else release.terms.names  # taken for exact, they have no spread
+        quantiles = () if self.plain else release.terms.names  # as exact numbers they have no spread
         return (release.terms.coefficient, *quantiles)
 
     def prepare(self, release: AggregateRelease, prior: Prior | None = None) -> ProbabilityProblem | QuantileProblem:

@@ -51,7 +51,7 @@ class OpenSchema:
         return (INTERCEPT, *(name for covariate in self.covariates for name in _labels(covariate)))
 
     def place(self, coefficient: str) -> int:
-        """Where a coefficient stands; an unknown name is refused."""
+        """The place of a coefficient; an unknown name is refused."""
         if coefficient not in self.coefficients:
             remedy = f"Choose from {', '.join(self.coefficients)}"
             raise Refusal("coefficient", f"cannot ask about {coefficient}: it is no coefficient", remedy)
@@ -78,5 +78,5 @@ def _covariate(record: Mapping[str, Any]) -> OpenCovariate:
 
 
 def printed(value: float) -> str:
-    """A number as it stands in a parameter's name: every digit it was stated with, no more."""
+    """A number as written in a parameter's name: with every digit that was stated, no more."""
     return repr(float(value)).removesuffix(".0")

@@ -11,7 +11,7 @@ THRESHOLDS = (1.989, 1.993, 1.996, 1.998, 2.0, 2.002, 2.004, 2.007, 2.010)
 
 
 def simulated(generator: np.random.Generator, *, rows: int, subsets: int) -> SubsetScatters:
-    """Subsets of y = 1 + 2 x + e with x and e standard normal, dealt out at random.
+    """Subsets of y = 1 + 2 x + e with x and e standard normal, rows assigned at random.
 
     Means are normal, and the scatter of (x, e) is Wishart, drawn by Bartlett's decomposition.
     """

@@ -43,7 +43,7 @@ class _Entry:
 def noise_blocks(
     expectation: Expectation, beside: Mechanism | None = None, holders: int = 1, besides: str = "fourth"
 ) -> tuple[NoiseBlock, ...]:
-    """Every kind in the order of release; `beside` is the noise on what is released besides, where anything is."""
+    """Every kind in the order of release; `beside` is the additional noise, where there is any."""
     found: dict[str, list[_Entry]] = {}
     rest = _higher(expectation, beside, holders) if besides == "fourth" else _weighed(expectation, beside)
     for entry in (*_second(expectation), *rest):

@@ -177,9 +177,9 @@ def ascend(
     rounds: int,
     near: float,
 ) -> Floats:
-    """Newton's steps (`newton` fills the gradient), each halved until the density rises by a share of what it promises.
+    """Newton's steps (`newton` fills the gradient), each halved until the density rises by a share of its gain.
 
-    It ends where no length helps, or where a step promises less than `near` for each coordinate.
+    It ends where no length helps, or where a step's expected gain is below `near` for each coordinate.
     """
     position, gradient, unused = start, np.zeros(start.size), np.zeros(start.size)
     for _ in range(rounds):

@@ -32,7 +32,7 @@ ROUNDS = 100
 MOST_OF_SECOND = 500  # dimensions; beyond, the search for a second mode costs more than it is worth
 SECOND_ROUNDS = 30
 CERTAIN = 10.0  # by so much in logarithms is one mode's weight, roughly known, beyond doubt
-APART = 2.0  # a second mode is that far from the first, where draws are 1 away in each dimension
+APART = 2.0  # a second mode is that far from the first, where the sd of draws is 1 in each dimension
 ALONE = 3  # rounds where coupling is too dear to look for: steps without it gain little more
 
 
