@@ -30,7 +30,7 @@ def fit_of(posterior: Posterior) -> Fit:
 
 
 def score_of(fits: Sequence[Fit], truths: Floats) -> tuple[Floats, Floats]:
-    """Mean interval score and mean width of each parameter; the score is the width plus a penalty for a missed truth."""
+    """Mean interval score and mean width of each parameter; the score is the width plus a penalty for missed truths."""
     low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
     missed = np.maximum(low - truths, 0.0) + np.maximum(truths - high, 0.0)
     return (high - low + missed / TAIL).mean(axis=0), (high - low).mean(axis=0)
