@@ -103,7 +103,7 @@ def _tried(analysis: Analysis, posterior: Posterior, naive: Posterior | None) ->
 
 def _beside(analysis: Analysis) -> str | None:
     """The sampler to show for comparison, where there is one that takes the release."""
-    name = SAMPLERS[analysis.request.sampler].beside
+    name = SAMPLERS[analysis.request.sampler].compared_with
     return None if name is None or SAMPLERS[name].refusal(analysis.evidence) else name
 
 

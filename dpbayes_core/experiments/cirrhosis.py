@@ -53,9 +53,11 @@ def run(cell: Cell, seed: int) -> list[Row]:
     for _ in range(cell["data_sets"]):
         table = _table(cell, generator)
         order = generator.permutation(STATES)
-        learnt, told = ({name: values[part] for name, values in table.items()} for part in np.split(order, [LEARNT]))
-        truths = told[SCHEMA.response.name]
-        for method, intervals, good in _methods(learnt, told, float(cell["epsilon"]), generator):
+        learnt, predicted = (
+            {name: values[part] for name, values in table.items()} for part in np.split(order, [LEARNT])
+        )
+        truths = predicted[SCHEMA.response.name]
+        for method, intervals, good in _methods(learnt, predicted, float(cell["epsilon"]), generator):
             inside = [(low <= truths) & (truths <= high) for low, high in intervals]
             held.setdefault(method, []).append(np.mean(inside, axis=1))
             spans = [np.median(high - low) / SCHEMA.response.bounds.width for low, high in intervals]
@@ -76,7 +78,7 @@ def _table(cell: Cell, generator: np.random.Generator) -> Columns:
 
 
 def _methods(
-    learnt: Columns, told: Columns, epsilon: float, generator: np.random.Generator
+    learnt: Columns, predicted: Columns, epsilon: float, generator: np.random.Generator
 ) -> Iterator[tuple[str, list[Interval], bool]]:
     """Predictive intervals at each level by each method, and whether its chains converged."""
     from dpbayes_core.samplers.driver import sample
@@ -89,8 +91,8 @@ def _methods(
         "without privacy": sample(exact, Prior(), sampler="naive", **asked),
     }
     for method, posterior in drawn.items():
-        yield method, _intervals(posterior.draws, told), posterior.converged
-    yield "prior", _intervals(Prior().draws(SCHEMA, PRIOR_DRAWS, generator), told), True
+        yield method, _intervals(posterior.draws, predicted), posterior.converged
+    yield "prior", _intervals(Prior().draws(SCHEMA, PRIOR_DRAWS, generator), predicted), True
 
 
 def _release(columns: Columns, epsilon: float, generator: np.random.Generator) -> tuple[Release, Release]:
@@ -111,9 +113,9 @@ def _release(columns: Columns, epsilon: float, generator: np.random.Generator) -
     return design.release(noise, sums), exact
 
 
-def _intervals(draws: Mapping[str, Floats], told: Columns) -> list[Interval]:
+def _intervals(draws: Mapping[str, Floats], predicted: Columns) -> list[Interval]:
     tails = [end for level in LEVELS for end in ((1 - level) / 2, (1 + level) / 2)]
-    ends = forecast(draws, SCHEMA, told, tails).quantiles
+    ends = forecast(draws, SCHEMA, predicted, tails).quantiles
     return [(ends[:, 2 * place], ends[:, 2 * place + 1]) for place in range(len(LEVELS))]
 
 

@@ -9,7 +9,7 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.coverage_cells import cells, name_of
 from dpbayes_core.experiments.coverage_tables import Table, table_of
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
-from dpbayes_core.experiments.intervals import TAIL, Fit, band, fit_of, held_rows, relative
+from dpbayes_core.experiments.intervals import TAIL, Fit, band, coverage_rows, fit_of, relative
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
 from dpbayes_core.regression.expected_prior import expected_prior
@@ -126,8 +126,8 @@ def _least_squares(schema: RegressionSchema, moments: Floats, rows: float) -> Fi
 def _to_user_units(schema: RegressionSchema) -> Floats:
     """The matrix that standardised coefficients are multiplied by, before a constant is added."""
     units = np.vstack([np.zeros(len(schema.coefficients)), np.eye(len(schema.coefficients))])
-    told, _ = schema.to_user_units(units, np.zeros(len(units)))
-    return (told[1:] - told[0]).T
+    mapped, _ = schema.to_user_units(units, np.zeros(len(units)))
+    return (mapped[1:] - mapped[0]).T
 
 
 def _posterior(release: Release, prior: Prior, draws: int, seed: int) -> Fit:
@@ -139,7 +139,7 @@ def _posterior(release: Release, prior: Prior, draws: int, seed: int) -> Fit:
 
 def _rows(cell: Cell, table: Table, method: str, fits: Sequence[Fit], compared: tuple[Floats, Floats]) -> list[Row]:
     varied = {key: cell[key] for key in ("covariates", "wide", "too_wide", "clipped", "rows")}
-    found = held_rows(fits, table.truths, compared if method == DEFAULT else None)
+    found = coverage_rows(fits, table.truths, compared if method == DEFAULT else None)
     return [{"experiment": "coverage", **varied, "method": method, **row, **about(cell)} for row in found]
 
 

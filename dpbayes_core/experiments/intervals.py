@@ -42,14 +42,14 @@ def relative(ours: Sequence[Fit], others: Sequence[Fit], truths: Floats) -> tupl
     return score / other_score, width / other_width
 
 
-def held_rows(fits: Sequence[Fit], truths: Floats, compared: tuple[Floats, Floats] | None) -> list[dict[str, Any]]:
+def coverage_rows(fits: Sequence[Fit], truths: Floats, compared: tuple[Floats, Floats] | None) -> list[dict[str, Any]]:
     """Coverage of intercept, slopes and sigma of these tables; with `relative`, score and width relative to it."""
     low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
-    held, widths, count = (low <= truths) & (truths <= high), np.median(high - low, axis=0), len(fits)
+    covered, widths, count = (low <= truths) & (truths <= high), np.median(high - low, axis=0), len(fits)
     parts = {"intercept": slice(0, 1), "slopes": slice(1, -1), "sigma": slice(-1, None)}
     rows = list[dict[str, Any]]()
     for name, part in parts.items():
-        each = held[:, part].mean(axis=1)  # parameters of one table depend on each other
+        each = covered[:, part].mean(axis=1)  # parameters of one table depend on each other
         score, width = (None, None) if compared is None else (_mean(one[part]) for one in compared)
         rows.append(
             {
@@ -57,7 +57,7 @@ def held_rows(fits: Sequence[Fit], truths: Floats, compared: tuple[Floats, Float
                 "parameter": name,
                 "coverage": float(each.mean()),
                 "standard_error": max(float(each.std(ddof=1)) / math.sqrt(count), 0.5 / count),  # never shown as 0
-                "worst": float(held[:, part].mean(axis=0).min()),
+                "worst": float(covered[:, part].mean(axis=0).min()),
                 "width": float(np.mean(widths[part])),
                 "relative_score": score,
                 "relative_width": width,

@@ -27,9 +27,9 @@ def posterior_ranks(draws: Floats, truths: Floats) -> Floats:
 
 def coverage(low: Floats, high: Floats, truths: Floats) -> tuple[float, float]:
     """The share of intervals that contain their truth, and its standard error."""
-    held = (low <= truths) & (truths <= high)
-    share = float(held.mean())
-    return share, float(np.sqrt(max(share * (1 - share), 0.25 / held.size) / held.size))
+    covered = (low <= truths) & (truths <= high)
+    share = float(covered.mean())
+    return share, float(np.sqrt(max(share * (1 - share), 0.25 / covered.size) / covered.size))
 
 
 def root_mean_square(errors: Floats) -> tuple[float, float]:

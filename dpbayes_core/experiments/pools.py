@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from dpbayes_core.experiments.interface import Box, Cell, Experiment, Figure, Panel, Row
-from dpbayes_core.experiments.intervals import Fit, band, fit_of, held_rows, relative
+from dpbayes_core.experiments.intervals import Fit, band, coverage_rows, fit_of, relative
 from dpbayes_core.experiments.pool_tables import Part, PoolTable, parts_of, table_of
 from dpbayes_core.privacy.mechanisms import Mechanism, gaussian_for, laplace_for
 from dpbayes_core.privacy.noise import SeededNoise
@@ -93,7 +93,7 @@ def run(cell: Cell, seed: int) -> list[Row]:
             "gradients": float(np.mean(gradients[method])),
         }
         for method in found
-        for row in held_rows(found[method], table.truths, compared if method == DIFFER else None)
+        for row in coverage_rows(found[method], table.truths, compared if method == DIFFER else None)
     ]
 
 

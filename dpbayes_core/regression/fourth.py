@@ -117,13 +117,13 @@ class MomentSums(Confidential):
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays for the encrypted store of an interrupted pass."""
-        fourth = {f"fourth_{name}": held for name, held in self.fourth.to_arrays().items()}
+        fourth = {f"fourth_{name}": array for name, array in self.fourth.to_arrays().items()}
         return self.second.to_arrays() | fourth
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "MomentSums":
         """The inverse of `to_arrays`."""
-        fourth = {name.removeprefix("fourth_"): held for name, held in arrays.items() if name.startswith("fourth_")}
+        fourth = {name.removeprefix("fourth_"): array for name, array in arrays.items() if name.startswith("fourth_")}
         return cls(ExactStatistics.from_arrays(arrays), ExactStatistics.from_arrays(fourth))
 
 

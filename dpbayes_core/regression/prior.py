@@ -100,8 +100,8 @@ class Prior:
         """Independent draws (1, count) of coefficients and sigma before any release, in the table's units."""
         means, sds, basis = self.laws(schema)
         sigma = self.noise_draws(count, generator)
-        told = means + self.spreads(sds, sigma) * generator.standard_normal((count, len(sds)))
-        theta, sigma = schema.to_user_units(told @ np.linalg.inv(basis), sigma)
+        combinations = means + self.spreads(sds, sigma) * generator.standard_normal((count, len(sds)))
+        theta, sigma = schema.to_user_units(combinations @ np.linalg.inv(basis), sigma)
         return {**{name: theta[None, :, place] for place, name in enumerate(schema.coefficients)}, SIGMA: sigma[None]}
 
     @property

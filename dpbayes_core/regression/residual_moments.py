@@ -127,9 +127,9 @@ def completed(schema: RegressionSchema, values: Floats) -> Floats:
 def residual_sums(schema: RegressionSchema, fit: PublicFit, rows: Sequence[ShortIntegers]) -> ExactStatistics:
     """Exact sums over encoded rows, the same for every order and cut; the number of rows stays where it was."""
     layout, total = ColumnLayout.of(schema), np.zeros((schema.m, schema.m), dtype=object)
-    for held in rows:
-        for start in range(0, len(held), BLOCK_ROWS):
-            weighed = _weighed(layout, schema.m, fit, held[start : start + BLOCK_ROWS])
+    for part in rows:
+        for start in range(0, len(part), BLOCK_ROWS):
+            weighed = _weighed(layout, schema.m, fit, part[start : start + BLOCK_ROWS])
             # exact: whole numbers, of which every partial sum is below 2**53
             total += (weighed @ weighed.T).astype(np.int64).astype(object)
     sums = tuple(int(total[i, j]) for i, j in residual_entries(schema))

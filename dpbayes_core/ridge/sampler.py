@@ -62,7 +62,7 @@ class AdaSSP(IndependentDraws):
 
     name: str = "ada-ssp"
     takes: tuple[str, ...] = ("ridge",)
-    beside: str | None = None
+    compared_with: str | None = None
     target: str = "ridge estimate, with the spread that the privacy noise gives it to first order"
     calibrated: bool = False
     cost: str = "O(d^3) once, O(d^2) a draw"

@@ -27,7 +27,7 @@ class Naive(IndependentDraws):
 
     name: str = "naive"
     takes: tuple[str, ...] = ("regression",)
-    beside: str | None = None
+    compared_with: str | None = None
     target: str = "conjugate posterior, as if the noisy statistic were exact"
     calibrated: bool = False
     cost: str = "a draw takes O(d^2), whatever the number of rows"

@@ -116,7 +116,7 @@ class Sampler(Protocol):
         ...
 
     @property
-    def beside(self) -> str | None:
+    def compared_with(self) -> str | None:
         """The sampler whose results are shown with its own for comparison, if any."""
         ...
 

@@ -58,7 +58,7 @@ class AggregateSampler(IndependentDraws):
     caveat: str
     plain: bool
     takes: tuple[str, ...] = ("posterior-probability", "posterior-quantile")
-    beside: str | None = None
+    compared_with: str | None = None
     cost: str = "a draw takes the same time whatever the number of rows"
 
     def refusal(self, release: Any) -> str | None:
@@ -109,7 +109,7 @@ AGGREGATE_SAMPLERS: Mapping[str, AggregateSampler] = {
             caveat="Assumes that subset answers scatter as those of a well-behaved regression do; where all subsets "
             "agree on an extreme answer, intervals stay wide.",
             plain=False,
-            beside="aggregate-plain",
+            compared_with="aggregate-plain",
         ),
         AggregateSampler(
             name="aggregate-plain",

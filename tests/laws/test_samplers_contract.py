@@ -154,6 +154,6 @@ def test_a_sampler_says_what_it_is(sampler: Sampler) -> None:
     assert SAMPLERS[sampler.name] is sampler
     assert sampler.target
     assert sampler.caveat.endswith(".")
-    assert sampler.beside is None or SAMPLERS[sampler.beside].takes == sampler.takes
+    assert sampler.compared_with is None or SAMPLERS[sampler.compared_with].takes == sampler.takes
     assert sampler.refusal(example(sampler)[0]) is None
     assert sampler.calibrated in (True, False)

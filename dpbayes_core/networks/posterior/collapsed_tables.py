@@ -152,7 +152,7 @@ class _Tables:
     """The steps that both samplers share."""
 
     takes: tuple[str, ...] = ("bayes-net",)
-    beside: str | None = "naive-tables"
+    compared_with: str | None = "naive-tables"
 
     def refusal(self, release: NetworkRelease) -> str | None:
         """Both condition on noise whose law at whole numbers they know."""

@@ -30,7 +30,7 @@ class NaiveTables(IndependentDraws):
 
     name: str = "naive-tables"
     takes: tuple[str, ...] = ("bayes-net",)
-    beside: str | None = None
+    compared_with: str | None = None
     target: str = "Dirichlet posteriors, as if the clipped noisy counts were exact"
     calibrated: bool = False
     cost: str = "a draw takes time in proportion to the cells of the families' tables"

@@ -206,8 +206,8 @@ class _MadeUpReleases:
         """Its standard deviation from those of the level, (...), and of the slopes, (d, ...)."""
         linear = self._linear[0]
         scaled = ((linear[1:] - linear[0] * self.expectation.means) * slopes.T).T
-        told = np.tensordot(self._correlation, scaled, axes=1)
-        return np.sqrt((linear[0] * level) ** 2 + (scaled * told).sum(axis=0))
+        correlated = np.tensordot(self._correlation, scaled, axes=1)
+        return np.sqrt((linear[0] * level) ** 2 + (scaled * correlated).sum(axis=0))
 
     @cached_property
     def _linear(self) -> Floats:

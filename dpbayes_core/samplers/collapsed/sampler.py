@@ -52,7 +52,7 @@ class Collapsed:
 
     name: str = "collapsed"
     takes: tuple[str, ...] = ("regression",)
-    beside: str | None = "naive"
+    compared_with: str | None = "naive"
     target: str = "posterior of the parameters given the noisy statistics, noise and latent statistics integrated out"
     calibrated: bool = True
     caveat: str = (

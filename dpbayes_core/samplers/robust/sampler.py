@@ -39,7 +39,7 @@ class Robust:
 
     name: str = "robust"
     takes: tuple[str, ...] = ("regression",)
-    beside: str | None = "naive"
+    compared_with: str | None = "naive"
     target: str = (
         "posterior of the coefficients given the noisy statistics, latent statistics and the scores' covariance "
         "integrated out; normal scores of any covariance in the place of equally spread residuals"

@@ -40,7 +40,7 @@ class _Distributed:
     caveat: str
     cost: str  # of an iteration: d columns, J holders; none depends on the number of rows
     takes: tuple[str, ...] = ("regression",)
-    beside: str | None = None
+    compared_with: str | None = None
     calibrated: bool = False
     levels: bool = False  # whether columns with levels are taken
     warmups: tuple[int, int] = (2000, 4000)

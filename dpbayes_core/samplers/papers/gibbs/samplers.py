@@ -45,7 +45,7 @@ class Gibbs(ABC):
     """Start, blocks and names; each sampler says how the statistic moves."""
 
     takes: tuple[str, ...] = ("regression",)
-    beside: str | None = None
+    compared_with: str | None = None
     calibrated: bool = False
     warmups: tuple[int, int] = (500, 1000)
 

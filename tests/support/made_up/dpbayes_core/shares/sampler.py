@@ -18,7 +18,7 @@ class LatentShares(IndependentDraws):
 
     name: str = "latent-shares"
     takes: tuple[str, ...] = ("shares",)
-    beside: str | None = None
+    compared_with: str | None = None
     target: str = "shares under a uniform prior, given counts from which noise of the known law was taken off"
     calibrated: bool = False
     cost: str = "a draw takes time in proportion to the number of levels"
