@@ -23,6 +23,7 @@ FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#: ]+)(?:#[^)]*)?(?: \"[^\"]*\")?\)")
 DRAWN = re.compile(r"^(  \S+ +)-?\d\.\d{4} +-?\d\.\d{4} to +-?\d\.\d{4}", re.MULTILINE)
 DECISION = re.compile(r"^\*\*D(\d+)\. \d{4}-\d\d-\d\d .+\*\*\n((?:.+\n)+)", re.MULTILINE)
+SECTION = re.compile(r"\]\(([^)#: ]*)#([^)]*)\)")
 EXIT = re.compile(r"#.*\bexit (\d)")
 
 
@@ -151,6 +152,19 @@ def test_the_table_of_faults_is_that_of_the_tests_that_bring_them_about() -> Non
 def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
     for target in LINK.findall(document.read_text()):
         assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: each.name)
+def test_every_link_to_a_section_finds_its_heading(document: Path) -> None:
+    for target, section in SECTION.findall(document.read_text()):
+        page = document.parent / target if target else document
+        assert section in anchors(page), f"{document.name}: {target}#{section}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which GitHub links to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_index_links_every_page() -> None:
