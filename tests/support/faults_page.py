@@ -10,15 +10,15 @@ from tests.support.faults import Fault, faults_of
 TITLE = """\
 # Faults
 
-What may fail around dpbayes, what the command then says, its exit code, and the seconds after which it has said so at
-the latest. Generated from the tests that bring each fault about, on real parts: `...` stands for what differs from case
-to case, such as an address. With `--json` the same sentence is the `message` of the `error`. In Prefect the run ends in
-a failed state with the sentence as its message, where its server is there to be told.
+This page lists what may fail around dpbayes: the message of the command, its exit code, and the longest time in seconds
+until the message. It is generated from the tests that cause each fault, on real servers, disks and processes. `...`
+replaces what differs from case to case, such as an address. With `--json` the same sentence is the `message` of the
+`error`. If Prefect's server can be reached, the run ends there in a failed state with the sentence as its message.
 
-What was charged stays charged once, what was released or archived is kept, and chains go on from their checkpoints: in
-every case below the remedy is to mend what the sentence names and to run the same command again.
+What was charged stays charged once, what was released or archived is kept, and chains continue from their checkpoints.
+In every case below, correct what the sentence names and run the same command again.
 
-| what fails | what is said | exit | seconds |
+| what fails | message | exit | seconds |
 |---|---|---|---|
 """
 
