@@ -114,7 +114,7 @@ def audit_crate_alone(near: Path, crate: str, keys: Sequence[str], *, replay: bo
 def audit_crate_on_ledger(
     near: Path, crate: str, ledger: Path, keys: Sequence[str], *, replay: bool = False
 ) -> dict[str, Any]:
-    """Audit a crate by an exported ledger or anchors: whether it is on record, and its keys were in force."""
+    """Audit a crate against an exported ledger or anchors: is it on record, and were its keys valid then?"""
     offline, fingerprints = _read_ledger(near, ledger, keys)
     held, files = _held(offline, fingerprints), load_with_manifest(crate)
     reasons = Reasons.of(keys, () if keys else fingerprints, ledger=True)

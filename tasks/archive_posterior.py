@@ -57,7 +57,7 @@ def archive_posterior(order: PosteriorOrder, sampled: tuple[Posterior, float]) -
 
 @task(name="find-posterior", task_run_name="find-posterior", persist_result=False, cache_policy=NO_CACHE)
 def stored_posterior(order: PosteriorOrder) -> dict[str, Any] | None:
-    """What was archived before for the same request, if it was."""
+    """The archived posterior of the same request, or None where there is none."""
     with open_workspace(asdict(order)) as workspace:
         files = workspace.stored()
         return None if files is None else _document(files, workspace, found=True, sampling=0.0, total=0.0)

@@ -48,7 +48,7 @@ def export(
 
 
 def read_ledger(near: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
-    """Every account of the home near `near`, and what of its ledger is not anchored yet."""
+    """Every account of the home near `near`, and the numbers of entries that are not anchored yet."""
     with look(near, keys) as reading:
         return ledger_document(reading) | {"unanchored": list(reading.unanchored)}
 

@@ -129,7 +129,7 @@ class FamilyTables:
 
 
 def margin(table: NDArray[Any], nodes: Nodes, kept: Nodes) -> NDArray[Any]:
-    """A table summed down to some of its nodes, in their order."""
+    """The marginal table of the kept nodes, with its axes in their order."""
     summed = table.sum(axis=tuple(axis for axis, node in enumerate(nodes) if node not in kept))
     remaining = [node for node in nodes if node in kept]
     return np.transpose(summed, [remaining.index(node) for node in kept])

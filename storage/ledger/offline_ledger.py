@@ -129,6 +129,7 @@ def export(
 
 @contextmanager
 def _whole_or_gone(target: Path) -> Generator[None]:
+    """Delete a file that was not written completely."""
     try:
         yield
     except BaseException:

@@ -205,7 +205,7 @@ class ExponentialMechanism:
 
 
 def lottery_of(units: int, points: int) -> MedianLottery:
-    """The lottery a part of epsilon pays for, with room for what doubles round in its certificate."""
+    """The draw of a median that a part of epsilon pays for; HEADROOM covers the rounding of its certificate."""
     return MedianLottery(Fraction(units, UNITS) / HEADROOM, points)
 
 

@@ -107,7 +107,7 @@ class GaussianMechanism:
         return cost_with(Cost(None, limit_units(self.rho)), self.beside)
 
     def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
-        """What it would cost at another epsilon and this delta; nothing where no such release exists."""
+        """The cost of such a release at another epsilon and delta."""
         rho = largest_rho(epsilon, delta)
         return Cost(None, limit_units(rho))
 

@@ -86,7 +86,7 @@ WALK_ACCEPTED = 0.25  # aimed at
 
 @compiled
 def record_moments(moments: Floats, latent: Floats) -> None:
-    """Every holder's entries (i, j), i <= j, the count aside, one after the other."""
+    """Write the moments (i, j), i <= j, of every holder into `latent`, all except the counts."""
     place = 0
     for holder in range(moments.shape[0]):
         for i in range(moments.shape[1]):
