@@ -11,11 +11,10 @@ from pydantic import ValidationError
 
 from dpbayes.analyses.earlier import read_before
 from dpbayes.analyses.prepare import Analysis, Named, analysis_of, ordered
-from dpbayes.audit.lone_crate import TRUSTED, check_lone_crate, opened
-from dpbayes.crates.contained_releases import Source, evidence_of, named, order_of, sources_of
+from dpbayes.audit.lone_crate import maker_of, open_verified
+from dpbayes.crates.contained_releases import Source, evidence_of, named, order_of
 from dpbayes.crates.files import load, load_with_manifest
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, pack
-from dpbayes.crates.limits import refuse_beyond
+from dpbayes.crates.format import pack
 from dpbayes.crates.notices_beside import notice_records
 from dpbayes.crates.posterior import Provenance
 from dpbayes.crates.same_people import refuse_same_people
@@ -24,16 +23,14 @@ from dpbayes.kinds.registry import KINDS
 from dpbayes.strict_yaml.messages import problems_of
 from dpbayes.study.analyses import AnalysisSpec
 from dpbayes.study.load import load_prior
-from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 from storage.files.archive import MANIFEST, Archive
 from storage.files.durable import create_file, make_folder
 from storage.files.private import private_folder
 from storage.home.home import dask_address
-from storage.home.signatures import Signer, read_public_key
-from storage.ledger.check import Check
+from storage.home.signatures import Signer
 from storage.ledger.entries import Stamp
-from storage.ledger.history import MALFORMED
 from storage.ledger.offline_ledger import refuse_unspelled, spelled
 
 NAME = "reanalysis"  # of the analysis, in its record and its place
@@ -74,12 +71,11 @@ class CratesWorkspace:
         found = self._stands()
         if found is None:
             return None
-        place, files, self._found = self.address(), found, True
-        refuse_beyond(files, shown(place))
-        _refuse_flaws(place, check_lone_crate(files, _fingerprints(files, place)))
+        place, self._found = self.address(), True
+        files = open_verified(found, place, (), f"use {place}").files
         if not self.analysis.is_of(files):
             raise StudyInvalid(f"cannot write {place}: another crate stands there. Name another place with --to.")
-        if self.signer is not None and self.signer.fingerprint != _maker(files):
+        if self.signer is not None and self.signer.fingerprint != maker_of(files):
             raise StudyInvalid(
                 f"cannot sign {place}: it stands there as it was made, without this key. Name another place with --to."
             )
@@ -137,10 +133,10 @@ class CratesWorkspace:
         ]
         about = {name: getattr(self.analysis.request, name) for name in ("study", "period")}
         about["account"] = named(self.sources, "account")
-        unsure = [*self._unsigned(_maker(files)), *self._unverified()]
+        unsure = [*self._unsigned(maker_of(files)), *self._unverified()]
         named_keys = {spelled(key) for key in self._keys}
         noticed = [notice for place in self._crates for notice in notice_records(place, named_keys)]
-        found = {"sources": links, "notices": noticed, "not_verified": unsure, "signed_by": _maker(files)}
+        found = {"sources": links, "notices": noticed, "not_verified": unsure, "signed_by": maker_of(files)}
         return {**about, **found, **self._before()}
 
     def _before(self) -> Mapping[str, Any]:
@@ -198,45 +194,9 @@ def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ..
     refuse_unspelled(keys)
     found: list[Source] = []
     for place in crates:
-        found += _verified(place, load_with_manifest(place), keys)
+        found += open_verified(load_with_manifest(place), place, keys, f"use {place}").sources
     refuse_same_people(found)
     return tuple(sorted(found, key=lambda source: order_of(source.entry)))
-
-
-def _verified(place: str, files: Mapping[str, bytes], keys: Sequence[str]) -> tuple[Source, ...]:
-    """The releases of a crate that passes its audit; without keys, by those that it brings along."""
-    inside = {name: data for name, data in files.items() if name != MANIFEST}
-    if keys and (shut := opened(inside, keys)):
-        _refuse_flaws(place, [shut])
-    try:
-        refuse_beyond(inside, shown(place))
-        sources, brought = sources_of(files, place), _fingerprints(files, place)
-    except DpbayesError:
-        raise
-    except (*MALFORMED, RecursionError):
-        raise IntegrityFailure(
-            f"cannot use {shown(place)}: it holds no release that can be read. Fetch it again."
-        ) from None
-    _refuse_flaws(place, check_lone_crate(files, keys or brought))
-    return sources
-
-
-def _fingerprints(files: Mapping[str, bytes], place: str) -> set[str]:
-    """Every key that a crate brings along: enough to see that it is whole, not whose it is."""
-    keys = [files.get(PUBLIC_KEY), *(source.files.get(PUBLIC_KEY) for source in sources_of(files, place))]
-    return {read_public_key(key)[0] for key in keys if key is not None}
-
-
-def _maker(files: Mapping[str, bytes]) -> str | None:
-    """Who signed a crate that passed its checks; nobody, where it was only listed."""
-    return read_public_key(files[PUBLIC_KEY])[0] if ATTESTATION in files else None
-
-
-def _refuse_flaws(place: str, checks: Sequence[Check]) -> None:
-    for check in checks:
-        if not check.ok:
-            remedy = "Check the fingerprint" if check.check == TRUSTED else "Fetch it again from its agency"
-            raise IntegrityFailure(f"cannot use {place}: {check.detail.rstrip('.')}. {remedy}.")
 
 
 def _asked(order: Mapping[str, Any]) -> AnalysisSpec:

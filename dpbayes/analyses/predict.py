@@ -11,24 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from dpbayes.audit.lone_crate import TRUSTED, check_lone_crate, opened
+from dpbayes.audit.lone_crate import open_verified
 from dpbayes.audit.parts import superseded_alone
-from dpbayes.crates.contained_releases import evidence_of, named, sources_of
+from dpbayes.crates.contained_releases import evidence_of, named
 from dpbayes.crates.files import load_with_manifest
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY
-from dpbayes.crates.limits import refuse_beyond
+from dpbayes.crates.format import ATTESTATION
 from dpbayes.crates.notices_beside import notice_records
 from dpbayes.crates.parquet import parquet_table, read_draws
 from dpbayes.crates.posterior import DRAWS
 from dpbayes.markup.convergence_advice import advice
-from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
+from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.prediction import Forecast, forecast
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 from dpbayes_core.text import nearest, shown
-from storage.files.archive import MANIFEST
 from storage.files.archive_paths import POSTERIOR
-from storage.home.signatures import read_public_key
-from storage.ledger.history import MALFORMED
 from storage.ledger.offline_ledger import refuse_unspelled, spelled
 
 MOST_BYTES = 1 << 28  # of a file of rows
@@ -59,32 +55,16 @@ def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
     files = load_with_manifest(place)
     if POSTERIOR not in files:
         raise StudyInvalid(f"cannot predict from {shown(place)}: it holds no posterior. Name a posterior's crate.")
-    if trusted:
-        _refuse_unvouched(files, place, trusted)
-    try:
-        refuse_beyond(files, shown(place))
-        sources = sources_of(files, place)
-    except DpbayesError:
-        raise
-    except (*MALFORMED, RecursionError):
-        raise IntegrityFailure(
-            f"cannot predict from {shown(place)}: it holds no release that can be read. Fetch the crate again."
-        ) from None
-    keys = {source.signed_by for source in sources} - {None}
-    if PUBLIC_KEY in files:
-        keys.add(read_public_key(files[PUBLIC_KEY])[0])
-    fingerprints = tuple(sorted(str(key) for key in keys))
-    for check in check_lone_crate(files, trusted or fingerprints):
-        if not check.ok:
-            raise _refusal(place, check.detail, "Fetch the crate again.")
-    evidence = evidence_of([source.entry for source in sources])
+    crate = open_verified(files, place, trusted, f"predict from {shown(place)}", of_posterior=True)
+    fingerprints = tuple(sorted(crate.keys))
+    evidence = evidence_of([source.entry for source in crate.sources])
     if evidence.kind != "regression":
         raise StudyInvalid(f"cannot predict from a {evidence.kind}: only regressions are predicted from. Name one.")
     return PosteriorCrate(
         record=json.loads(files[POSTERIOR]),
         schema=evidence.schema,
         draws=read_draws(files[DRAWS]),
-        account=named(sources, "account"),
+        account=named(crate.sources, "account"),
         signed_by=fingerprints,
         not_verified=() if trusted else tuple(_unverified(files, fingerprints)),
         notices=_notices(files, place, trusted),
@@ -95,24 +75,6 @@ def _notices(files: Mapping[str, bytes], place: str, trusted: Sequence[str]) -> 
     """What lies beside the crate, and whether it is drawn otherwise today."""
     beside = notice_records(place, {spelled(each) for each in trusted})
     return (*beside, *superseded_alone(files, shown(place, 300)))
-
-
-def _refuse_unvouched(files: Mapping[str, bytes], place: str, trusted: Sequence[str]) -> None:
-    """Nothing is read of a crate before a key that was named vouches for it, and for its posterior."""
-    if shut := opened({name: data for name, data in files.items() if name != MANIFEST}, trusted):
-        remedy = "Check the fingerprint." if shut.check == TRUSTED else "Fetch the crate again."
-        raise _refusal(place, shut.detail, remedy)
-    signer = read_public_key(files[PUBLIC_KEY])[0] if {PUBLIC_KEY, ATTESTATION} <= files.keys() else None
-    if signer not in {spelled(each) for each in trusted}:
-        raise _refusal(
-            place,
-            f"the key that you named signed the releases in it, and {signer or 'nobody'} the posterior",
-            "Name its maker's key, or leave out --key: `dpbayes audit --crate` with --replay draws it again.",
-        )
-
-
-def _refusal(place: str, flaw: str, remedy: str) -> IntegrityFailure:
-    return IntegrityFailure(f"cannot predict from {shown(place)}: {flaw.rstrip('.')}. {remedy}")
 
 
 def _unverified(files: Mapping[str, bytes], fingerprints: Sequence[str]) -> Iterator[str]:

@@ -11,12 +11,13 @@ from dpbayes.audit.pages import RETOLD
 from dpbayes.audit.reasons import Reasons
 from dpbayes.audit.replay import REPLAYED, exactly
 from dpbayes.crates import posterior as crate_posterior
-from dpbayes.crates.contained_releases import FOLDER, sources_of
+from dpbayes.crates.contained_releases import FOLDER, Source, sources_of
 from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, Files
 from dpbayes.crates.gate import NONE_TRUSTED, PROVEN, SIGNED, TRUSTED, UNREAD, closed_to
 from dpbayes.crates.limits import refuse_beyond
 from dpbayes.crates.release import ENTRY
-from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.errors import DpbayesError, IntegrityFailure
+from dpbayes_core.text import shown
 from storage.files.archive import MANIFEST, manifest_flaw
 from storage.files.archive_paths import POSTERIOR
 from storage.home.signatures import read_public_key
@@ -124,6 +125,59 @@ def opened(files: Files, fingerprints: Iterable[str]) -> Check | None:
     except IntegrityFailure as failure:
         return Check(WITHIN, False, str(failure))
     return None
+
+
+@dataclass(frozen=True)
+class VerifiedCrate:
+    """A crate that passed its audit: whole, and every part follows from what was signed."""
+
+    files: Files
+    sources: tuple[Source, ...]
+    keys: frozenset[str]
+    """The fingerprint of every key that came with it: enough to see that it is whole, not whose it is."""
+
+
+def open_verified(
+    files: Files, place: str, keys: Collection[str], purpose: str, *, of_posterior: bool = False
+) -> VerifiedCrate:
+    """A crate that passes its audit by the keys that somebody trusts, or else by those that came with it.
+
+    `purpose` is what a refusal says cannot be done, such as "use wages.zip". With `of_posterior`, one of the keys has
+    to be the one that signed the whole crate, and not only the releases in it.
+    """
+    inside = {name: data for name, data in files.items() if name != MANIFEST}
+    if keys and (shut := opened(inside, keys)):
+        raise _refusal(purpose, shut)
+    if keys and of_posterior and (maker := maker_of(inside)) not in {spelled(each) for each in keys}:
+        raise IntegrityFailure(
+            f"cannot {purpose}: the key that you named signed the releases in it, and {maker or 'nobody'} the "
+            "posterior. Name its maker's key, or leave out --key: `dpbayes audit --crate` with --replay draws it again."
+        )
+    try:
+        refuse_beyond(inside, shown(place))
+        sources = sources_of(inside, place)
+        pems = [inside.get(PUBLIC_KEY), *(source.files.get(PUBLIC_KEY) for source in sources)]
+        brought = frozenset(read_public_key(pem)[0] for pem in pems if pem is not None)
+    except DpbayesError:
+        raise
+    except (*MALFORMED, RecursionError):
+        raise IntegrityFailure(
+            f"cannot {purpose}: it holds no release that can be read. Fetch the crate again."
+        ) from None
+    for check in check_lone_crate(files, keys or brought):
+        if not check.ok:
+            raise _refusal(purpose, check)
+    return VerifiedCrate(files, sources, brought)
+
+
+def _refusal(purpose: str, check: Check) -> IntegrityFailure:
+    remedy = "Check the fingerprint" if check.check == TRUSTED else "Fetch the crate again"
+    return IntegrityFailure(f"cannot {purpose}: {check.detail.rstrip('.')}. {remedy}.")
+
+
+def maker_of(files: Files) -> str | None:
+    """The key at the top of a crate whose statement lies there; nobody's, where it was only listed."""
+    return read_public_key(files[PUBLIC_KEY])[0] if {PUBLIC_KEY, ATTESTATION} <= files.keys() else None
 
 
 def _without_maker(check: Check) -> Check:
