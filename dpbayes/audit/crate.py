@@ -1,8 +1,8 @@
 """What an auditor asks of one crate, offline: is every byte signed for, and does every part follow from the entry."""
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from dpbayes.crates.gate import PROVEN, SIGNED
 from dpbayes.crates.parquet import read_draws, read_noisy
 from dpbayes.crates.release import ENTRY, NOISY, release_record
 from dpbayes.kinds.registry import texts_of
-from dpbayes_core.canonical import canonical_json
+from dpbayes_core.canonical import canonical_json, sha256_of
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive_paths import POSTERIOR, links_of
 from storage.home.signatures import read_public_key, verify_stored
@@ -61,8 +61,14 @@ def contents(files: Files, trusted: Keys) -> dict[str, Problem]:
 
 def _of_each(files: Files, question: Callable[[Source], Problem]) -> Problem:
     """The first flaw of any release inside, or what is said of those that have none."""
-    found = [said for source in sources_of(files) if (said := question(source))]
+    answers = (_answer(question, frozenset(source.files.items())) for source in sources_of(files))
+    found = [said for said in answers if said]
     return next((said for said in found if not holds(said)), found[0] if found else None)
+
+
+@lru_cache(maxsize=4096)  # a release is looked at again with every posterior drawn from it
+def _answer(question: Callable[[Source], Problem], files: frozenset[tuple[str, bytes]]) -> Problem:
+    return question(Source(dict(files)))
 
 
 def asked(question: Callable[[Files], Problem], files: Files) -> Problem:
@@ -101,7 +107,7 @@ def unsigned(files: Files) -> Problem:
 
 def _listed_exactly(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
     subjects = {each["name"]: each["digest"]["sha256"] for each in stated["subject"]}
-    present = {name: _sha256(data) for name, data in files.items() if name != statement}
+    present = {name: sha256_of(data) for name, data in files.items() if name != statement}
     found = [f"{name} is missing" for name in sorted(subjects.keys() - present.keys())]
     found += [f"{name} was added" for name in sorted(present.keys() - subjects.keys())]
     found += [
@@ -132,7 +138,7 @@ def _proven(files: Files, trusted: Keys) -> Problem:
         payload = verify_stored(source.files[ATTESTATION], keys, payload_type=STATEMENT_TYPE, thing=place)
         subjects = {each["name"]: each["digest"]["sha256"] for each in json.loads(payload)["subject"]}
         for name, data in source.files.items():
-            if name != ATTESTATION and (name not in HELD or subjects.get(name) != _sha256(data)):
+            if name != ATTESTATION and (name not in HELD or subjects.get(name) != sha256_of(data)):
                 return f"{name} of {place} was altered"
     return None
 
@@ -193,10 +199,6 @@ def _summary(files: Files) -> Problem:
         if not all(abs(float(lines[name][key]) - value) <= room for key, value in due.items()):
             return f"{crate_posterior.DRAWS} and {POSTERIOR} disagree on {name}"
     return None
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 CHECKS: Mapping[str, Callable[[Source], Problem]] = {

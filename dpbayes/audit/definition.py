@@ -72,7 +72,7 @@ def _of_version(source: Source, problem: Problem) -> Problem:
     return Remark(f"{STUDY} cannot be compared by this version: {problem}") if old else problem
 
 
-@lru_cache(maxsize=1024)  # a release is looked at again with every posterior drawn from it
+@lru_cache(maxsize=1024)  # once for its own crate, and again for a posterior of several releases
 def _compared(text: bytes, entry: Entry) -> Problem:
     paid = entry.payload
     try:
@@ -151,6 +151,7 @@ def _compiled(text: bytes, release: str, rows: int | None) -> Compiled:
     return Compiled(file, definition, spec.kind, spec.design(context))
 
 
+@lru_cache(maxsize=8)
 def _read(text: bytes) -> Any:
     if len(text) > LARGEST_FILE:
         raise ValueError("it is larger than any study file")

@@ -1,14 +1,12 @@
 """What an auditor asks of the ledger entry in a crate, with no other at hand: its price, protection and totals."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from dpbayes.crates.contained_releases import Source
 from storage.ledger.cap_document import limit_text
 from storage.ledger.caps import Scope, admits
 from storage.ledger.check import Problem
-from storage.ledger.entries import Entry
 from storage.ledger.exposure import Tally, Total
 from storage.ledger.periods import Period, overlapped
 from storage.ledger.request import CapSpec
@@ -22,12 +20,7 @@ CAPPED = "the charge keeps its caps"
 
 def priced(source: Source) -> Problem:
     """The laws of the ledger that one entry keeps or breaks by itself."""
-    return _priced(source.entry)
-
-
-@lru_cache(maxsize=256)  # a release is looked at again with every posterior drawn from it
-def _priced(entry: Entry) -> Problem:
-    return verify_charge(entry)
+    return verify_charge(source.entry)
 
 
 def capped(source: Source) -> Problem:

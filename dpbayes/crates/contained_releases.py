@@ -1,6 +1,5 @@
 """The releases that a crate stands on: each with the bytes that prove it, whichever crate they came out of."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, Files
 from dpbayes.crates.release import ENTRY, NOISY, RECORD, STUDY, entry_of
+from dpbayes_core.canonical import sha256_of
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
 from dpbayes_core.privacy.release import AnyRelease
 from dpbayes_core.regression.pool import pooled
@@ -74,8 +74,7 @@ class Source:
             "study": stated["study"],
         }
         if proven:
-            sha256 = hashlib.sha256(self.files[ATTESTATION]).hexdigest()
-            found["attestation"] = {"sha256": sha256, "signed_by": self.signed_by}
+            found["attestation"] = {"sha256": sha256_of(self.files[ATTESTATION]), "signed_by": self.signed_by}
         return found
 
 

@@ -1,12 +1,11 @@
 """Crates: folders that carry a published result with its whole provenance, as a pure function of what is in them."""
 
-import hashlib
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.canonical import canonical_json, digest, sha256_of
 from storage.files.archive import MANIFEST, checked_name
 from storage.files.limits import MOST_BYTES, MiB
 from storage.home.signatures import Signer
@@ -55,7 +54,7 @@ FORMATS: Mapping[str, str] = {
 
 def crate_digest(files: Files) -> str:
     """One sha256 for all the files of a crate but the statement about them."""
-    return digest({name: _sha256(data) for name, data in files.items() if name not in (ATTESTATION, UNSIGNED)})
+    return digest({name: sha256_of(data) for name, data in files.items() if name not in (ATTESTATION, UNSIGNED)})
 
 
 def attested(files: Files, predicate_type: str, predicate: Mapping[str, Any], signer: Signer) -> dict[str, bytes]:
@@ -72,7 +71,7 @@ def listed(files: Files, predicate_type: str, predicate: Mapping[str, Any]) -> d
 
 
 def _stated(files: Files, predicate_type: str, predicate: Mapping[str, Any]) -> bytes:
-    subjects = [{"name": name, "sha256": _sha256(files[name])} for name in sorted(files)]
+    subjects = [{"name": name, "sha256": sha256_of(files[name])} for name in sorted(files)]
     return statement(subjects, predicate_type, {**predicate, "crate": crate_digest(files)})
 
 
@@ -146,10 +145,6 @@ def pack(files: Files) -> bytes:
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, files[name])
     return sink.getvalue()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def most_of(name: str) -> int:

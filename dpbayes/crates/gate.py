@@ -1,10 +1,10 @@
 """Who vouches for a crate, before anything in it is parsed but keys and signed statements about the bytes of files."""
 
-import hashlib
 import json
 from collections.abc import Collection, Sequence
 
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, STATEMENT_TYPE, Files
+from dpbayes_core.canonical import sha256_of
 from dpbayes_core.errors import IntegrityFailure
 from storage.home.signatures import read_public_key, verify_stored
 from storage.ledger.check import Check
@@ -67,7 +67,7 @@ def _changed(files: Files, key: tuple[str, bytes], where: str = "") -> tuple[lis
         return [str(failure).rstrip(".")], []
     except (*MALFORMED, RecursionError):
         return [f"{ATTESTATION}{where} is not the statement about a crate"], []
-    present = {name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name != ATTESTATION}
+    present = {name: sha256_of(data) for name, data in files.items() if name != ATTESTATION}
     found = [f"{name}{where} was added" for name in sorted(present.keys() - stated.keys())]
     found += [
         f"{name}{where} was altered" for name in sorted(present.keys() & stated.keys()) if present[name] != stated[name]

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -89,6 +90,7 @@ def columns_of(data: bytes, what: str) -> tuple[tuple[str, ...], int]:
         return tuple(file.schema_arrow.names), int(file.metadata.num_rows)
 
 
+@lru_cache(maxsize=2)  # an audit reads the draws of a crate several times, and its noisy statistics
 def read_table(data: bytes, what: str) -> Any:
     """All of it, a part at a time: what is read may not outgrow the file, whatever its pages say."""
     import pyarrow as pa

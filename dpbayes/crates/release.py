@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from dpbayes.crates.deployments_registry import registry_yaml
@@ -135,7 +136,12 @@ def read_release(record: Mapping[str, Any]) -> AnyRelease:
 
 def entry_of(files: Mapping[str, bytes]) -> Entry:
     """The ledger entry that a crate carries."""
-    return Entry.from_record(json.loads(files[ENTRY]))
+    return _entry(files[ENTRY])
+
+
+@lru_cache(maxsize=256)  # a release lies in the crate of every posterior drawn from it
+def _entry(data: bytes) -> Entry:
+    return Entry.from_record(json.loads(data))
 
 
 def _cap(debit: Mapping[str, Any], cost: Total) -> dict[str, Any]:

@@ -1,20 +1,22 @@
 """SVG elements as escaped text, without scripts or external files; the pictures themselves are in the pages."""
 
 from collections.abc import Iterable
+from functools import cache
 
-from markupsafe import Markup
+import numpy as np
+from markupsafe import Markup, escape
+
+from dpbayes_core.arrays import Floats
 
 Value = str | float
 
 
 def tag(name: str, *inside: str, **attributes: Value) -> Markup:
     """An element; in names of attributes `_` becomes a hyphen, and is dropped at the end."""
-    stated = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items()
-    )
+    stated = "".join([f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items()])
     if not inside:
-        return Markup("<{}{}/>").format(name, stated)
-    return Markup("<{0}{1}>{2}</{0}>").format(name, stated, Markup("").join(inside))
+        return Markup(f"<{name}{stated}/>")
+    return Markup(f"<{name}{stated}>{''.join(map(escape, inside))}</{name}>")
 
 
 def figure(key: str, title: str, words: str, body: Iterable[Markup], *, kind: str | None, **size: Value) -> Markup:
@@ -46,3 +48,22 @@ def short_number(value: float, decimals: int = 2) -> str:
     """A length without trailing zeros, and without a sign if it is 0."""
     shown = f"{value:.{decimals}f}".rstrip("0").rstrip(".")
     return "0" if shown in ("-0", "") else shown
+
+
+def short_numbers(values: Floats) -> list[str]:
+    """The same of every length, to two decimals: of those from 0 to 100 there are few, which are looked up."""
+    hundredths = 100 * values
+    nearest = np.rint(hundredths)
+    if ((np.abs(hundredths - nearest) < _CLEARLY) & (nearest >= 0) & (nearest <= _MOST)).all():
+        known = _hundredths()
+        return [known[each] for each in nearest.astype(np.int64).tolist()]
+    return [short_number(each) for each in values.tolist()]
+
+
+_MOST = 10_000
+_CLEARLY = 0.5 - 1e-6  # closer to one hundredth than to the next, whatever the product was rounded to
+
+
+@cache
+def _hundredths() -> list[str]:
+    return [short_number(each / 100) for each in range(_MOST + 1)]

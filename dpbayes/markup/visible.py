@@ -10,9 +10,12 @@ _HIDDEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 
 def visible(text: str, keep: str = "") -> str:
     """The text with every invisible character spelled out, except those in `keep`."""
-    if text.isascii() and text.isprintable():
+    rest = text
+    for each in keep:
+        rest = rest.replace(each, "")
+    if rest.isprintable():  # whatever is hidden is not printable; some spaces are not printable either
         return text
-    return "".join(_spelled(each) if _hidden(each) and each not in keep else each for each in text)
+    return text.translate({ord(each): _spelled(each) for each in set(rest) if _hidden(each)})
 
 
 def visible_json(document: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpbayes_core.canonical import canonical_json
+from dpbayes_core.canonical import canonical_json, sha256_of
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.files.stores import SCRATCH, LocalStore, RemoteStore, Store
 
@@ -37,7 +37,7 @@ def checked_name(name: str) -> str:
 
 def manifest(files: Mapping[str, bytes]) -> bytes:
     """The manifest of a folder: sorted name to sha256, as canonical JSON."""
-    return canonical_json({checked_name(name): hashlib.sha256(data).hexdigest() for name, data in files.items()})
+    return canonical_json({checked_name(name): sha256_of(data) for name, data in files.items()})
 
 
 def manifest_flaw(files: Mapping[str, bytes], listing: bytes) -> str | None:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +31,7 @@ def fingerprint_of(public_key: bytes) -> str:
     return f"SHA256:{hashlib.sha256(public_key).hexdigest()}"
 
 
+@lru_cache(maxsize=64)  # most crates came with one of few keys
 def read_public_key(pem: bytes) -> tuple[str, bytes]:
     """The fingerprint and the 32 raw bytes of an exported public key."""
     try:
@@ -236,6 +238,7 @@ def _base64(text: str) -> bytes:
     return data
 
 
+@lru_cache(maxsize=16)  # a stored envelope is asked who signed it, too
 def _signed(key: bytes, signature: bytes, covered: bytes) -> bool:
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, covered)

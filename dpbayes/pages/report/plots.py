@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dpbayes.markup.numbers import tick_labels, ticks
-from dpbayes.markup.svg import figure, line, points, short_number, tag, text
+from dpbayes.markup.svg import figure, line, points, short_number, short_numbers, tag, text
 from dpbayes_core.arrays import Floats
 
 MARK = 17  # height of one series in a forest row, in px
@@ -141,7 +141,7 @@ def trace(name: str, draws: Floats, *, number: int) -> Markup:
     """The draws of each chain in order, thinned for size; `draws` has shape (chains, draws)."""
     thin = draws[:MOST_CHAINS, :: max(1, math.ceil(draws.shape[1] / _TRACE_POINTS))]
     low, high = float(thin.min()), float(thin.max())
-    x = np.linspace(0, 1000, thin.shape[1])
+    x = _across(np.linspace(0, 1000, thin.shape[1]))
     y = 98 - 96 * (thin - low) / ((high - low) or 1.0)
     lines = [_polyline(x, y[chain], chain) for chain in range(thin.shape[0])]
     words = f"{draws.shape[0]} chains of {draws.shape[1]} draws; overlapping lines without drift mean that they agree."
@@ -151,12 +151,13 @@ def trace(name: str, draws: Floats, *, number: int) -> Markup:
 def ranks(name: str, draws: Floats, *, number: int) -> Markup:
     """How often each chain has the low, middle and high ranks of all draws: level lines mean that chains agree."""
     chains, count = draws.shape
-    order = np.argsort(np.argsort(draws, axis=None, kind="stable"), kind="stable").reshape(draws.shape)
-    bins = (order * _RANK_BINS) // draws.size
-    counts = np.stack([np.bincount(bins[chain], minlength=_RANK_BINS) for chain in range(chains)])
+    binned = np.empty(draws.size, dtype=np.int64)  # of every draw, the bin of its rank
+    binned[np.argsort(draws, axis=None, kind="stable")] = (np.arange(draws.size) * _RANK_BINS) // draws.size
+    binned += np.repeat(np.arange(chains) * _RANK_BINS, count)
+    counts = np.bincount(binned, minlength=chains * _RANK_BINS).reshape(chains, _RANK_BINS)
     expected = count / _RANK_BINS
     top = max(2 * expected, float(counts.max()))
-    x = np.repeat(np.linspace(0, 1000, _RANK_BINS + 1), 2)[1:-1]
+    x = _across(np.repeat(np.linspace(0, 1000, _RANK_BINS + 1), 2)[1:-1])
     level = 100 - 96 * expected / top
     parts = [tag("path", class_="zero", d=f"M0 {short_number(level)}H1000")]
     parts += [_polyline(x, 100 - 96 * np.repeat(counts[c], 2) / top, c) for c in range(min(chains, MOST_CHAINS))]
@@ -175,9 +176,13 @@ def _plane(kind: str, caption: Caption, parts: Sequence[Markup]) -> Markup:
     return _drawn(kind, 72, caption, [stretched])
 
 
-def _polyline(x: Floats, y: Floats, chain: int) -> Markup:
-    places = ((round(a), short_number(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True))
-    return tag("polyline", class_=f"chain chain-{chain % _CHAIN_CLASSES}", points=points(places))
+def _across(x: Floats) -> list[int]:
+    return [round(each) for each in x.tolist()]
+
+
+def _polyline(x: Sequence[int], y: Floats, chain: int) -> Markup:
+    places = points(zip(x, short_numbers(y), strict=True))
+    return tag("polyline", class_=f"chain chain-{chain % _CHAIN_CLASSES}", points=places)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
