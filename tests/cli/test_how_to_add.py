@@ -16,8 +16,7 @@ import pytest
 
 from tests.support.command import ROOT, clean_environment
 
-pytestmark = pytest.mark.slow
-
+slow = pytest.mark.slow
 MADE_UP = ROOT / "tests" / "support" / "made_up"
 HUNK = re.compile(r"^```diff\n(\S+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ROOMS = ("dpbayes_core", "storage", "dpbayes", "tasks", "flows", "cli", "examples", "tests")
@@ -46,11 +45,13 @@ def sections() -> dict[str, list[tuple[str, list[str]]]]:
     return {part.partition("\n")[0]: [(file, text.splitlines()) for file, text in HUNK.findall(part)] for part in parts}
 
 
+def before(lines: list[str]) -> str:
+    return "".join(f"{line[1:]}\n" for line in lines if line[0] == " ")
+
+
 def apply(tree: Path, file: str, lines: list[str]) -> None:
-    old, new = ("".join(f"{line[1:]}\n" for line in lines if line[0] in kept) for kept in (" -", " +"))
-    text = (tree / file).read_text()
-    assert text.count(old) == 1, f"{file} does not have what the page says: {old}"
-    (tree / file).write_text(text.replace(old, new))
+    after = "".join(f"{line[1:]}\n" for line in lines)
+    (tree / file).write_text((tree / file).read_text().replace(before(lines), after))
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,12 @@ def ran(tree: Path, desk: Path) -> dict[str, Any]:
     return dpbayes(tree, desk, "run", "study.yaml", "--period", PERIOD)
 
 
+def test_the_page_registers_where_the_tree_has_what_it_says() -> None:
+    assert sections().keys() == MOST_LINES.keys()
+    for file, lines in (hunk for hunks in sections().values() for hunk in hunks):
+        assert (ROOT / file).read_text().count(before(lines)) == 1, f"{file} does not have {before(lines)}"
+
+
 @pytest.mark.parametrize("title", MOST_LINES)
 def test_registering_takes_few_lines_outside_of_what_was_made(title: str) -> None:
     lines = [line for file, hunk in sections()[title] for line in hunk if not _for_tests(title, file)]
@@ -108,6 +115,7 @@ def _for_tests(title: str, file: str) -> bool:
     return file.startswith("tests/") and title != "A mechanism"
 
 
+@slow
 def test_a_made_up_kind_is_checked_and_planned(tree: Path, desk: Path) -> None:
     (checked,) = dpbayes(tree, desk, "check", "study.yaml")["releases"]
     assert checked["mechanism"] == "tulap"
@@ -116,6 +124,7 @@ def test_a_made_up_kind_is_checked_and_planned(tree: Path, desk: Path) -> None:
     assert {"term": "Noise on a share", "value": "± 0.0007"} in planned["foreseen"]
 
 
+@slow
 def test_it_is_released_charged_and_analysed(tree: Path, desk: Path, ran: dict[str, Any]) -> None:
     (release,), (analysis,) = ran["releases"], ran["analyses"]
     assert (release["status"], analysis["status"], analysis["sampler"]) == ("released", "converged", "latent-shares")
@@ -127,18 +136,21 @@ def test_it_is_released_charged_and_analysed(tree: Path, desk: Path, ran: dict[s
     assert [one["status"] for one in again["releases"]] == ["already-released"]
 
 
+@slow
 def test_its_report_says_what_was_released(ran: dict[str, Any]) -> None:
     page = Path(ran["analyses"][0]["report"]).read_text()
     for words in ("Shares of region", "Tulap noise, drawn independently", "Noise on a count", "Lists of levels"):
         assert words in page
 
 
+@slow
 def test_its_crates_are_audited_clean_down_to_the_draws(tree: Path, desk: Path, ran: dict[str, Any]) -> None:
     audited = dpbayes(tree, desk, "audit", "--replay")
     assert audited["ok"]
     assert "the draws are those of a replay" in {check["check"] for check in audited["checks"]}
 
 
+@slow
 def test_an_audit_of_it_can_fail(tree: Path, desk: Path, ran: dict[str, Any], tmp_path: Path) -> None:
     altered = tmp_path / "desk"
     shutil.copytree(desk, altered)
@@ -151,6 +163,7 @@ def test_an_audit_of_it_can_fail(tree: Path, desk: Path, ran: dict[str, Any], tm
     assert not found["ok"]
 
 
+@slow
 def test_the_contracts_take_what_was_made(tree: Path) -> None:
     files = ("tests/dpbayes_core/test_mechanism_contract.py", "tests/dpbayes/kinds/test_registry.py")
     said = python(tree, tree, "-m", "pytest", *files, "-p", "no:cacheprovider", "-v", "-k", "tulap or shares or every")
@@ -158,5 +171,6 @@ def test_the_contracts_take_what_was_made(tree: Path) -> None:
     assert len(passed) >= 12
 
 
+@slow
 def test_the_made_up_command_lists_the_made_up_kind(tree: Path, desk: Path) -> None:
     assert dpbayes(tree, desk, "kinds")["kinds"]["shares"] == ["latent-shares"]
