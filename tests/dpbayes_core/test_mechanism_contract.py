@@ -18,7 +18,7 @@ from dpbayes_core.privacy.mechanisms import MECHANISMS, LaplaceMechanism, Mechan
 from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
 from dpbayes_core.regression.planning.expected_moments import Expectation
-from dpbayes_core.samplers import SAMPLERS
+from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.mechanism_examples import EXAMPLES, Bound
 from tests.support.regressions import example, example_with_residuals, schema_of
 from tests.support.sampler_examples import EXAMPLES as RELEASES_OF
