@@ -234,7 +234,7 @@ def test_of_age_and_age_squared_the_prior_is_said_to_decide_before_any_number(tm
     assert {name for name, weight in found["weakest"]["combination"] if abs(weight) > 0.3} == {"age", "age_squared"}
     assert "The prior decides these numbers: without it " in found["dependence"]
     assert analysis["facts"][0].startswith(
-        "Where the prior decides, no measured cell shows how often 95% intervals contain the truth"
+        "Where the prior decides, no measured cell shows how often 95% intervals contain the coefficients"
     )
     page = html.unescape(Path(analysis["report"]).read_text())
     assert page.index("These numbers depend on the prior") < page.index(found["dependence"]) < page.index("<main>")

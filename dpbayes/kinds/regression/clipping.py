@@ -16,7 +16,7 @@ WORTH_SAYING = 0.005
 
 _MEASURED = (
     "On synthetic tables of 100,000 rows (dpbayes evaluate coverage) with 2% of the responses clipped, 95% intervals "
-    "contained the true slopes in about 86% of cases and sigma in 1%, against 52% and none without privacy; with 0.5%, "
+    "contained the slopes in about 86% of cases and sigma in 1%, against 52% and none without privacy; with 0.5%, "
     "in 94% and 88%, against 92% and 52%"
 )
 """What clipping did where it was measured: docs/coverage.md."""

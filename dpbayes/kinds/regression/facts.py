@@ -16,8 +16,8 @@ HIDDEN = 0.25  # of the prior's variance of sigma: where more is left, its inter
 
 EQUAL = (
     "Residuals are assumed to have the same spread at all values of the covariates. Where their spread grows with a "
-    "covariate, intervals of its coefficient contain the truth less often than they state, however many rows there "
-    "are, and the chains’ diagnostics do not show it."
+    "covariate, intervals contain its coefficient less often than they state, however many rows there are, and the "
+    "chains’ diagnostics do not show it."
 )
 ASKED_FOR = " A robust release (docs/methods.md) allows for it."
 ASKED_FOR_ONCE = (
@@ -31,7 +31,7 @@ ROBUST = (
     "standard deviations. docs/coverage.md has what was measured."
 )
 OF_SEVERAL = (
-    "How often 95% intervals contain one truth was measured for several releases, too, on synthetic tables: "
+    "How often 95% intervals contain the coefficients was measured for several releases, too, on synthetic tables: "
     "docs/coverage.md, “Several releases”. Whether one of those tables resembles these was not compared."
 )
 _CUT = (
@@ -71,8 +71,8 @@ def _measured(place: Setting, posterior: Record) -> str:
     found = nearest(place, posterior["request"]["prior"], cells())
     if found is None:
         return (
-            "How often 95% intervals contain one truth was measured under other priors only (docs/coverage.md), so it "
-            "is not known for this one."
+            "How often 95% intervals contain the coefficients was measured under other priors only "
+            "(docs/coverage.md), so it is not known for this one."
         )
     cell, near = found
     held = (
@@ -87,7 +87,7 @@ def _measured(place: Setting, posterior: Record) -> str:
         "Where the prior decides, no measured cell shows" if decided else "No table like this one was measured to show"
     )
     unlike = _unlike(place, Setting.of_cell(cell))
-    return f"{why} how often 95% intervals contain the truth. In the nearest cell ({which}), {held}.{unlike}"
+    return f"{why} how often 95% intervals contain the coefficients. In the nearest cell ({which}), {held}.{unlike}"
 
 
 def _share(found: Record) -> str:
@@ -137,5 +137,5 @@ def _sigma(posterior: Record) -> tuple[str, ...]:
     share = "all" if left >= 1 else f"{100 * left:.0f}%"
     return (
         f"Noise hides the residuals: the release leaves {share} of the prior’s variance of sigma (as a normal score), "
-        "so sigma’s interval follows the prior, and may contain one truth far less often than it states.",
+        "so sigma’s interval follows the prior, and may contain sigma far less often than it states.",
     )

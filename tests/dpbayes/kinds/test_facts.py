@@ -80,7 +80,9 @@ def test_a_study_like_a_measured_cell_is_told_what_intervals_held_there() -> Non
 )
 def test_a_study_unlike_any_cell_is_told_that_nothing_is_known(release: Release, sigma: float, unlike: str) -> None:
     (said,) = facts([release], record(sigma))
-    assert said.startswith("No table like this one was measured to show how often 95% intervals contain the truth.")
+    assert said.startswith(
+        "No table like this one was measured to show how often 95% intervals contain the coefficients."
+    )
     assert "In the nearest cell (docs/coverage.md, " in said
     assert unlike in said
 
@@ -90,7 +92,7 @@ def test_where_the_prior_decides_or_columns_go_together_no_cell_is_promised() ->
     decided["prior_check"]["decides"] = True
     (said,) = facts([release], decided)
     assert said.startswith(
-        "Where the prior decides, no measured cell shows how often 95% intervals contain the truth. In the nearest"
+        "Where the prior decides, no measured cell shows how often 95% intervals contain the coefficients. In the"
     )
     generator = np.random.default_rng(4)
     rows = encoded(FIVE, 50_000, generator)
@@ -114,7 +116,7 @@ def test_levels_and_the_mechanism_decide_which_cell_is_nearest() -> None:
 
 def test_under_another_prior_nothing_measured_counts() -> None:
     (said,) = facts([of(100_000, 3.1e-4)], record(prior=Prior(coefficient_sd=3.0).to_record()))
-    assert said.startswith("How often 95% intervals contain one truth was measured under other priors only")
+    assert said.startswith("How often 95% intervals contain the coefficients was measured under other priors only")
 
 
 def test_sigma_is_said_to_follow_its_prior_where_noise_hides_the_residuals() -> None:
