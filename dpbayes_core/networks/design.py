@@ -87,8 +87,8 @@ def counts_design(
         owners = [schema.names[nodes[-1]] for nodes in released]
         shares = tuple(_share(budget, owner, size) for owner, size in zip(owners, sizes, strict=True))
         if not isinstance(budget, str) and (unknown := set(budget) - set(owners)):
-            stranger = f"cannot share out epsilon: {sorted(unknown)[0]} has no released table"
-            raise Refusal("budget", stranger, "Name the others only")
+            problem = f"cannot share out epsilon: {sorted(unknown)[0]} has no released table"
+            raise Refusal("budget", problem, "Name the others only")
         mechanism = GeometricMechanism(
             epsilon=epsilon, sizes=sizes, sensitivities=(move,) * len(sizes), largest_move=1, shares=shares
         )

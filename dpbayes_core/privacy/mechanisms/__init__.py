@@ -39,7 +39,8 @@ class Mechanism(Protocol):
     name: ClassVar[str]
     norm: ClassVar[str]
     words: ClassVar[str]  # what a page calls it, at the start of a sentence: "Laplace noise"
-    law: ClassVar[NoiseLaw | None]  # of its noise, where known up to a scale: a sampler takes only laws that it names
+    law: ClassVar[NoiseLaw | None]
+    """The law of its noise where that is known up to a scale: a sampler takes only laws that it names."""
 
     @property
     def sensitivity(self) -> float:
