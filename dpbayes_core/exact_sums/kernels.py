@@ -31,7 +31,7 @@ def clip_and_count(values: Floats, low: float, high: float, instead: float, out:
 def clip_and_count_known(
     values: Floats, valid: NDArray[np.uint8], start: int, low: float, high: float, instead: float, out: Floats
 ) -> tuple[int, int]:
-    """The same where bit `start + i` of `valid` says whether there is a value at all."""
+    """As `clip_and_count`, where bit `start + i` of `valid` is 1 if there is a value i."""
     not_a_number, outside = 0, 0
     for i in range(len(values)):
         value, place = values[i], start + i

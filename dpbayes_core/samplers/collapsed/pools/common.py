@@ -109,7 +109,7 @@ def agreed(target: Target, place: tuple[int, int], loose: float, prior: tuple[fl
 
 @compiled
 def agreed_slopes(target: Target, place: tuple[int, int], loose: float, mean: float) -> tuple[float, float]:
-    """Derivatives in `loose` of the precision, and of the precision times the parts' estimates less `mean`."""
+    """Derivatives in `loose` of the precision times the parts' estimates less `mean`, and of the precision."""
     in_mean, in_total = 0.0, 0.0
     for j in range(len(target.parts)):
         weight = 1.0 / (loose + target.matrices[j, LOOSE, place[0], place[1]])
