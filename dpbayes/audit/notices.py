@@ -1,6 +1,5 @@
 """What an auditor asks of the notices in an archive: each follows from the ledger, and none that is due is missing."""
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,10 +7,10 @@ from typing import Any
 
 from dpbayes.crates.own_source import SOURCE
 from storage.files.archive import Archive
-from storage.files.archive_paths import POSTERIOR, links_of, release_path
+from storage.files.archive_paths import release_path
 from storage.ledger.history import MALFORMED
 from storage.ledger.homes import retirements
-from storage.ledger.notices import STATUSES, Status, notice_flaw, notice_name, plain_words, stated
+from storage.ledger.notices import STATUSES, Status, drawn_from, notice_flaw, notice_name, plain_words, stated
 
 Record = Mapping[str, Any]
 
@@ -36,15 +35,15 @@ class Due:
 
 
 def due_notices(records: Sequence[Record], crates: Collection[str], read: Callable[[str], bytes]) -> list[Due]:
-    """Every notice that the acts of a ledger call for, of releases and of the posteriors that stand on them."""
+    """Every notice that the acts of a ledger call for, of releases and of the posteriors drawn from them."""
     charges: dict[str, Record] = {record["key"]: record for record in records if record["kind"] == "charge"}
     acts = list(_acts(records, charges))
-    standing = _standing({charge["seq"] for _, charge, _ in acts}, crates, read) if acts else {}
+    drawn = drawn_from({charge["seq"] for _, charge, _ in acts}, crates, read) if acts else {}
     found: list[Due] = []
     for status, charge, act in acts:
         with suppress(*MALFORMED):
             required = SOURCE in act["payload"]["software"]
-            for crate in (release_path(charge), *standing.get(charge["seq"], ())):
+            for crate in (release_path(charge), *drawn.get(charge["seq"], ())):
                 found.append(Due(stated(crate, status, charge["key"], act), required))
     return found
 
@@ -56,18 +55,6 @@ def _acts(records: Sequence[Record], charges: Mapping[str, Record]) -> Iterator[
                 yield "withdrawn", charges[record["payload"]["withdraws"]], record
             elif record["kind"] == "charge" and record["payload"]["supersedes"] in charges:
                 yield "superseded", charges[record["payload"]["supersedes"]], record
-
-
-def _standing(charges: Collection[int], crates: Collection[str], read: Callable[[str], bytes]) -> dict[int, list[str]]:
-    """The posteriors that were drawn from some charges."""
-    found: dict[int, list[str]] = {}
-    for crate in crates:
-        with suppress(*MALFORMED, RecursionError):
-            if crate.startswith("posteriors/"):
-                for link in links_of(json.loads(read(f"{crate}/{POSTERIOR}"))):
-                    if link["ledger"]["seq"] in charges:
-                        found.setdefault(link["ledger"]["seq"], []).append(crate)
-    return found
 
 
 def is_notice(name: str) -> bool:

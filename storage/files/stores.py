@@ -91,7 +91,7 @@ class LocalStore(Store):
         return sorted(names)
 
     def strays(self) -> dict[str, str]:
-        return dict(_found(self.root, self.root))
+        return dict(_strays_below(self.root, self.root))
 
     @contextlib.contextmanager
     def exclusive(self) -> Generator[None]:
@@ -111,7 +111,7 @@ class LocalStore(Store):
             self._ready = True
 
 
-def _found(root: Path, folder: Path) -> Iterator[tuple[str, str]]:
+def _strays_below(root: Path, folder: Path) -> Iterator[tuple[str, str]]:
     """Links, empty folders, devices and pipes below a folder, with what is wrong with each; no link is followed."""
     try:
         names = sorted(os.listdir(folder))
@@ -132,7 +132,7 @@ def _found(root: Path, folder: Path) -> Iterator[tuple[str, str]]:
             yield _name(root, place), LINK
         elif stat.S_ISDIR(kind):
             if (folder, name) != (root, SCRATCH):
-                yield from _found(root, place)
+                yield from _strays_below(root, place)
         elif not stat.S_ISREG(kind):
             yield _name(root, place), SPECIAL
 

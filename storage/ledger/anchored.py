@@ -36,30 +36,30 @@ class AnchoredLedger:
         """The ledger of the home near a study, with its anchors; one that lacks an anchored entry is refused."""
         home = Home.find(Path(near))
         with open_ledger(home) as ledger:
-            books = cls(home, ledger, home.archive())
-            books.refuse_strange_archive()
-            books.anchor_pending()
+            opened = cls(home, ledger, home.archive())
+            opened.refuse_strange_archive()
+            opened.anchor_pending()
             home.record_places()
-            yield books
+            yield opened
 
     @classmethod
     @contextmanager
     def create(cls, home: Home, stamp: Stamp) -> Generator["AnchoredLedger"]:
         """A new ledger, or the one that the home has already."""
-        if _stands(home):
+        if _exists(home):
             with open_ledger(home) as ledger:  # a second home of one ledger has a key and anchors of its own
-                books = cls(home, ledger, home.archive())
-                books.anchor_pending()
+                opened = cls(home, ledger, home.archive())
+                opened.anchor_pending()
                 home.record_places()
-                books.anchors.publish_key()
-                yield books
+                opened.anchors.publish_key()
+                yield opened
             return
         with Ledger.create(home.ledger_url, stamp, public_key=home.signer().fingerprint) as ledger:
-            books = cls(home, ledger, home.archive())
-            books.anchors.publish_key()
-            books.anchor_pending()
+            opened = cls(home, ledger, home.archive())
+            opened.anchors.publish_key()
+            opened.anchor_pending()
             home.record_places()
-            yield books
+            yield opened
 
     @property
     def anchors(self) -> Anchors:
@@ -180,7 +180,7 @@ def _refuse_other(home: Home, part: str) -> None:
     refuse_other_places(home.folder, {**on_record, part: home.places[part]})
 
 
-def _stands(home: Home) -> bool:
+def _exists(home: Home) -> bool:
     try:
         open_ledger(home, "read").dispose()
     except LedgerMissing:

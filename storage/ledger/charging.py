@@ -141,11 +141,11 @@ def _refuse_shape(page: Page, request: Request) -> None:
         raise StudyInvalid(f"{name}: revisions are counted from 1. Ask for a later one.")
     if request.supersedes is not None and not (request.reason or "").strip():
         raise StudyInvalid(f"{name}: a revision needs its reason on the record. Give --reason.")
-    if request.supersedes is not None and not _stands_before(page, request):
+    if request.supersedes is not None and not _has_revision_before(page, request):
         raise StudyInvalid(f"{name}: there is no revision before it to supersede. Ask for that one first.")
 
 
-def _stands_before(page: Page, request: Request) -> bool:
+def _has_revision_before(page: Page, request: Request) -> bool:
     """Whether there is a revision before it; where people move, one at some of the holders is enough."""
     if request.supersedes is not None and page.find(request.supersedes) is not None:
         return True

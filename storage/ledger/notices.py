@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,7 +98,9 @@ def write_notices(archive: Archive, signer: Signer, charge: Record, act: Record,
 
 def marked(archive: Archive, charge: Record) -> list[str]:
     """The crates that a notice about a charge marks: the posteriors drawn from it, then its own."""
-    return [*standing_on(archive, [charge["seq"]])[charge["seq"]], release_path(charge)]
+    records = (name for name in archive.list(POSTERIORS) if name.endswith(f"/{POSTERIOR}"))
+    posteriors = (name.removesuffix(f"/{POSTERIOR}") for name in records)
+    return [*drawn_from([charge["seq"]], posteriors, archive.read)[charge["seq"]], release_path(charge)]
 
 
 def unmarked(archive: Archive, said: Record, trusted: Keys, retired: Mapping[str, int]) -> list[str]:
@@ -108,17 +111,15 @@ def unmarked(archive: Archive, said: Record, trusted: Keys, retired: Mapping[str
     return [*([] if sound else [name]), *([] if plain else [words])]
 
 
-def standing_on(archive: Archive, charges: Iterable[int]) -> dict[int, list[str]]:
-    """The posteriors of an archive that were drawn from charges, by their numbers."""
+def drawn_from(charges: Iterable[int], crates: Iterable[str], read: Callable[[str], bytes]) -> dict[int, list[str]]:
+    """The posteriors among some crates that were drawn from charges, by the numbers of these."""
     found: dict[int, list[str]] = {seq: [] for seq in charges}
-    for name in archive.list(POSTERIORS):
-        if name.endswith(f"/{POSTERIOR}"):
-            try:
-                links = links_of(json.loads(archive.read(name)))
+    for crate in crates:
+        with suppress(*MALFORMED, RecursionError):  # the audit names what cannot be read
+            if crate.startswith(f"{POSTERIORS}/"):
+                links = links_of(json.loads(read(f"{crate}/{POSTERIOR}")))
                 for seq in {link["ledger"]["seq"] for link in links} & found.keys():
-                    found[seq].append(name.removesuffix(f"/{POSTERIOR}"))
-            except (*MALFORMED, RecursionError):  # the audit names it
-                continue
+                    found[seq].append(crate)
     return found
 
 

@@ -105,7 +105,7 @@ class Open(Protocol):
 
 
 def export(
-    books: Open, target: Path, signer: Signer | None, spreadsheet: Callable[[Iterable[Entry]], Iterable[str]]
+    source: Open, target: Path, signer: Signer | None, spreadsheet: Callable[[Iterable[Entry]], Iterable[str]]
 ) -> int:
     """Write the whole ledger, as JSON or by `spreadsheet` as CSV, by the file's name; the number of entries written.
 
@@ -113,11 +113,11 @@ def export(
     """
     if target.suffix not in (".json", ".csv"):
         raise StudyInvalid(f"cannot export to {target}: its name ends in neither .json nor .csv. Choose one that does.")
-    head = books.ledger.head if signer is not None else _anchored(books)
+    head = source.ledger.head if signer is not None else _anchored(source)
     try:
         with target.open("x", encoding="utf-8", newline="") as file, _whole_or_gone(target):
-            entries = takewhile(lambda entry: entry.seq <= head.seq, books.ledger.entries())
-            file.writelines(_json(books, entries, head, signer) if target.suffix == ".json" else spreadsheet(entries))
+            entries = takewhile(lambda entry: entry.seq <= head.seq, source.ledger.entries())
+            file.writelines(_json(source, entries, head, signer) if target.suffix == ".json" else spreadsheet(entries))
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
@@ -138,24 +138,24 @@ def _whole_or_gone(target: Path) -> Generator[None]:
         raise
 
 
-def _anchored(books: Open) -> Entry:
-    entry = books.ledger.entry_at(books.anchors.newest())
+def _anchored(source: Open) -> Entry:
+    entry = source.ledger.entry_at(source.anchors.newest())
     if entry is None:
         raise IntegrityFailure("cannot export the ledger: nothing of it is anchored. Ask its steward to write to it.")
     return entry
 
 
-def _json(books: Open, entries: Iterable[Entry], head: Entry, signer: Signer | None) -> Iterator[str]:
+def _json(source: Open, entries: Iterable[Entry], head: Entry, signer: Signer | None) -> Iterator[str]:
     """One entry a line, so that the file can be compared and searched by line."""
     stated = canonical_json({"hash": head.hash, "seq": head.seq})
-    known = books.anchors.published_keys() if signer is None else signer.trusted
+    known = source.anchors.published_keys() if signer is None else signer.trusted
     begin = {
         "format": FORMAT,
         "version": VERSION,
         "head": signer.sign(HEAD_TYPE, stated)["signatures"] if signer else [],
-        **({} if signer else {"anchor": books.anchors.signatures(head.seq)}),
+        **({} if signer else {"anchor": source.anchors.signatures(head.seq)}),
         "keys": [encode_public_key(key).decode() for _, key in sorted(known.items())],
-        "changes": {str(entry.seq): books.anchors.signatures(entry.seq) for entry in books.ledger.of_kind("key")},
+        "changes": {str(entry.seq): source.anchors.signatures(entry.seq) for entry in source.ledger.of_kind("key")},
     }
     yield canonical_json(begin).decode()[:-1] + ',"entries":[\n'
     for entry in entries:

@@ -67,17 +67,17 @@ def recover(home: Home, *, set_aside: bool = False) -> Recovery:
 def _restore(home: Home, anchors: Anchors, anchored: Sequence[int]) -> Recovery:
     store = _opened(home.ledger_url)
     try:
-        stands = store.has_table()
-        head = _require_sound(store, anchors, anchored, home) if stands else 0
+        exists = store.has_table()
+        head = _require_sound(store, anchors, anchored, home) if exists else 0
         lost = range(head + 1, anchored[-1] + 1)
         if missing := sorted(set(lost).difference(anchored)):
             name = anchor_name(missing[0])
             raise IntegrityFailure(
                 f"cannot recover entry {missing[0]} of the ledger: {name} is missing. Restore the archive from a copy."
             )
-        with store.exclusive() if stands else store.founding() as page:
-            standing = store.entries_after(0) if stands else iter(())
-            _refuse(verify(chain(standing, _written(page, anchors, lost, home))))
+        with store.exclusive() if exists else store.founding() as page:
+            present = store.entries_after(0) if exists else iter(())
+            _refuse(verify(chain(present, _written(page, anchors, lost, home))))
         return Recovery(lost.start, lost.stop - 1)
     finally:
         store.engine.dispose()
@@ -106,10 +106,10 @@ def _require_sound(store: Store, anchors: Anchors, anchored: Sequence[int], home
             raise _unsound(flaw)
         head = page.head()
     last = 0 if head is None else head.seq
-    held = [seq for seq in anchored if seq <= last]
+    present = [seq for seq in anchored if seq <= last]
     with store.snapshot() as page:
-        if held and not _agrees(page, anchors, held[-1], home):  # the chain ties all earlier entries to this one
-            first = next(seq for seq in held if not _agrees(page, anchors, seq, home))
+        if present and not _agrees(page, anchors, present[-1], home):  # the chain ties all earlier entries to this one
+            first = next(seq for seq in present if not _agrees(page, anchors, seq, home))
             raise _unsound(f"entry {first} is not the one of {anchor_name(first)}")
     return last
 
@@ -185,13 +185,13 @@ def move(near: Path, reason: str, stamp: Stamp) -> Move:
             "cannot move: the environment names the places on record. Set DPBAYES_LEDGER_URL or DPBAYES_ARCHIVE_URL."
         )
     with open_ledger(home) as ledger:
-        books = AnchoredLedger(home, ledger, home.archive())
-        _refuse_less(books)
-        _refuse_older(books, before)
+        opened = AnchoredLedger(home, ledger, home.archive())
+        _refuse_less(opened)
+        _refuse_older(opened, before)
         changed = {name: (before[name], place) for name, place in home.places.items() if place != before[name]}
         said = "; ".join(f"the {name} from {was} to {now}" for name, (was, now) in changed.items())
         entry = ledger.note(f"moved {said}: {reason}", stamp)
-        books.anchor_pending()
+        opened.anchor_pending()
         rewrite_places(home.folder, home.places)
         return Move(entry, changed)
 
@@ -201,24 +201,24 @@ def home_to_recover(near: Path) -> Home:
     home = Home.to_be_moved(near)
     before = read_places(home.folder) or home.places
     if home.places["archive"] != before["archive"] or (
-        home.places != before and _stands(addresses(home.folder, before)["ledger"])
+        home.places != before and _exists(addresses(home.folder, before)["ledger"])
     ):
         refuse_other_places(home.folder, home.places)
     return home
 
 
-def _stands(url: str) -> bool:
+def _exists(url: str) -> bool:
     with suppress(DpbayesError), Ledger.open(url, "read"):
         return True
     return False
 
 
-def _refuse_less(books: AnchoredLedger) -> None:
+def _refuse_less(opened: AnchoredLedger) -> None:
     """Refuse unless the new places have one whole ledger with all its anchors, signed by this home's keys."""
-    entries = list(books.ledger.entries())
+    entries = list(opened.ledger.entries())
     records = [entry.to_record() for entry in entries]
-    checks = [*verify(entries), *Anchors(books.archive, None).check(records, books.home.trusted())]
-    missing = Anchors(books.archive, None).unanchored(len(entries))
+    checks = [*verify(entries), *Anchors(opened.archive, None).check(records, opened.home.trusted())]
+    missing = Anchors(opened.archive, None).unanchored(len(entries))
     failed = next((check for check in checks if not check.ok), None)
     if failed is not None or missing:
         words = f"{failed.check}: {failed.detail}" if failed else "its anchors are not all there"
@@ -227,9 +227,9 @@ def _refuse_less(books: AnchoredLedger) -> None:
         )
 
 
-def _refuse_older(books: AnchoredLedger, before: dict[str, str]) -> None:
+def _refuse_older(opened: AnchoredLedger, before: dict[str, str]) -> None:
     """Refuse where something was written at the old places after they were copied, as far as they can be read."""
-    urls, last = addresses(books.home.folder, before), 0
+    urls, last = addresses(opened.home.folder, before), 0
     with (
         suppress(DpbayesError),
         Ledger.open(urls["ledger"], "read") as old,
@@ -237,8 +237,8 @@ def _refuse_older(books: AnchoredLedger, before: dict[str, str]) -> None:
         last = old.head.seq
     with suppress(DpbayesError):
         last = max(last, Anchors(Archive(urls["archive"]), None).newest())
-    if last > books.ledger.head.seq:
+    if last > opened.ledger.head.seq:
         raise IntegrityFailure(
-            f"cannot move: the old places hold entries up to {last}, the new ones up to {books.ledger.head.seq}. "
+            f"cannot move: the old places hold entries up to {last}, the new ones up to {opened.ledger.head.seq}. "
             "Copy them again while nothing runs."
         )
