@@ -104,7 +104,7 @@ class AnchoredLedger:
             if found := unmarked(self.archive, said, self.home.trusted(), retired):
                 raise IntegrityFailure(
                     f"cannot mark {crate} as {status}: ledger entry {act.seq} records it, but the notice could not be "
-                    f"written since {found[0]} stands there and is not ours. Move that file away and run again."
+                    f"written since {found[0]} is there already and is not ours. Move that file away and run again."
                 )
 
     def _complete(self, act: Entry, release: str, retired: Mapping[str, int]) -> None:

@@ -191,7 +191,7 @@ class Ledger:
             if limit == current.limit and (known := page.find(key)):
                 return known
             if not (limit.is_finite() and limit > current.limit):
-                raise StudyInvalid(f"cannot raise {cap}: it stands at {current.limit} and only goes up. State more.")
+                raise StudyInvalid(f"cannot raise {cap}: it is {current.limit} now and only goes up. State more.")
             about = {
                 "account": None if current.programme else population,
                 "cap": cap,

@@ -147,8 +147,8 @@ def _refuse(checks: Sequence[Check]) -> None:
 def _unsound(found: str) -> LedgerUnsound:
     flaw = found.split(". ")[0]  # without advice that would lead here again
     return LedgerUnsound(
-        f"cannot recover the ledger over what stands: {flaw}. Run `dpbayes ledger recover --set-aside` to move it away "
-        "and rebuild everything that was anchored."
+        f"cannot recover the ledger over the entries in its database: {flaw}. Run `dpbayes ledger recover --set-aside` "
+        "to move it away and rebuild everything that was anchored."
     )
 
 

@@ -67,7 +67,7 @@ class Store:
         """Make the table and write its first entry, all or nothing; refused where there is a table."""
         with plain_failures(), self._dialect.founding(self.engine) as connection:
             if inspect(connection).has_table(ENTRY.name):
-                raise StudyInvalid("cannot create the ledger: one stands there already. Use it as it is.")
+                raise StudyInvalid("cannot create the ledger: there is one already. Use it as it is.")
             METADATA.create_all(connection)
             for statement in self._dialect.TRIGGERS:
                 connection.exec_driver_sql(statement)

@@ -63,8 +63,8 @@ def test_a_raise_is_needed_to_pass_a_cap_and_enough(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("cap", "limit", "words"),
     [
-        ("lifetime", "8", "stands at 8 and only goes up"),
-        ("lifetime", "2", "stands at 8 and only goes up"),
+        ("lifetime", "8", "is 8 now and only goes up"),
+        ("lifetime", "2", "is 8 now and only goes up"),
         ("lifetime", "a lot", "the limit is no privacy loss"),
         ("lifetime", "NaN", "the limit is no privacy loss"),
         ("lifetime", "inf", "the limit is no privacy loss"),

@@ -285,7 +285,7 @@ def test_a_raised_cap_admits_more_and_only_goes_up(ledger: Ledger) -> None:
     assert commit(ledger, request(account(cap("2")), release="wage"), laplace(1.0)).seq == 3
     ledger.raise_cap("employees", "lifetime", Decimal(3), reason="council decision 8", stamp=STAMP)
     for limit in (Decimal(2), Decimal("1.5")):
-        with pytest.raises(StudyInvalid, match="stands at 3 and only goes up"):
+        with pytest.raises(StudyInvalid, match="is 3 now and only goes up"):
             ledger.raise_cap("employees", "lifetime", limit, reason="regret", stamp=STAMP)
     with pytest.raises(StudyInvalid, match="no such cap"):
         ledger.raise_cap("employees", "per-period", Decimal(2), reason="wish", stamp=STAMP)
@@ -338,7 +338,7 @@ def test_a_ledger_is_made_once_and_never_by_opening_it(new_url: Callable[[], str
         with pytest.raises(LedgerMissing, match=r"no file|never made"):
             Ledger.open(place)
     Ledger.create(place, STAMP, public_key="abc").dispose()
-    with pytest.raises(StudyInvalid, match="stands there already"):
+    with pytest.raises(StudyInvalid, match="there is one already"):
         Ledger.create(place, STAMP)
     with Ledger.open(place) as ledger:
         assert ledger.head.payload["public_key"] == "abc"
