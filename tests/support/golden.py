@@ -5,13 +5,13 @@ import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
+
+from cli.commands import app
 
 HOMES = Path(__file__).parents[1] / "golden" / "homes"
 FAMILIES = ("wages", "kinds", "offices")
@@ -35,9 +35,8 @@ HERE = "{here}"
 
 
 def invoke(*arguments: str) -> Result:
-    """The installed `dpbayes` command in this process, wherever its module is."""
-    (command,) = entry_points(group="console_scripts", name="dpbayes")
-    return CliRunner().invoke(import_module(command.module).app, list(arguments))
+    """The `dpbayes` command in this process."""
+    return CliRunner().invoke(app, list(arguments))
 
 
 def stand(family: str, folder: Path) -> Path:
