@@ -25,6 +25,7 @@ from tests.support.regressions import (
     flat_factors,
     mechanism,
     moments_of,
+    noise_log_density,
     prior_statistics,
     regressed,
     regression_draws,
@@ -56,7 +57,7 @@ def noise_of(release: Release, statistics: Floats) -> Floats:
     rows, columns = np.array(release.entries).T
     if not release.schema.intercept:
         statistics = np.pad(statistics, ((0, 0), (1, 0), (1, 0)))
-    return release.mechanism.log_density(np.array(release.values) - statistics[:, rows, columns]).sum(axis=1)
+    return noise_log_density(release.mechanism, np.array(release.values) - statistics[:, rows, columns]).sum(axis=1)
 
 
 def by_importance(
@@ -164,7 +165,7 @@ def by_quadrature(release: Release, posterior: Posterior) -> tuple[Floats, Float
     residual = np.array(release.values) - n * moments[:, *np.array(release.schema.entries).T]
     full, m_zero = n * moments, prior.response_matrix(release.schema)
     mean, variance = moments[:, 0, 1], moments[:, 1, 1] - moments[:, 0, 1] ** 2
-    logs = jacobian + release.mechanism.log_density(residual).sum(axis=1)
+    logs = jacobian + noise_log_density(release.mechanism, residual).sum(axis=1)
     logs += -0.5 * (mean / prior.mean_sd) ** 2 - variance / prior.variance
     logs += (n - 4) / 2 * np.linalg.slogdet(moments)[1] - (n - 3) / 2 * np.log(variance)
     shape = prior.noise_shape + n / 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import invgamma, kstest, laplace, norm
+from scipy.stats import invgamma, kstest, norm
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.experiments.metrics import ks_uniform
@@ -26,6 +26,7 @@ from tests.support.regressions import (
     example,
     example_with_fourth,
     mechanism,
+    noise_log_density,
     regressed,
     regression_draws,
     released,
@@ -125,9 +126,8 @@ def from_the_model(rows: int, many: int, random: np.random.Generator) -> tuple[F
 def importance(release: Release, many: int) -> tuple[Floats, Floats]:
     """Draws from the prior and their likelihoods: the posterior without a chain."""
     parameters, full = from_the_model(round(release.count), many, np.random.default_rng(4))
-    law = laplace if release.mechanism.name == "laplace" else norm
     residuals = np.array(release.values) - full[:, [0, 0, 1, 1, 2], [1, 2, 1, 2, 2]]
-    logs = law.logpdf(residuals, scale=release.mechanism.scales).sum(axis=1)
+    logs = noise_log_density(release.mechanism, residuals).sum(axis=1)
     return parameters, np.exp(logs - logs.max())
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.bounds import Bounds
@@ -35,6 +36,12 @@ def mechanism(name: str, scale: float, entries: int) -> Mechanism:
     if name == "laplace":
         return LaplaceMechanism(epsilon=1.0, sensitivity=scale, sensitivity_l2=scale, grid=30, entries=entries)
     return GaussianMechanism(rho=0.5, sensitivity=scale, weights=(1.0,) * entries, grid=30)
+
+
+def noise_log_density(mechanism: Mechanism, residuals: Floats) -> Floats:
+    """Of Laplace or Gaussian noise, entry by entry: what the samplers' own kernels are compared with."""
+    law = {"laplace": stats.laplace, "gaussian": stats.norm}[mechanism.name]
+    return law.logpdf(residuals, scale=mechanism.scales)
 
 
 def entries_of(schema: RegressionSchema, moments: Floats) -> Floats:
