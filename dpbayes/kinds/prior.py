@@ -92,7 +92,7 @@ class NoisePrior(Section):
 
 
 class PriorSpec(Section):
-    """What is believed before the release; of a regression, with every column mapped to [-1, 1] unless named."""
+    """What is assumed before the release; for a regression, with every column mapped to [-1, 1] unless named."""
 
     law: Literal["conjugate", "independent"] | None = Field(
         default=None,

@@ -53,11 +53,13 @@ class AnalysisSpec(Section):
         default=PriorSpec(), description="Prior; each part has defaults.", examples=["{coefficients: {sd: 1}}"]
     )
     test: TestSpec | None = Field(
-        default=None, description="Of a network: public records to try it on.", examples=["{path: a.csv, target: pay}"]
+        default=None,
+        description="Of a network: public records on which its predictions are tried.",
+        examples=["{path: a.csv, target: pay}"],
     )
     alike: bool = Field(
         default=False,
-        description="Of several releases (holders, `periods: all`): whether people are dealt out to them at random, so "
+        description="Of several releases (holders, `periods: all`): whether people were assigned to them at random, so "
         "that their covariates have one law. Without it they may differ.",
         examples=["true"],
     )

@@ -30,7 +30,7 @@ class StudyFile(Section):
     privacy: PrivacySpec = Field(description="The guarantee and its limits.")
     releases: dict[Slug, ReleaseSpec] = Field(min_length=1, description="What is released, by name.")
     analyses: dict[Slug, AnalysisSpec] = Field(
-        default_factory=dict[str, AnalysisSpec], description="What is inferred from the releases, by name."
+        default_factory=dict[str, AnalysisSpec], description="Posteriors that are drawn from the releases, by name."
     )
     schedule: ScheduleSpec | None = Field(
         default=None,

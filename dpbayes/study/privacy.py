@@ -59,7 +59,7 @@ class BudgetSpec(Section):
     """The caps of the population's account: it is opened with them once, and only the ledger changes them later."""
 
     lifetime: CapOptions | None = Field(
-        default=None, description="Limit over all periods: what a person is guaranteed.", examples=["{epsilon: 8}"]
+        default=None, description="Limit over all periods: a person's guarantee.", examples=["{epsilon: 8}"]
     )
     per_period: CapOptions | None = Field(
         default=None, alias="per-period", description="Limit on each period's releases.", examples=["{epsilon: 1}"]

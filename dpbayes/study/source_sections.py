@@ -17,7 +17,7 @@ from storage.ledger.request import Grain, Membership
 
 
 class HolderSpec(Section):
-    """Whose rows are whose, where several offices hold one table: a column says so, or each has files of its own.
+    """Which rows are whose, where several offices hold one table: a column says so, or each office has its own files.
 
     Every release is then made for each holder by itself, from one pass over all.
     """
@@ -32,12 +32,12 @@ class HolderSpec(Section):
     )
     paths: HolderPaths | None = Field(
         default=None,
-        description="In place of column, values and the source's path: the path, or list of paths, of each holder.",
+        description="Instead of column, values and the source's path: the path, or list of paths, of each holder.",
         examples=["{n: n-{period}.parquet, s: s-{period}.parquet}"],
     )
     membership: Membership = Field(
-        description="fixed: everybody is with one holder for good, and who is where is public. movable: people move, "
-        "and where they are is protected. undeclared: a person may be with several, and charges add up.",
+        description="fixed: everybody is with one holder for good, and that holder is public. movable: people move, "
+        "and their holder is protected. undeclared: a person may be with several holders, and charges add up.",
         examples=["fixed"],
     )
 
@@ -96,7 +96,7 @@ class SourceSpec(Section):
     )
     holder: HolderSpec | None = Field(
         default=None,
-        description="Several holders of one table, by a column that names them.",
+        description="Several holders of one table, by a column that names them or by files of each.",
         examples=["{column: office, values: [n, s], membership: fixed}"],
     )
 

@@ -170,7 +170,7 @@ class PosteriorDrawSpec(DrawSection):
 
 
 class MapSpec(DrawSection):
-    """One draw so tempered that it gathers at the posterior's mode as epsilon grows."""
+    """One draw that is tempered so that it concentrates at the posterior's mode as epsilon grows."""
 
     kind: Literal["map"] = Field(description="What is released.", examples=["map"])
     floor: Spread | None = Field(
@@ -183,7 +183,7 @@ class MapSpec(DrawSection):
     )
     score: Literal["likelihood", "density"] = Field(
         default="likelihood",
-        description="What is tempered; density is refused, for a record moves it without limit.",
+        description="What is tempered; density is refused, because one record can change it without limit.",
         examples=["likelihood"],
     )
 

@@ -36,10 +36,10 @@ from dpbayes_core.regression.ball import Ball
 
 
 class NormSpec(Section):
-    """A bound on the length of every row where each column's bounds are -1 and 1; a longer row is shrunk to it."""
+    """A bound on the length of every row, with each column mapped to [-1, 1]; a longer row is shrunk to it."""
 
     covariates: Spread = Field(
-        description="Largest length of a row's covariates together; worth it far below the root of their number.",
+        description="Largest length of a row's covariates together; useful far below the root of their number.",
         examples=["1"],
     )
     response: Spread = Field(description="Largest response, at most 1.", examples=["0.5"])
@@ -97,7 +97,7 @@ class RegressionSpec(ReleaseSection):
     )
     epsilon: Loss | None = Field(
         default=None,
-        description="Privacy loss; for gaussian, the release that a cap of this epsilon would just admit.",
+        description="Privacy loss; a gaussian release costs exactly what a cap of this epsilon admits.",
         examples=["0.5"],
     )
     rho: Loss | None = Field(
@@ -110,7 +110,7 @@ class RegressionSpec(ReleaseSection):
     )
     norm: NormSpec | None = Field(
         default=None,
-        description="Bound on the length of rows beside the columns' bounds; gaussian noise only.",
+        description="Bound on the length of rows, in addition to the columns' bounds; gaussian noise only.",
         examples=["{covariates: 1, response: 0.5}"],
     )
     split: SplitSpec = Field(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RidgeSpec(ReleaseSection):
-    """Noisy statistics for a ridge estimate, released once per period and charged to every cap as one."""
+    """Noisy statistics for a ridge estimate, released once per period and charged to every cap as one release."""
 
     all_samplers: ClassVar[tuple[str, ...]] = ("ada-ssp",)
 
@@ -28,7 +28,7 @@ class RidgeSpec(ReleaseSection):
     covariates: Covariates = Field(description="Bounded columns that explain it.", examples=["[age, education]"])
     epsilon: Loss | None = Field(
         default=None,
-        description="Privacy loss: the release that a cap of this epsilon would just admit.",
+        description="Privacy loss: the release costs exactly what a cap of this epsilon admits.",
         examples=["0.5"],
     )
     rho: Loss | None = Field(default=None, description="Privacy loss in place of epsilon.", examples=["0.01"])

@@ -174,7 +174,7 @@ class QuantileSpec(SubsampleSection):
     probabilities: Numbers = Field(description="Which quantiles.", examples=["[0.025, 0.5, 0.975]"])
     outer: Annotated[tuple[Real, Real], Says("two numbers")] | None = Field(
         default=None,
-        description="Required: two numbers that surely enclose them, never taken from the data.",
+        description="Required: two numbers between which they certainly lie, never taken from the data.",
         examples=["[-100, 100]"],
     )
     method: Literal["auto", "median", "centre-scale"] = Field(
