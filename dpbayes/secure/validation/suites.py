@@ -14,14 +14,16 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dpbayes.secure.validation.suite_types import argument_flaw
-from dpbayes.study.study import Study
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
 from storage.ledger.periods import Period
+
+if TYPE_CHECKING:
+    from dpbayes.study.study import Study
 
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 _LARGEST_SUITE = 1_000_000  # bytes
@@ -81,7 +83,7 @@ def profile_columns(source: TableSource) -> tuple[str, ...]:
     )
 
 
-def read_expectations(study: Study) -> tuple[OwnExpectation, ...]:
+def read_expectations(study: "Study") -> tuple[OwnExpectation, ...]:
     """The suite that the study names, empty if none; raises StudyInvalid for an expectation that cannot be checked.
 
     Expectations may be about columns of any release of the study.
@@ -104,7 +106,7 @@ def read_expectations(study: Study) -> tuple[OwnExpectation, ...]:
 _REMEDY_COLUMNS = "Write rows, null_units, or a column and a count, such as age.nulls"
 
 
-def _parsed(study: Study, name: str) -> Any:
+def _parsed(study: "Study", name: str) -> Any:
     try:
         with (study.path.parent / name).open("rb") as file:
             text = file.read(_LARGEST_SUITE + 1)
