@@ -10,10 +10,11 @@ import typer
 from cli.console import Console, exit_unless_converged, guarded
 from cli.environment import prepare
 from cli.format import Document, fixed, grid, line, number, of_whom, origins, shortened, unconverged
-from cli.launch import actor, kept, ready
+from cli.launch import actor, kept, ready, start
 from cli.options import AsJson, Debug
 from dpbayes.analyses.crates_workspace import crates_workspace
 from dpbayes_core.errors import StudyInvalid
+from tasks.answers import stored_answer, stored_crate
 from tasks.orders import CratesOrder
 
 PLACE = "posteriors"  # below the current folder
@@ -67,18 +68,22 @@ def analyse(
 
 
 def analyse_period(study: Path, period: str, console: Console) -> dict[str, Any]:
-    """The analysis flow, for one period of a study."""
+    """The posteriors of one period of a study: what is stored of all of them, or the analysis flow."""
     declared = ready(study, [period])
+    if (found := stored_answer(declared, period, None, analyses=True)) is not None:
+        return found
+    start(declared)
     from flows.analyse import analyse_study
     from flows.states import answer
 
     with kept(console, declared, period, show), console.progress():
-        return answer(analyse_study, str(study), period, actor())
+        return answer(analyse_study, str(study), period, actor(), declared.sha256)
 
 
 def analyse_alone(order: CratesOrder, console: Console) -> dict[str, Any]:
-    """The analysis flow of crates, where there may be no home."""
-    crates_workspace(asdict(order))  # everything that can be refused before Prefect starts is refused now
+    """The posterior of crates, where there may be no home: the stored one, or the analysis flow."""
+    if (found := stored_crate(crates_workspace(asdict(order)))) is not None:
+        return found
     prepare(None)
     from flows.analyse import analyse_crates
     from flows.states import answer

@@ -2,7 +2,7 @@
 
 from cli.console import guarded
 from cli.format import Document, line, of_whom, published, shortened, silent
-from cli.launch import actor, ready
+from cli.launch import actor, ready, start
 from cli.options import AsJson, Debug, Holder, PeriodName, StudyFile
 
 
@@ -11,7 +11,9 @@ def inspect(
 ) -> None:
     """The pass without the charge: a validation page for the steward's eyes; the ledger notes that it was looked at."""
     with guarded(json, debug) as console:
-        ready(study, [period]).only(holder)
+        declared = ready(study, [period])
+        declared.only(holder)
+        start(declared)
         from flows.inspect_source import inspect_study
 
         with console.progress():

@@ -22,14 +22,19 @@ def actor() -> str:
 
 
 def ready(study: Path, periods: Sequence[str]) -> Study:
-    """Everything that can be refused before Prefect starts is refused now."""
+    """The study, once everything is refused that can be refused before Prefect starts."""
     declared = load_study(study)
     for period in periods:
         Period.parse(period, declared.period.grain)
     if not declared.releases:
         raise StudyInvalid(f"cannot run {study.name}: it declares no releases. Add one under `releases:`.")
-    prepare(Home.find(study))
+    Home.find(study)
     return declared
+
+
+def start(study: Study) -> None:
+    """Prefect, for the rest of the command."""
+    prepare(Home.find(study.path))
 
 
 @contextmanager

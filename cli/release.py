@@ -6,8 +6,9 @@ import typer
 
 from cli.console import guarded
 from cli.format import Document, caps, cost, line, of_whom, shortened
-from cli.launch import actor, kept, ready
+from cli.launch import actor, kept, ready, start
 from cli.options import AsJson, Debug, Holder, PeriodName, StudyFile
+from tasks.answers import Which, stored_answer
 
 Revision = Annotated[
     int, typer.Option(help="A number above 1 is a new, fully charged release that supersedes the one before.")
@@ -29,10 +30,14 @@ def release(
     with guarded(json, debug) as console:
         declared = ready(study, [period])
         declared.only(holder)
-        from flows.release import release_study
+        document = stored_answer(declared, period, Which(revision, reason, holder))
+        if document is None:
+            start(declared)
+            from flows.release import release_study
 
-        with kept(console, declared, period, show), console.progress():
-            document = release_study(str(study), period, revision, reason, holder=holder, actor=actor())
+            named = {"holder": holder, "actor": actor(), "sha256": declared.sha256}
+            with kept(console, declared, period, show), console.progress():
+                document = release_study(str(study), period, revision, reason, **named)
         console.show(document, show)
 
 

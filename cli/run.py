@@ -10,11 +10,12 @@ import typer
 from cli import analyse, release
 from cli.console import Console, exit_unless_converged, failure_of, guarded
 from cli.format import line, of_whom
-from cli.launch import actor, ready
+from cli.launch import actor, ready, start
 from cli.options import AsJson, Debug, StudyFile
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from storage.ledger.periods import Period
+from tasks.answers import Which, stored_answer
 from tasks.progress import Done, collected
 
 Document = dict[str, Any]
@@ -91,12 +92,18 @@ def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool
 
 def _run(runs: Runs, study: Path, name: str) -> None:
     with collected() as runs.under_way:
-        from flows.run import run_study
-        from flows.states import answer
-
-        document = answer(run_study, str(study), name, actor=actor())
+        declared = load_study(study, runs.study.sha256)
+        document = stored_answer(declared, name, Which(), analyses=True) or _made(declared, str(study), name)
     runs.finished.append(document)
     runs.under_way = None
+
+
+def _made(declared: Study, study: str, name: str) -> Document:
+    start(declared)
+    from flows.run import run_study
+    from flows.states import answer
+
+    return answer(run_study, study, name, actor=actor())
 
 
 def show(document: Mapping[str, Any]) -> None:

@@ -8,19 +8,21 @@ from prefect import flow
 from dpbayes.study.load import load_study
 from flows.states import stated
 from tasks import progress
-from tasks.archive_posterior import archive_posterior, stored_posterior
+from tasks.answers import crates_answer
+from tasks.archive_posterior import archive_posterior, find_posterior
 from tasks.orders import AnalysisOrder, CratesOrder, PosteriorOrder
 from tasks.sample_chains import sample_chains
 
 
 @flow(name="analyse", flow_run_name="analyse", persist_result=False)
 @stated
-def analyse_study(study: str, period: str, actor: str = "scheduler") -> dict[str, Any]:
+def analyse_study(study: str, period: str, actor: str = "scheduler", sha256: str | None = None) -> dict[str, Any]:
     """Run every analysis of the study for one period, or answer what is archived already."""
-    declared = load_study(study)
+    declared = load_study(study, sha256)
+    asked = {"study": study, "sha256": declared.sha256, "period": period, "actor": actor}
     analysed = []
     for name in declared.analyses:
-        analysed.append(_analysed(AnalysisOrder(study=study, analysis=name, period=period, actor=actor)))
+        analysed.append(_analysed(AnalysisOrder(analysis=name, **asked)))
         progress.analysed(analysed[-1])
     return {"study": declared.study, "account": declared.population, "period": period, "analyses": analysed}
 
@@ -29,12 +31,10 @@ def analyse_study(study: str, period: str, actor: str = "scheduler") -> dict[str
 @stated
 def analyse_crates(order: Mapping[str, Any]) -> dict[str, Any]:
     """One posterior of the releases in published crates, or the crate that stands where it goes."""
-    found = _analysed(CratesOrder(**order))
-    told = ("study", "account", "period", "sources", "notices", "not_verified", "signed_by")
-    about = {name: found.pop(name) for name in told}
-    return {**about, "analyses": [found]}
+    return crates_answer(_analysed(CratesOrder(**order)))
 
 
 def _analysed(order: PosteriorOrder) -> dict[str, Any]:
     """What is archived already, or chains, diagnostics and a crate made now."""
-    return stored_posterior(order) or archive_posterior(order, sample_chains(order))
+    prepared, found = find_posterior(order)
+    return found or archive_posterior(order, prepared, sample_chains(prepared))

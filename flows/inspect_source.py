@@ -16,7 +16,7 @@ from tasks.orders import InspectOrder
 def inspect_study(study: str, period: str, *, holder: str | None = None, actor: str = "scheduler") -> dict[str, Any]:
     """Note that a table is looked at, then keep what a pass notices of it in the vault."""
     declared = load_study(study)
-    found = inspect_table(InspectOrder(study=study, period=period, holder=holder, actor=actor))
+    found = inspect_table(InspectOrder(study=study, sha256=declared.sha256, period=period, holder=holder, actor=actor))
     return {
         "study": declared.study,
         "account": declared.population,

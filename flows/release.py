@@ -23,15 +23,23 @@ def release_study(
     *,
     holder: str | None = None,
     actor: str = "scheduler",
+    sha256: str | None = None,  # of the study file, where somebody read it before
 ) -> dict[str, Any]:
     """Release every statistic of the study for one period, each exactly once."""
-    declared = load_study(study)
+    declared = load_study(study, sha256)
     refuse_table(declared)  # while nothing is paid yet
     released: list[dict[str, Any]] = []
     for name in declared.releases:
-        number, why = newest_revision(study, name, period) if revision is None else (revision, reason)
+        number, why = newest_revision(declared, name, period) if revision is None else (revision, reason)
         order = ReleaseOrder(
-            study=study, release=name, period=period, revision=number, reason=why, holder=holder, actor=actor
+            study=study,
+            sha256=declared.sha256,
+            release=name,
+            period=period,
+            revision=number,
+            reason=why,
+            holder=holder,
+            actor=actor,
         )
         statuses = release_statistics(order)
         progress.charged(name, statuses)

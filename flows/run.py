@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 from prefect import flow, runtime
 
 from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from flows.analyse import analyse_study
 from flows.release import release_study
 from flows.states import answer, stated
@@ -18,14 +19,14 @@ from tasks.giving_up import give_up_without_server
 def run_study(study: str, period: str = "previous", actor: str = "scheduler") -> dict[str, Any]:
     """Release once, sample as often as you like, archive what mixed."""
     give_up_without_server()
-    named = _last_completed(study) if period == "previous" else period
-    released = release_study(study, named, None, actor=actor)
-    return released | answer(analyse_study, study, named, actor)
-
-
-def _last_completed(study: str) -> str:
-    """The last period that was over, in the schedule's own timezone, when this run was due."""
     declared = load_study(study)
+    named = _last_completed(declared) if period == "previous" else period
+    released = release_study(study, named, None, actor=actor, sha256=declared.sha256)
+    return released | answer(analyse_study, study, named, actor, declared.sha256)
+
+
+def _last_completed(declared: Study) -> str:
+    """The last period that was over, in the schedule's own timezone, when this run was due."""
     timezone = declared.schedule.timezone if declared.schedule else "UTC"
     due = runtime.flow_run.scheduled_start_time.astimezone(ZoneInfo(timezone))
     return Period.previous(due, declared.period.grain).name

@@ -32,7 +32,7 @@ def inspect_table(order: InspectOrder) -> dict[str, Any]:
 
 def inspect_once(order: InspectOrder) -> dict[str, Any]:
     """Note in the ledger that the table is looked at, then look: one pass for each release, which charges nothing."""
-    study = load_study(order.study)
+    study = load_study(order.study, order.sha256)
     holder = study.only(order.holder)[0]
     requests = [study.request(name, order.period, holder=holder) for name in study.releases]
     by = Stewardship(order.actor, order.holder, read_expectations(study))

@@ -10,6 +10,7 @@ class ReleaseOrder:
     """One release of a study for one period."""
 
     study: str  # path of the study file
+    sha256: str | None = None  # of the file as the flow read it, if a flow did
     release: str
     period: str
     revision: int = 1
@@ -23,6 +24,7 @@ class InspectOrder:
     """A look at the table of a study for one period."""
 
     study: str  # path of the study file
+    sha256: str | None = None  # of the file as the flow read it, if a flow did
     period: str
     holder: str | None = None  # the only one, where others' tables are elsewhere
     actor: str
@@ -33,6 +35,7 @@ class AnalysisOrder:
     """One analysis of a study for one period."""
 
     study: str  # path of the study file
+    sha256: str | None = None  # of the file as the flow read it, if a flow did
     analysis: str
     period: str
     actor: str = "scheduler"

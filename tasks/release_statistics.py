@@ -14,6 +14,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
+from tasks.answers import STORED, requests_of
 from tasks.orders import ReleaseOrder
 from tasks.progress import report
 from tasks.secure_pass import Stewardship, TablePass
@@ -34,31 +35,24 @@ def release_statistics(order: ReleaseOrder) -> tuple[str, ...]:
 
 def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
     """Charge and release, or find what was released before under the same name; of all holders in one transaction."""
-    study = load_study(order.study)
+    study = load_study(order.study, order.sha256)
     requests = requests_of(study, order)
     with AnchoredLedger.open(study.path) as books:
         stored = books.ledger.stored(requests)
         due = [request for request, entry in zip(requests, stored, strict=True) if entry is None]
         if not due:
             _checkpoint(requests[0], books).forget()  # the attempt that was committed may have died before it did
-            return tuple("already-released" for _ in requests)
+            return tuple(STORED for _ in requests)
         _refuse(study, due, books)
         own = read_expectations(study)
         made = _read_and_charge(study, due, books, noise, Stewardship(order.actor, order.holder, own))
-    return tuple("released" if request.holder in made else "already-released" for request in requests)
+    return tuple("released" if request.holder in made else STORED for request in requests)
 
 
-def newest_revision(study: str, release: str, period: str) -> tuple[int, str | None]:
+def newest_revision(study: Study, release: str, period: str) -> tuple[int, str | None]:
     """What a run answers with, and its reason; a later one than the first is only ever found, never charged."""
-    declared = load_study(study)
-    with AnchoredLedger.open(declared.path) as books:
-        return newest_complete(declared, release, period, books)
-
-
-def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
-    """What the ledger is asked for: once for every holder, in the declared order."""
-    asked = (order.release, order.period, order.revision, order.reason)
-    return [study.request(*asked, holder=holder) for holder in study.only(order.holder)]
+    with AnchoredLedger.open(study.path) as books:
+        return newest_complete(study, release, period, books)
 
 
 def _refuse(study: Study, due: list[Request], books: AnchoredLedger) -> None:

@@ -1,7 +1,7 @@
 """Run chains on Dask, block by block with a checkpoint after each, until the gate is passed or the cap reached."""
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from prefect import task
@@ -9,7 +9,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
-from dpbayes.analyses.workspace import open_workspace
+from dpbayes.analyses.workspace import Workspace
 from dpbayes_core.errors import DpbayesError
 from dpbayes_core.samplers.driver import choose, run_rounds
 from dpbayes_core.samplers.registry import SAMPLERS
@@ -20,7 +20,6 @@ from storage.files.durable import make_folder
 from tasks.dask import dask_workers
 from tasks.dask_faults import DaskLost
 from tasks.dask_workers import Workers
-from tasks.orders import PosteriorOrder
 from tasks.progress import report
 from tasks.stamp import software_versions
 
@@ -39,10 +38,9 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
     persist_result=False,
     cache_policy=NO_CACHE,
 )
-def sample_chains(order: PosteriorOrder) -> tuple[Posterior, float]:
+def sample_chains(prepared: Workspace) -> tuple[Posterior, float]:
     """The posterior of stored releases, and the seconds that its chains took."""
-    with open_workspace(asdict(order)) as workspace:
-        analysis, work, dask = workspace.analysis, workspace.work, workspace.dask
+    analysis, work, dask = prepared.analysis, prepared.work, prepared.dask
     make_folder(work, mode=0o700)
     checkpoints = Checkpoints(work, analysis.key, software_versions())
     begun = time.monotonic()

@@ -10,16 +10,15 @@ from dpbayes.secure.read_table import SecurePass, read_statistics
 from dpbayes.secure.resume import PassCheckpoint
 from dpbayes.secure.validation.checks import validate
 from dpbayes.secure.validation.messages import INSPECTED, RELEASED
-from dpbayes.secure.validation.page import VALIDATION_PAGE, Validation, validation_of
+from dpbayes.secure.validation.page import Validation, validation_of
 from dpbayes.secure.validation.suites import OwnExpectation
 from dpbayes.study.study import Study
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
-from storage.files.archive_paths import plain
-from storage.home.home import Home
 from storage.home.vault import Vault, VaultFailure
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
+from tasks.answers import table_place, validation_place
 from tasks.progress import report
 
 
@@ -45,7 +44,7 @@ class TablePass:
         """The exact statistics of a release; its validation page has room in the vault before anything is charged."""
         done = self._read(checkpoint)
         found = self._found(
-            done, _place(self.request, self.by.holder), RELEASED, {"revision": str(self.request.revision)}
+            done, validation_place(self.request, self.by.holder), RELEASED, {"revision": str(self.request.revision)}
         )
         vault = self.books.home.open_vault()
         return ReleasePass(done.statistics, found, vault, vault.room(found.name, found.size))
@@ -58,7 +57,7 @@ class TablePass:
         home = self.books.home
         checkpoint = PassCheckpoint.nothing_kept(home.open_vault(), home.keys, self.request.key)
         try:
-            place = f"{_table(self.request, self.by.holder)}-inspected"
+            place = f"{table_place(self.request, self.by.holder)}-inspected"
             found = self._found(self._read(checkpoint), place, INSPECTED, {"ledger entry": str(entry)})
             return found.keep(home.open_vault())
         finally:
@@ -103,22 +102,3 @@ class ReleasePass(Confidential):
         self.room.close()
         with suppress(VaultFailure):
             self._found.keep(self._vault)
-
-
-def validation_page(home: Home, request: Request) -> Path | None:
-    """The validation page of a release, if its pass was made in this home: over its holder alone, or over all."""
-    for holder in dict.fromkeys((request.holder, None)):
-        page = home.vault / _place(request, holder) / VALIDATION_PAGE
-        with suppress(OSError):  # those who may not look into the vault are told of no page
-            if page.is_file():
-                return page
-    return None
-
-
-def _place(request: Request, holder: str | None) -> str:
-    return f"{_table(request, holder)}-r{request.revision}"
-
-
-def _table(request: Request, holder: str | None) -> str:
-    held = "" if holder is None else f"-at-{plain(holder)}"
-    return f"{request.study}/{request.period}/{request.release}{held}"

@@ -87,7 +87,7 @@ class Analysis:
 def prepare_analysis(study: Study, name: str, period: str, books: AnchoredLedger) -> Analysis:
     """The analysis of the newest revision of every release it is about; spends nothing."""
     spec = study.analysis(name)
-    entries = _entries(study, spec, period, books)
+    entries = entries_to_analyse(study, name, period, books)
     return analysis_of(entries, spec, spec.prior, Named(study.study, period, name), study)
 
 
@@ -124,8 +124,9 @@ def analysis_of(
     return Analysis(entries, evidence, prior, request, test, seed=spec.seed, by_default=by_default, alike=spec.alike)
 
 
-def _entries(study: Study, spec: AnalysisSpec, period: str, books: AnchoredLedger) -> tuple[Entry, ...]:
+def entries_to_analyse(study: Study, name: str, period: str, books: AnchoredLedger) -> tuple[Entry, ...]:
     """What is analysed: every holder's release of the period, or of all periods up to it."""
+    spec = study.analysis(name)
     find = releases_until if spec.periods == "all" else newest_releases
     return ordered(find(study, spec.release, period, books))
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dpbayes.analyses.earlier import told_of_earlier
-from dpbayes.analyses.prepare import Analysis, prepare_analysis
+from dpbayes.analyses.prepare import Analysis, entries_to_analyse, prepare_analysis
 from dpbayes.analyses.publish import finish_posteriors, is_on_record, publish_posterior
 from dpbayes.audit.crate import asked, signed
 from dpbayes.crates.contained_releases import HELD, Source
 from dpbayes.crates.posterior import Provenance
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
-from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.errors import DpbayesError, IntegrityFailure
 from storage.files.archive import MANIFEST
 from storage.files.archive_paths import POSTERIOR, path_of, release_path
 from storage.home.signatures import Signer
@@ -133,16 +133,23 @@ class StudyWorkspace:
 
 
 @contextmanager
-def open_workspace(order: Order) -> Generator[Workspace]:
-    """The workspace of a study's analysis, or of crates alone."""
+def open_workspace(order: Order, prepared: Workspace | None = None) -> Generator[Workspace]:
+    """The workspace of a study's analysis, or of crates alone; what was prepared before is not prepared again."""
     if "crates" in order:
-        from dpbayes.analyses.crates_workspace import crates_workspace
+        from dpbayes.analyses.crates_workspace import CratesWorkspace, crates_workspace
 
-        workspace = crates_workspace(order)
+        workspace = prepared if isinstance(prepared, CratesWorkspace) else crates_workspace(order)
         yield workspace
         workspace.tidy()
         return
-    study = load_study(order["study"])
+    study = load_study(order["study"], order["sha256"])
     with AnchoredLedger.open(study.path) as books:
         finish_posteriors(books)
-        yield StudyWorkspace(prepare_analysis(study, order["analysis"], order["period"], books), study, books)
+        asked = (study, order["analysis"], order["period"], books)
+        if prepared is not None and prepared.analysis.entries != entries_to_analyse(*asked):
+            raise DpbayesError(
+                f"cannot archive {order['analysis']}: its releases were superseded, or another period was added, while "
+                "chains were drawn. Run again."
+            )
+        analysis = prepare_analysis(*asked) if prepared is None else prepared.analysis
+        yield StudyWorkspace(analysis, study, books)

@@ -7,7 +7,6 @@ whatever a disk keeps of them is unreadable from then on. A changed table, stati
 
 import contextlib
 import fcntl
-import hashlib
 import hmac
 import io
 import os
@@ -23,11 +22,9 @@ from numpy.typing import NDArray
 from dpbayes_core.errors import DpbayesError
 from storage.files.durable import create_file
 from storage.files.private import require_private
-from storage.home.vault import Vault
+from storage.home.vault import UNFINISHED, Vault, unfinished_name
 
 Arrays = Mapping[str, NDArray[Any]]
-
-FOLDER = "unfinished"
 
 _LOCK = "lock"
 
@@ -40,21 +37,21 @@ class PassCheckpoint:
 
     def __init__(self, vault: Vault, name: str, key_file: Path) -> None:
         self._vault, self._name, self._key_file = vault, name, key_file
-        self._folder = vault.folder / FOLDER / name
-        self._aside = vault.folder / FOLDER / f"{name}-aside"
+        self._folder = vault.folder / UNFINISHED / name
+        self._aside = vault.folder / UNFINISHED / f"{name}-aside"
         self._key = self._bound = b""
 
     @classmethod
     def open(cls, vault: Vault, keys: Path, request: str) -> "PassCheckpoint":
         """The checkpoint of the request with this key; nothing is made or read until a pass begins."""
-        name = hashlib.sha256(request.encode()).hexdigest()[:32]  # of public words
-        return cls(vault, name, keys / f"unfinished-{name}.key")
+        name = unfinished_name(request)
+        return cls(vault, name, keys / f"{UNFINISHED}-{name}.key")
 
     @classmethod
     def nothing_kept(cls, vault: Vault, keys: Path, request: str) -> "PassCheckpoint":
         """The checkpoint of a pass that keeps nothing, such as an inspection's; its candidates may still spill."""
-        name = "looked-" + hashlib.sha256(request.encode()).hexdigest()[:32]
-        return _NothingKept(vault, name, keys / f"unfinished-{name}.key")
+        name = "looked-" + unfinished_name(request)
+        return _NothingKept(vault, name, keys / f"{UNFINISHED}-{name}.key")
 
     def begin(self, *facts: str) -> None:
         """Find what an earlier pass left, if every fact is the same as then; else start over."""
@@ -64,7 +61,7 @@ class PassCheckpoint:
             mine = self._folder / self._bound.hex()
             if self._folder.is_dir() and not mine.is_dir():
                 shutil.rmtree(self._folder)
-            self._vault.make_folder(FOLDER, self._name, mine.name)
+            self._vault.make_folder(UNFINISHED, self._name, mine.name)
 
     @contextlib.contextmanager
     def spill_folder(self) -> Generator[Path | None]:
@@ -72,7 +69,7 @@ class PassCheckpoint:
         with contextlib.ExitStack() as stack:
             folder = None
             with contextlib.suppress(OSError):
-                for dead in (self._vault.folder / FOLDER).glob("*-aside"):
+                for dead in (self._vault.folder / UNFINISHED).glob("*-aside"):
                     _clear(dead)  # of whichever release: its key died with its pass
                 folder = stack.enter_context(self._shared())
             yield folder
@@ -81,7 +78,7 @@ class PassCheckpoint:
     def _shared(self) -> Generator[Path]:
         """The spill folder, with a lock shared by every process that reads for this request."""
         while True:
-            made = self._vault.make_folder(FOLDER, self._aside.name)
+            made = self._vault.make_folder(UNFINISHED, self._aside.name)
             with (made / _LOCK).open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH)
                 if os.fstat(lock.fileno()).st_nlink:  # else somebody cleared it between opening and locking

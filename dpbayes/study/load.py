@@ -1,6 +1,7 @@
 """Reads study files, and priors in files of their own: each is valid, or one StudyInvalid has line, key and remedy."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,15 +20,24 @@ from dpbayes_core.text import nearest, shown
 LARGEST_FILE = 1_000_000
 
 
-def load_study(path: Path | str) -> Study:
-    """The study in a file, with every check passed."""
+def load_study(path: Path | str, sha256: str | None = None) -> Study:
+    """The study in a file, with every check passed; with a digest, refused unless the file still has that digest."""
     path = Path(path)
     try:
-        text = _read_whole(path, "study")
-        return Study(path=path.absolute(), text=text, file=_checked(parse(decoded(text)), path.absolute().parent))
+        found = _parsed(path.absolute(), _read_whole(path, "study"))
+        if sha256 not in (None, found.sha256):
+            remedy = "Run again: what is released, archived or kept of chains is used"
+            raise Problem((), "it was changed after this run had begun", remedy)
+        return found
     except Problem as problem:
         sentence = str(problem)
     raise StudyInvalid(f"cannot read study {shown(path.name or str(path))}: {sentence}")
+
+
+@lru_cache(maxsize=4)
+def _parsed(path: Path, text: bytes) -> Study:
+    """The study of a text, which every step of a run reads and only the first one parses."""
+    return Study(path=path, text=text, file=_checked(parse(decoded(text)), path.parent))
 
 
 def _read_whole(path: Path, what: str) -> bytes:

@@ -1,5 +1,6 @@
 """A study that was read and checked: its sections, and what follows from them."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,11 @@ class Study:
     path: Path  # of the file, absolute: the source's path is relative to its folder
     text: bytes = field(repr=False)  # the file as it was read
     file: StudyFile = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the file, by which the steps of a run recognise it."""
+        return hashlib.sha256(self.text).hexdigest()
 
     @property
     def study(self) -> str:

@@ -1,5 +1,6 @@
 """The vault: a folder that the steward alone can read, for what was found out about the table itself."""
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,10 @@ from typing import IO, Any
 
 from dpbayes_core.errors import DpbayesError
 from storage.files.durable import replace_file
+
+VALIDATION_PAGE = "validation.html"
+UNFINISHED = "unfinished"
+"""The folder of what interrupted passes had summed, and how the names of their keys begin."""
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _STEP = 1 << 16  # bytes in which room is taken
@@ -49,6 +54,11 @@ class Vault:
             reason = error.strerror or type(error).__name__
         raise _failure(name, reason)
 
+    def has_unfinished(self, request: str, keys: Path) -> bool:
+        """Whether an interrupted pass for the request with this key left anything here, or a key among the home's."""
+        name = unfinished_name(request)
+        return any(self.folder.glob(f"{UNFINISHED}/{name}*")) or (keys / f"{UNFINISHED}-{name}.key").exists()
+
     def make_folder(self, *parts: str) -> Path:
         """A folder of the vault, closed to others like the vault itself; OSError where that fails."""
         self._make_folders(list(parts))
@@ -62,6 +72,11 @@ class Vault:
             folder = folder / part
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
+
+
+def unfinished_name(request: str) -> str:
+    """What everything is called that is kept of an interrupted pass for the request with this key."""
+    return hashlib.sha256(request.encode()).hexdigest()[:32]  # of public words
 
 
 def readable(value: Any) -> str:

@@ -10,7 +10,7 @@ from dpbayes.study.load import load_study
 from dpbayes_core.privacy.noise import OpenDPNoise
 from storage.ledger import charging
 from storage.ledger.anchored import AnchoredLedger
-from tasks.publish_release import store_crate
+from tasks.answers import store_crate
 from tasks.stamp import stamp_of
 from tests.support.desk import PERIOD, Desk
 from tests.support.sums import sums_of

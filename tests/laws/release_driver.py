@@ -19,7 +19,7 @@ import great_expectations  # noqa: F401 -- seconds that no child should pay
 import numpy as np
 from sqlalchemy import Connection, Engine, event
 
-import tasks.publish_release
+import tasks.answers
 import tasks.secure_pass
 from dpbayes.secure.read_table import read_statistics
 from dpbayes.study.load import load_study
@@ -143,7 +143,7 @@ def marking(tell: Told) -> None:
 
     after(tasks.secure_pass, "read_statistics", "summed")
     after(Ledger, "commit_all", "committed")
-    after(tasks.publish_release, "store_crate", "archived")
+    after(tasks.answers, "store_crate", "archived")
 
 
 class Clocked:

@@ -10,11 +10,13 @@ import pytest
 from distributed import Client, LocalCluster
 
 from dpbayes.analyses.prepare import prepare_analysis
+from dpbayes.analyses.workspace import Workspace
 from dpbayes.study.load import load_study
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.sampling.posterior import Posterior
 from storage.ledger.anchored import AnchoredLedger
 from tasks import progress
+from tasks.archive_posterior import find_posterior
 from tasks.orders import AnalysisOrder, ReleaseOrder
 from tasks.release_statistics import release_once
 from tasks.sample_chains import sample_chains
@@ -51,8 +53,9 @@ def heard(desk: Desk) -> Iterator[list[float]]:
     progress.silence()
 
 
-def order(desk: Desk) -> AnalysisOrder:
-    return AnalysisOrder(study=str(desk.study), analysis="pay-posterior", period=PERIOD)
+def prepared(desk: Desk) -> Workspace:
+    order = AnalysisOrder(study=str(desk.study), analysis="pay-posterior", period=PERIOD)
+    return find_posterior.fn(order)[0]
 
 
 def assert_same(one: Posterior, other: Posterior) -> None:
@@ -75,7 +78,7 @@ def test_a_worker_killed_between_blocks_changes_no_draw(
                 os.kill(pids[0], signal.SIGKILL)
 
         progress.listen(kill_one)
-        posterior, _ = sample_chains.fn(order(desk))
+        posterior, _ = sample_chains.fn(prepared(desk))
     assert len(heard) > 2
     assert_same(posterior, undisturbed)
 
@@ -94,10 +97,10 @@ def test_an_interrupted_analysis_goes_on_from_its_checkpoints(
 
     progress.listen(interrupt)
     with pytest.raises(Interrupted):
-        sample_chains.fn(order(desk))
+        sample_chains.fn(prepared(desk))
     reached = heard[-1]
     heard.clear()
     progress.listen(lambda step, share: heard.append(share))
-    posterior, _ = sample_chains.fn(order(desk))
+    posterior, _ = sample_chains.fn(prepared(desk))
     assert min(share for share in heard if share > 0) > reached / 2  # it did not begin again
     assert_same(posterior, undisturbed)

@@ -26,9 +26,8 @@ from dpbayes.secure.validation.messages import (
 )
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.confidential import Confidential
-from storage.home.vault import Vault, readable
+from storage.home.vault import VALIDATION_PAGE, Vault, readable
 
-VALIDATION_PAGE = "validation.html"
 _WORST = 20  # batches that are listed
 _STRIPES = 120  # of the picture of all batches
 WIDTH, HEIGHT = 240, 14

@@ -17,7 +17,7 @@ from dpbayes_core.regression.planning.expected_moments import Expected
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.registry import SAMPLERS
-from tasks.archive_posterior import _caveat
+from tasks.answers import _caveat
 from tests.support.regressions import REGION, encoded, mechanism, moments_of, released, schema_of
 
 FIVE = schema_of(*"abcde")
