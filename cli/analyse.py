@@ -10,7 +10,7 @@ import typer
 from cli.console import Console, exit_unless_converged, guarded
 from cli.environment import prepare
 from cli.format import Document, fixed, grid, line, number, of_whom, origins, shortened, unconverged
-from cli.launch import actor, kept, ready, start
+from cli.launch import ANALYSES, actor, kept, ready, start
 from cli.options import AsJson, Debug
 from dpbayes.analyses.crates_workspace import crates_workspace
 from dpbayes_core.errors import StudyInvalid
@@ -72,7 +72,7 @@ def analyse_period(study: Path, period: str, console: Console) -> dict[str, Any]
     declared = ready(study, [period])
     if (found := stored_answer(declared, period, None, analyses=True)) is not None:
         return found
-    start(declared)
+    start(declared, ANALYSES)
     from flows.analyse import analyse_study
     from flows.states import answer
 
@@ -84,7 +84,7 @@ def analyse_alone(order: CratesOrder, console: Console) -> dict[str, Any]:
     """The posterior of crates, where there may be no home: the stored one, or the analysis flow."""
     if (found := stored_crate(crates_workspace(asdict(order)))) is not None:
         return found
-    prepare(None)
+    prepare(None, ANALYSES)
     from flows.analyse import analyse_crates
     from flows.states import answer
 

@@ -24,10 +24,11 @@ UNLESS_SET = {
 """What a user may set otherwise; with the first two a server that is gone is given up within half a minute."""
 
 
-def prepare(home: Home | None) -> None:
+def prepare(home: Home | None, *modules: str) -> None:
     """Telemetry off, and a Prefect server of this command's own, unless the user has one.
 
-    It keeps its database in the home; without a home, for as long as the command runs.
+    It keeps its database in the home; without a home, for as long as the command runs. While it starts, which takes
+    seconds, this process imports the modules that the command will need.
     """
     os.environ.update(ALWAYS)
     for name, value in UNLESS_SET.items():
@@ -37,7 +38,8 @@ def prepare(home: Home | None) -> None:
     from tasks.prefect_server import own_server
 
     server = own_server()
-    import_module("prefect.flows")  # what takes a second or two, meanwhile
+    for module in modules:
+        import_module(module)
     if server is not None:
         server.wait()
 

@@ -13,7 +13,7 @@ def inspect(
     with guarded(json, debug) as console:
         declared = ready(study, [period])
         declared.only(holder)
-        start(declared)
+        start(declared, "flows.inspect_source")
         from flows.inspect_source import inspect_study
 
         with console.progress():

@@ -15,6 +15,10 @@ from storage.home.home import Home
 from storage.ledger.periods import Period
 from tasks.progress import collected
 
+ANALYSES = "flows.analyse"
+OF_A_PASS = ("pyarrow.parquet", "great_expectations", "numba")
+"""What the flows that read a table import late, and what takes longest to import."""
+
 
 def actor() -> str:
     """Who acts, for the ledger: DPBAYES_ACTOR, else the login name."""
@@ -32,9 +36,9 @@ def ready(study: Path, periods: Sequence[str]) -> Study:
     return declared
 
 
-def start(study: Study) -> None:
-    """Prefect, for the rest of the command."""
-    prepare(Home.find(study.path))
+def start(study: Study, flow: str) -> None:
+    """Prefect and the module of a flow, for the rest of the command."""
+    prepare(Home.find(study.path), flow, *(() if flow == ANALYSES else OF_A_PASS))
 
 
 @contextmanager

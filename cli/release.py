@@ -32,7 +32,7 @@ def release(
         declared.only(holder)
         document = stored_answer(declared, period, Which(revision, reason, holder))
         if document is None:
-            start(declared)
+            start(declared, "flows.release")
             from flows.release import release_study
 
             named = {"holder": holder, "actor": actor(), "sha256": declared.sha256}

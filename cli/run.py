@@ -99,7 +99,7 @@ def _run(runs: Runs, study: Path, name: str) -> None:
 
 
 def _made(declared: Study, study: str, name: str) -> Document:
-    start(declared)
+    start(declared, "flows.run")
     from flows.run import run_study
     from flows.states import answer
 
