@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+import warnings
 from importlib import import_module
 
 from storage.home.home import Home
@@ -24,11 +25,11 @@ UNLESS_SET = {
 """What a user may set otherwise; with the first two a server that is gone is given up within half a minute."""
 
 
-def prepare(home: Home | None, *modules: str) -> None:
+def prepare(home: Home | None, flow: str, *others: str) -> None:
     """Telemetry off, and a Prefect server of this command's own, unless the user has one.
 
     It keeps its database in the home; without a home, for as long as the command runs. While it starts, which takes
-    seconds, this process imports the modules that the command will need.
+    seconds, this process imports the module of a flow and others that it will need.
     """
     os.environ.update(ALWAYS)
     for name, value in UNLESS_SET.items():
@@ -38,8 +39,11 @@ def prepare(home: Home | None, *modules: str) -> None:
     from tasks.prefect_server import own_server
 
     server = own_server()
-    for module in modules:
-        import_module(module)
+    import_module(flow)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of libraries, which a pass silences where it imports them itself
+        for module in others:
+            import_module(module)
     if server is not None:
         server.wait()
 
