@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -18,7 +17,7 @@ from dpbayes.crates.files import load_with_manifest
 from dpbayes.crates.format import ATTESTATION
 from dpbayes.crates.notices_beside import notice_records
 from dpbayes.crates.parquet import parquet_table, read_draws
-from dpbayes.crates.posterior import DRAWS
+from dpbayes.crates.posterior import DRAWS, recorded
 from dpbayes.markup.convergence_advice import advice
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.regression.prediction import Forecast, forecast
@@ -61,7 +60,7 @@ def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
     if evidence.kind != "regression":
         raise StudyInvalid(f"cannot predict from a {evidence.kind}: only regressions are predicted from. Name one.")
     return PosteriorCrate(
-        record=json.loads(files[POSTERIOR]),
+        record=recorded(files),
         schema=evidence.schema,
         draws=read_draws(files[DRAWS]),
         account=named(crate.sources, "account"),

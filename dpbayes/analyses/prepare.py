@@ -1,6 +1,5 @@
 """From a study's words to one analysis of stored releases: everything that decides the draws, chosen."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -10,6 +9,7 @@ from dpbayes.analyses.stored_releases import newest_releases
 from dpbayes.analyses.stored_until import releases_until
 from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key, earlier_key
 from dpbayes.crates.contained_releases import evidence_of, order_of, sources_of
+from dpbayes.crates.posterior import recorded
 from dpbayes.crates.release import ENTRY
 from dpbayes.kinds.prior import NOTHING, AnyPrior, PriorSpec
 from dpbayes.study.analyses import AnalysisSpec, TestSpec
@@ -18,7 +18,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.regression.pool import Pool, has_numbers, parts_law
 from dpbayes_core.regression.prior import Prior
-from storage.files.archive_paths import POSTERIOR, posterior_path
+from storage.files.archive_paths import posterior_path
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry
 from storage.ledger.history import MALFORMED
@@ -79,7 +79,7 @@ class Analysis:
         try:
             mine = [canonical_json(entry.to_record()) for entry in self.entries]
             theirs = [source.files[ENTRY] for source in sources_of(files)]
-            return mine == theirs and json.loads(files[POSTERIOR])["key"] in self.keys
+            return mine == theirs and recorded(files)["key"] in self.keys
         except (*MALFORMED, RecursionError):
             return False
 

@@ -1,19 +1,19 @@
 """What a posterior's crate has on record: put there before the crate is, and asked for wherever it is believed."""
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 
 from dpbayes.audit.crate import asked, signed
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.format import Files
+from dpbayes.crates.posterior import recorded
 from dpbayes.crates.publication import needs_entry, publication_of, signed_late
 from dpbayes.crates.release import ENTRY
 from dpbayes.crates.unarchived import Unarchived
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, manifest
-from storage.files.archive_paths import POSTERIOR, links_of, path_of
+from storage.files.archive_paths import links_of, path_of
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
@@ -42,7 +42,7 @@ def finish_posteriors(books: AnchoredLedger) -> None:
     kept = Unarchived(books.home.work)
     for name, files in kept.each():
         with suppress(*MALFORMED, RecursionError):
-            path = path_of(json.loads(files[POSTERIOR]))
+            path = path_of(recorded(files))
             stands = books.archive.exists(f"{path}/{MANIFEST}")
             if not stands and is_on_record(books, path, files) and _signed(books, files):
                 books.archive.write_folder(path, files)
@@ -114,7 +114,7 @@ def _standing(books: AnchoredLedger) -> Iterator[Publication]:
 
 
 def _is_of(books: AnchoredLedger, files: Files) -> bool:
-    entries = [books.ledger.entry_at(link["ledger"]["seq"]) for link in links_of(json.loads(files[POSTERIOR]))]
+    entries = [books.ledger.entry_at(link["ledger"]["seq"]) for link in links_of(recorded(files))]
     stored = [source.files[ENTRY] for source in sources_of(files)]
     return stored == [b"" if entry is None else canonical_json(entry.to_record()) for entry in entries]
 

@@ -1,6 +1,5 @@
 """Where an analysis finds its releases and leaves its crate: a steward's home, or an analyst's folder."""
 
-import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +10,12 @@ from dpbayes.analyses.prepare import Analysis, entries_to_analyse, prepare_analy
 from dpbayes.analyses.publish import finish_posteriors, is_on_record, publish_posterior
 from dpbayes.audit.crate import asked, signed
 from dpbayes.crates.contained_releases import HELD, Source
-from dpbayes.crates.posterior import Provenance
+from dpbayes.crates.posterior import Provenance, recorded
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
 from storage.files.archive import MANIFEST
-from storage.files.archive_paths import POSTERIOR, path_of, release_path
+from storage.files.archive_paths import path_of, release_path
 from storage.home.signatures import Signer
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Stamp
@@ -109,7 +108,7 @@ class StudyWorkspace:
         """On the ledger first, then into the archive, under a name that says where it has not converged."""
         stands = self._stands_at()
         if stands is None:
-            path = path_of(json.loads(files[POSTERIOR]))
+            path = path_of(recorded(files))
             publish_posterior(self.books, self.study.population, path, files, stamp)
         else:
             self.books.archive.write_folder(stands, files)

@@ -1,6 +1,5 @@
 """The whole audit, offline: the ledger, its anchors, and every published byte held against both."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from dpbayes.audit.parts import superseded_in
 from dpbayes.audit.publications import BELONGS, IN_FORCE, ON_RECORD, Publications
 from dpbayes.audit.reasons import Reasons
 from dpbayes.crates.contained_releases import Source, sources_of
+from dpbayes.crates.posterior import recorded
 from dpbayes.crates.release import ENTRY
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
@@ -240,7 +240,7 @@ def _belonging_flaw(
         if path.startswith(RELEASES):
             whole = _is_entry(Source(files), due.get(path))
             return None if whole else f"{ENTRY} is no charge of the ledger that calls for it"
-        record = json.loads(files[POSTERIOR])
+        record = recorded(files)
         if path not in paths_of(record):
             return f"{POSTERIOR} is of another place"
         paid = [ledger.get(link["ledger"]["seq"]) for link in links_of(record)]

@@ -20,6 +20,7 @@ from dpbayes.crates.contained_releases import HELD, Source, read_entry, sources_
 from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, STATEMENT_TYPE, UNSIGNED, Files, crate_digest
 from dpbayes.crates.gate import PROVEN, SIGNED
 from dpbayes.crates.parquet import read_draws, read_noisy
+from dpbayes.crates.posterior import recorded
 from dpbayes.crates.release import ENTRY, NOISY, release_record
 from dpbayes.kinds.registry import texts_of
 from dpbayes_core.canonical import canonical_json, sha256_of
@@ -31,6 +32,7 @@ from storage.ledger.history import MALFORMED
 
 Keys = Mapping[str, bytes]
 SHOWN = 5
+SUMMARY = ("mean", "sd", "q025", "q975")
 SLACK = 1e-9  # relative; another processor may add the draws in another order
 
 
@@ -119,7 +121,7 @@ def _listed_exactly(files: Files, stated: Mapping[str, Any], statement: str) -> 
 def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
     """What the statement says of the crate is what its files say."""
     if POSTERIOR in files:
-        record = json.loads(files[POSTERIOR])
+        record = recorded(files)
         kind, due = crate_posterior.PREDICATES[record["schema_version"]], crate_posterior.predicate_of(record)
     else:
         entry = sources_of(files)[0].entry
@@ -168,7 +170,7 @@ def _noisy(source: Source) -> Problem:
 
 
 def _posterior(files: Files) -> Problem:
-    record = json.loads(files[POSTERIOR])
+    record = recorded(files)
     if record["schema_version"] not in crate_posterior.VERSIONS:
         return f"{POSTERIOR} has a schema version that this program does not read"
     sources = sources_of(files)
@@ -186,17 +188,18 @@ def _posterior(files: Files) -> Problem:
 
 def _summary(files: Files) -> Problem:
     """Moments and intervals are those of the draws."""
-    record = json.loads(files[POSTERIOR])
+    record = recorded(files)
     draws = read_draws(files[crate_posterior.DRAWS])
     shape = (record["diagnostics"]["chains"], record["diagnostics"]["draws"])
     lines = {line["name"]: line for line in record["coefficients"]}
     if lines.keys() != draws.keys() or any(values.shape != shape for values in draws.values()):
         return f"{crate_posterior.DRAWS} does not hold the draws of {POSTERIOR}"
-    for name, values in draws.items():
-        low, high = np.quantile(values, (0.025, 0.975))
-        due = {"mean": values.mean(), "sd": values.std(ddof=1), "q025": low, "q975": high}
-        room = SLACK * (abs(due["mean"]) + due["sd"])
-        if not all(abs(float(lines[name][key]) - value) <= room for key, value in due.items()):
+    drawn = np.stack([values.ravel() for values in draws.values()])
+    low, high = np.quantile(drawn, (0.025, 0.975), axis=1).tolist()
+    due = zip(drawn.mean(axis=1).tolist(), drawn.std(axis=1, ddof=1).tolist(), low, high, strict=True)
+    for name, numbers in zip(draws, due, strict=True):
+        stated, room = lines[name], SLACK * (abs(numbers[0]) + numbers[1])
+        if not all(abs(float(stated[key]) - at) <= room for key, at in zip(SUMMARY, numbers, strict=True)):
             return f"{crate_posterior.DRAWS} and {POSTERIOR} disagree on {name}"
     return None
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from dpbayes.crates.contained_releases import Source, read_entry, sources_of
 from dpbayes.crates.format import Files
+from dpbayes.crates.posterior import recorded
 from dpbayes.crates.release import RECORD, STUDY
 from dpbayes.strict_yaml.messages import problems_of
 from dpbayes.strict_yaml.yaml12 import parse
@@ -58,7 +59,7 @@ def stated(source: Source) -> Problem:
 
 def stated_again(files: Files) -> Problem:
     """The same of the study file that a posterior of several releases was asked in: those of its own period."""
-    record = json.loads(files[POSTERIOR])
+    record = recorded(files)
     if STUDY not in files:
         return None if record.get("origin") == "crates" else f"{STUDY} is missing"
     own = [source for source in sources_of(files) if source.entry.payload["period"] == record["period"]]

@@ -10,7 +10,7 @@ from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.format import Files
 from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import DRAWS
+from dpbayes.crates.posterior import DRAWS, recorded
 from dpbayes.crates.release import SOFTWARE
 from dpbayes_core.arrays import Floats
 from storage.files.archive_paths import POSTERIOR
@@ -31,7 +31,7 @@ NEAR_PULL = 1e-3  # of what the prior decided, relatively and in posterior sds
 
 def diagnosed(files: Files) -> Problem:
     """R-hat and effective sample sizes worked out again, and the status that follows from all that is stated."""
-    record = json.loads(files[POSTERIOR])
+    record = recorded(files)
     drawn, lines = record["diagnostics"], record["coefficients"]
     if drawn["chains"] != record["request"]["chains"] or drawn["draws"] < record["request"]["draws"]:
         return f"{POSTERIOR} has other chains than were asked for"

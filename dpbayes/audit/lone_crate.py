@@ -1,6 +1,5 @@
 """One crate alone, by the keys that an auditor names: what they vouch for, what a replay proves, and nothing else."""
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ from dpbayes.crates.contained_releases import FOLDER, Source, sources_of
 from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, UNSIGNED, Files
 from dpbayes.crates.gate import NONE_TRUSTED, PROVEN, SIGNED, TRUSTED, UNREAD, closed_to
 from dpbayes.crates.limits import refuse_beyond
+from dpbayes.crates.posterior import recorded
 from dpbayes.crates.release import ENTRY
 from dpbayes_core.errors import DpbayesError, IntegrityFailure
 from dpbayes_core.text import shown
@@ -73,7 +73,7 @@ def check_lone_crate(files: Files, fingerprints: Iterable[str]) -> list[Check]:
 def is_of_crates(files: Files) -> bool:
     """Whether somebody without the ledger made it from published crates, and says so."""
     try:
-        return UNSIGNED in files or json.loads(files[POSTERIOR])["origin"] == "crates"
+        return UNSIGNED in files or recorded(files)["origin"] == "crates"
     except (*MALFORMED, RecursionError):
         return False
 
@@ -285,7 +285,7 @@ def _listing(files: Files, wanted: set[str]) -> tuple[str, Problem]:
 
 
 def _unsigned(files: Files) -> Problem:
-    if json.loads(files[POSTERIOR])["origin"] != "crates":
+    if recorded(files)["origin"] != "crates":
         return f"{POSTERIOR} says that the study's own agency made it, and nobody signed it"
     return unsigned(files)
 

@@ -11,7 +11,7 @@ import numpy as np
 from dpbayes.crates.contained_releases import Source, sources_of
 from dpbayes.crates.format import ATTESTATION, UNSIGNED, Files
 from dpbayes.crates.parquet import INDEX_COLUMNS, columns_of, read_table
-from dpbayes.crates.posterior import DRAWS
+from dpbayes.crates.posterior import DRAWS, recorded
 from dpbayes.crates.release import NOISY
 from dpbayes_core.canonical import canonical_json
 from storage.files.archive_paths import POSTERIOR
@@ -101,7 +101,7 @@ def _of_release(source: Source) -> Iterator[str]:
 
 
 def _of_posterior(files: Files) -> Iterator[str]:
-    record, table = json.loads(files[POSTERIOR]), read_table(files[DRAWS], "posterior draws")
+    record, table = recorded(files), read_table(files[DRAWS], "posterior draws")
     for lines in (record["coefficients"], record["naive"] or ()):
         if twice(line["name"] for line in lines):
             yield f"{POSTERIOR} states a coefficient twice"

@@ -12,7 +12,7 @@ from dpbayes.crates.contained_releases import FOLDER, read_entry, sources_of
 from dpbayes.crates.format import METADATA, PUBLIC_KEY, UNSIGNED, Files
 from dpbayes.crates.own_source import makes_the_same
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import DRAWS
+from dpbayes.crates.posterior import DRAWS, recorded
 from dpbayes.crates.release import REGISTRY, REPORT, SOFTWARE, STUDY, release_record
 from dpbayes.kinds.registry import texts_of
 from dpbayes.pages.report.estimates import coefficient_lines
@@ -49,7 +49,7 @@ def _release(files: Files, software: Record) -> dict[str, bytes]:
 
 
 def _posterior(files: Files, software: Mapping[str, str]) -> dict[str, bytes]:
-    record, by = json.loads(files[POSTERIOR]), None
+    record, by = dict(recorded(files)), None
     record.setdefault("releases", [record.get("release")])  # as version 1 has it
     if UNSIGNED not in files:
         by = read_public_key(files[PUBLIC_KEY])[0]
@@ -116,7 +116,7 @@ def _of_a_part(files: Files, due: Files) -> Problem:
 
 def _numbers(files: Files) -> Problem:
     """Every coefficient with its mean, deviation and interval, and whether the chains converged."""
-    record, text = json.loads(files[POSTERIOR]), _words(files[REPORT])
+    record, text = recorded(files), _words(files[REPORT])
     if ("Not converged" in text) == (record["status"] == "converged") or record["key"] not in text:
         return f"{REPORT} is of another posterior, or of chains that mixed otherwise"
     place = text.find("The same numbers.")

@@ -11,6 +11,7 @@ from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.format import Files
 from dpbayes.crates.own_source import makes_the_same
+from dpbayes.crates.posterior import recorded
 from dpbayes.crates.release import SOFTWARE
 from dpbayes.kinds.regression.pooled_parts import parts_record, superseded
 from storage.files.archive import Archive
@@ -28,7 +29,7 @@ TRIED = f"{POSTERIOR} says otherwise than its releases whether they contradict h
 
 def read_as_asked(files: Files) -> Problem:
     """Whether the law of the parts is the one asked for, and the alarm against a declared one that of the releases."""
-    record = json.loads(files[POSTERIOR])
+    record = recorded(files)
     stated, request = record.get("parts"), AnalysisRequest(**record["request"])
     if stated is None:  # of one release, or of a version before there was a choice
         return None if request.parts is None else OTHERWISE
@@ -75,7 +76,7 @@ def superseded_in(archive: Archive, crates: Iterable[str]) -> tuple[dict[str, An
 def superseded_alone(files: Files, place: str) -> tuple[dict[str, Any], ...]:
     """The same of one crate that came alone."""
     with suppress(*MALFORMED, RecursionError):
-        if POSTERIOR in files and (reason := superseded(json.loads(files[POSTERIOR]))):
+        if POSTERIOR in files and (reason := superseded(recorded(files))):
             return (_notice(place, reason, None),)
     return ()
 

@@ -1,6 +1,5 @@
 """Draw a posterior again from what its crate holds, and compare: bit for bit, or within Monte Carlo error."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import evidence_of, sources_of
 from dpbayes.crates.limits import refuse_request
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import DRAWS
+from dpbayes.crates.posterior import DRAWS, recorded
 from dpbayes.kinds.registry import KINDS
 from dpbayes_core.arrays import Floats
 from dpbayes_core.errors import DpbayesError
@@ -43,7 +42,7 @@ def exactly(check: Check) -> bool:
 def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:
     try:
         refuse_request(files)
-        read, request = read_draws(files[DRAWS]), json.loads(files[POSTERIOR])["request"]
+        read, request = read_draws(files[DRAWS]), recorded(files)["request"]
         stored = {each: np.asarray(values, dtype=np.float64) for each, values in read.items()}
         if any(values.size < request["chains"] * request["draws"] for values in stored.values()):
             return False, "it holds far fewer draws than it asks for"  # which nobody need draw, to say so
@@ -74,7 +73,7 @@ def prior_of(evidence: Any, record: Mapping[str, Any]) -> Any:
 def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
     from dpbayes_core.samplers.driver import sample
 
-    request: Mapping[str, Any] = json.loads(files[POSTERIOR])["request"]
+    request: Mapping[str, Any] = recorded(files)["request"]
     alike = AnalysisRequest(**request).alike
     evidence = evidence_of([source.entry for source in sources_of(files)], alike=alike)
     return sample(

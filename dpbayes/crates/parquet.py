@@ -49,14 +49,22 @@ def draws_parquet(draws: Mapping[str, Floats]) -> bytes:
 
 
 def read_draws(data: bytes) -> dict[str, Floats]:
-    """The inverse of `draws_parquet`."""
+    """The inverse of `draws_parquet`; several readers share the arrays, which therefore cannot be changed."""
+    return dict(_draws(data))
+
+
+@lru_cache(maxsize=1)  # an audit asks for the draws of a crate several times
+def _draws(data: bytes) -> Mapping[str, Floats]:
     table = read_table(data, "posterior draws")
     names = cast("Sequence[str]", table.column_names)
     columns = {name: np.asarray(table.column(i)) for i, name in enumerate(names)}
     if tuple(names[:2]) != INDEX_COLUMNS or not table.num_rows:
         raise IntegrityFailure("cannot read posterior draws: chain and draw do not lead. Restore the crate.")
     chains = int(columns["chain"].max()) + 1
-    return {name: values.reshape(chains, -1) for name, values in columns.items() if name not in INDEX_COLUMNS}
+    found = {name: values.reshape(chains, -1) for name, values in columns.items() if name not in INDEX_COLUMNS}
+    for values in found.values():
+        values.flags.writeable = False
+    return found
 
 
 def _bytes(columns: Mapping[str, Any]) -> bytes:
@@ -90,7 +98,7 @@ def columns_of(data: bytes, what: str) -> tuple[tuple[str, ...], int]:
         return tuple(file.schema_arrow.names), int(file.metadata.num_rows)
 
 
-@lru_cache(maxsize=2)  # an audit reads the draws of a crate several times, and its noisy statistics
+@lru_cache(maxsize=2)  # the draws of a crate, and its noisy statistics
 def read_table(data: bytes, what: str) -> Any:
     """All of it, a part at a time: what is read may not outgrow the file, whatever its pages say."""
     import pyarrow as pa

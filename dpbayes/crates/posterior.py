@@ -1,8 +1,10 @@
 """The crate of a posterior: draws, diagnostics and report, tied to the releases they came from."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -148,6 +150,16 @@ def predicate_of(record: Mapping[str, Any]) -> dict[str, Any]:
         "analysis": record["key"],
         "releases": [{"ledger": link["ledger"], "release": link["digest"]} for link in links],
     }
+
+
+def recorded(files: Mapping[str, bytes]) -> Mapping[str, Any]:
+    """The public record in the crate of a posterior; an audit asks for it many times."""
+    return _parsed(files[POSTERIOR])
+
+
+@lru_cache(maxsize=2)
+def _parsed(data: bytes) -> Mapping[str, Any]:
+    return json.loads(data)
 
 
 def posterior_record(

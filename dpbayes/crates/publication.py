@@ -11,10 +11,10 @@ import numpy as np
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, Files
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import DRAWS
+from dpbayes.crates.posterior import DRAWS, recorded
 from dpbayes_core.arrays import Floats
 from dpbayes_core.canonical import digest
-from storage.files.archive_paths import POSTERIOR, RECORDED
+from storage.files.archive_paths import RECORDED
 from storage.home.signatures import read_public_key
 from storage.ledger.publishing import Publication
 
@@ -31,9 +31,7 @@ def content_of(files: Files) -> str:
     The links name the releases' own crates, which are other files where another key signed them; which releases they
     are, the name of the analysis covers.
     """
-    record = {
-        name: value for name, value in json.loads(files[POSTERIOR]).items() if name not in ("release", "releases")
-    }
+    record = {name: value for name, value in recorded(files).items() if name not in ("release", "releases")}
     draws = {name: _sha256_of(values) for name, values in read_draws(files[DRAWS]).items()}
     return digest({"draws": draws, "record": record})
 
@@ -45,7 +43,7 @@ def _sha256_of(values: Floats) -> str:
 
 def publication_of(path: str, files: Files) -> Publication:
     """How the ledger names a posterior's crate."""
-    record: Mapping[str, Any] = json.loads(files[POSTERIOR])
+    record: Mapping[str, Any] = recorded(files)
     return Publication(
         study=record["study"],
         period=record["period"],
@@ -63,7 +61,7 @@ def publication_of(path: str, files: Files) -> Publication:
 
 def needs_entry(files: Files) -> bool:
     """Whether a posterior is of a version that puts every one on the ledger before it is archived."""
-    return json.loads(files[POSTERIOR])["schema_version"] >= RECORDED
+    return recorded(files)["schema_version"] >= RECORDED
 
 
 def signed_late(files: Files, retired: Mapping[str, int]) -> str | None:

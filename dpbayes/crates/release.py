@@ -126,14 +126,6 @@ def release_record(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_release(record: Mapping[str, Any]) -> AnyRelease:
-    """The release inside a release record; fails where the record names another digest."""
-    release = release_from_record(record["statistics"])
-    if release.digest != record["digest"]:
-        raise IntegrityFailure(f"cannot read {RECORD}: its statistics are not those of its digest. Fetch it again.")
-    return release
-
-
 def entry_of(files: Mapping[str, bytes]) -> Entry:
     """The ledger entry that a crate carries."""
     return _entry(files[ENTRY])

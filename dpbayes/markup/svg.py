@@ -1,5 +1,6 @@
 """SVG elements as escaped text, without scripts or external files; the pictures themselves are in the pages."""
 
+import re
 from collections.abc import Iterable
 from functools import cache
 
@@ -13,10 +14,18 @@ Value = str | float
 
 def tag(name: str, *inside: str, **attributes: Value) -> Markup:
     """An element; in names of attributes `_` becomes a hyphen, and is dropped at the end."""
-    stated = "".join([f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items()])
+    stated = "".join([f' {key.rstrip("_").replace("_", "-")}="{_safe(value)}"' for key, value in attributes.items()])
     if not inside:
         return Markup(f"<{name}{stated}/>")
-    return Markup(f"<{name}{stated}>{''.join(map(escape, inside))}</{name}>")
+    return Markup(f"<{name}{stated}>{''.join(map(_safe, inside))}</{name}>")
+
+
+def _safe(value: Value) -> str:
+    """Escaped, where there is anything to escape: most values are numbers."""
+    return value if type(value) is str and _UNSAFE.search(value) is None else escape(value)
+
+
+_UNSAFE = re.compile("[&<>\"']")
 
 
 def figure(key: str, title: str, words: str, body: Iterable[Markup], *, kind: str | None, **size: Value) -> Markup:
@@ -51,7 +60,7 @@ def short_number(value: float, decimals: int = 2) -> str:
 
 
 def short_numbers(values: Floats) -> list[str]:
-    """The same of every length, to two decimals: of those from 0 to 100 there are few, which are looked up."""
+    """The same of every length, to two decimals: those from 0 to 100 are few, and are looked up."""
     hundredths = 100 * values
     nearest = np.rint(hundredths)
     if ((np.abs(hundredths - nearest) < _CLEARLY) & (nearest >= 0) & (nearest <= _MOST)).all():

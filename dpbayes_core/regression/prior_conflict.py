@@ -84,7 +84,7 @@ class PriorConflict:
 
 def prior_conflict(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Floats]) -> PriorConflict:
     """How much the prior decides a posterior, and how unlikely the posterior is under it; `draws` are in user units."""
-    from scipy import stats  # slow to import
+    from scipy import special  # scipy.stats, which calls these, is slow to import
 
     names = (*schema.coefficients, SIGMA)
     scores = normal_scores(prior, schema, draws)
@@ -95,10 +95,10 @@ def prior_conflict(prior: Prior, schema: RegressionSchema, draws: Mapping[str, F
     drawn = np.stack([np.ravel(draws[name]) for name in names])
     pulls = _moved(drawn, scores, axes @ (projected / reduction))
     own = np.diag(left)
-    tails = 2 * stats.norm.sf(np.abs(mean) / np.sqrt(np.maximum(1 - own, LEAST_REDUCTION)))
+    tails = 2 * special.ndtr(-np.abs(mean) / np.sqrt(np.maximum(1 - own, LEAST_REDUCTION)))
     table = zip(names, tails.tolist(), own.tolist(), pulls.tolist(), strict=True)
     return PriorConflict(
-        probability=float(stats.chi2.sf(surprise.statistic, surprise.degrees)),
+        probability=float(special.chdtrc(surprise.degrees, surprise.statistic)),
         surprise=surprise,
         weakest=_weakest(names, float(shares[-1]), axes[:, -1]),
         parameters=tuple(ParameterConflict(*line) for line in table),

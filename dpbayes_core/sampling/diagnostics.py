@@ -88,31 +88,26 @@ def _split(draws: NDArray[np.generic]) -> Floats:
 
 def _normal_scores(values: Floats) -> Floats:
     """Each value's rank among those of its quantity, ties sharing theirs, as a quantile of the normal law."""
-    from scipy.special import ndtri
-
     flat = values.reshape(len(values), -1)
-    order = np.argsort(flat, axis=1)
-    ordered = np.take_along_axis(flat, order, axis=1)
-    scores = np.empty_like(flat)
-    np.put_along_axis(scores, order, _scores(flat.shape[1])[None, :], axis=1)
-    for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
-        first, last = (np.searchsorted(ordered[row], flat[row], side) for side in ("left", "right"))
-        scores[row] = ndtri(_share(0.5 * (first + last + 1), flat.shape[1]))
+    count, scores = flat.shape[1], np.empty_like(flat)
+    known = _scores(count)
+    for row, mine in zip(flat, scores, strict=True):
+        order = np.argsort(row)
+        ordered = row[order]
+        last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))  # of those that share a rank
+        many = np.diff(last, prepend=-1)
+        mine[order] = known[np.repeat(2 * last - many + 1, many)] if len(last) < count else known[::2]
     return scores.reshape(values.shape)
 
 
 @lru_cache(maxsize=8)
 def _scores(count: int) -> Floats:
-    """The scores of ranks 1 to `count`."""
+    """The scores of ranks 1, 1.5, 2, ..., `count`: Blom's offset says where a rank lies between 0 and 1."""
     from scipy.special import ndtri
 
-    found: Floats = ndtri(_share(np.arange(1.0, count + 1.0), count))
+    ranks = 0.5 * np.arange(2, 2 * count + 1)
+    found: Floats = ndtri((ranks - 3 / 8) / (count - 2 * (3 / 8) + 1))
     return found
-
-
-def _share(ranks: Floats, count: int) -> Floats:
-    """Blom's offset: where a rank lies between 0 and 1."""
-    return (ranks - 3 / 8) / (count - 2 * (3 / 8) + 1)
 
 
 def _rhat(chains: Floats) -> Floats:

@@ -87,7 +87,8 @@ class LocalStore(Store):
         for place, folders, files in os.walk(self.root / folder, onerror=_unless_absent):
             if Path(place) == self.root and SCRATCH in folders:
                 folders.remove(SCRATCH)
-            names.extend((Path(place) / file).relative_to(self.root).as_posix() for file in files)
+            inside = Path(place).relative_to(self.root).as_posix()
+            names.extend(file if inside == "." else f"{inside}/{file}" for file in files)
         return sorted(names)
 
     def strays(self) -> dict[str, str]:

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import add
 
 import numpy as np
 from markupsafe import Markup
 
 from dpbayes.markup.numbers import tick_labels, ticks
-from dpbayes.markup.svg import figure, line, points, short_number, short_numbers, tag, text
+from dpbayes.markup.svg import figure, line, short_number, short_numbers, tag, text
 from dpbayes_core.arrays import Floats
 
 MARK = 17  # height of one series in a forest row, in px
@@ -141,9 +143,7 @@ def trace(name: str, draws: Floats, *, number: int) -> Markup:
     """The draws of each chain in order, thinned for size; `draws` has shape (chains, draws)."""
     thin = draws[:MOST_CHAINS, :: max(1, math.ceil(draws.shape[1] / _TRACE_POINTS))]
     low, high = float(thin.min()), float(thin.max())
-    x = _across(np.linspace(0, 1000, thin.shape[1]))
-    y = 98 - 96 * (thin - low) / ((high - low) or 1.0)
-    lines = [_polyline(x, y[chain], chain) for chain in range(thin.shape[0])]
+    lines = _polylines(_across(thin.shape[1]), 98 - 96 * (thin - low) / ((high - low) or 1.0))
     words = f"{draws.shape[0]} chains of {draws.shape[1]} draws; overlapping lines without drift mean that they agree."
     return _plane("trace", Caption(f"Trace of {name}", words, number), lines)
 
@@ -157,10 +157,11 @@ def ranks(name: str, draws: Floats, *, number: int) -> Markup:
     counts = np.bincount(binned, minlength=chains * _RANK_BINS).reshape(chains, _RANK_BINS)
     expected = count / _RANK_BINS
     top = max(2 * expected, float(counts.max()))
-    x = _across(np.repeat(np.linspace(0, 1000, _RANK_BINS + 1), 2)[1:-1])
+    edges = _across(_RANK_BINS + 1)
+    x = [edge for edge in edges for _ in range(2)][1:-1]
     level = 100 - 96 * expected / top
     parts = [tag("path", class_="zero", d=f"M0 {short_number(level)}H1000")]
-    parts += [_polyline(x, 100 - 96 * np.repeat(counts[c], 2) / top, c) for c in range(min(chains, MOST_CHAINS))]
+    parts += _polylines(x, 100 - 96 * np.repeat(counts[:MOST_CHAINS], 2, axis=1) / top)
     words = f"Rank histogram of {chains} chains in {_RANK_BINS} bins, against the level expected when they agree."
     return _plane("ranks", Caption(f"Ranks of {name}", words, number), parts)
 
@@ -176,13 +177,19 @@ def _plane(kind: str, caption: Caption, parts: Sequence[Markup]) -> Markup:
     return _drawn(kind, 72, caption, [stretched])
 
 
-def _across(x: Floats) -> list[int]:
-    return [round(each) for each in x.tolist()]
+@lru_cache(maxsize=16)
+def _across(count: int) -> tuple[str, ...]:
+    """Places from the left edge to the right, each as it begins a point of a line."""
+    return tuple(f"{round(each)}," for each in np.linspace(0, 1000, count).tolist())
 
 
-def _polyline(x: Sequence[int], y: Floats, chain: int) -> Markup:
-    places = points(zip(x, short_numbers(y), strict=True))
-    return tag("polyline", class_=f"chain chain-{chain % _CHAIN_CLASSES}", points=places)
+def _polylines(x: Sequence[str], y: Floats) -> list[Markup]:
+    """A line for every chain, through its heights of shape (chains, places)."""
+    heights, many = short_numbers(y.ravel()), y.shape[1]
+    lines = [" ".join(map(add, x, heights[many * chain : many * (chain + 1)])) for chain in range(y.shape[0])]
+    return [
+        tag("polyline", class_=f"chain chain-{chain % _CHAIN_CLASSES}", points=line) for chain, line in enumerate(lines)
+    ]
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
