@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbayes.crates.contained_releases import Source, sources_of
 from dpbayes.crates.format import ATTESTATION, UNSIGNED, Files
-from dpbayes.crates.parquet import INDEX_COLUMNS, columns_of, read_table
+from dpbayes.crates.parquet import INDEX_COLUMNS, column_values, columns_of, read_table
 from dpbayes.crates.posterior import DRAWS, recorded
 from dpbayes.crates.release import NOISY
 from dpbayes_core.canonical import canonical_json
@@ -113,5 +113,5 @@ def _of_posterior(files: Files) -> Iterator[str]:
         return
     places = (np.repeat(np.arange(chains), draws), np.tile(np.arange(draws), chains))
     for name, due in zip(INDEX_COLUMNS, places, strict=True):
-        if not np.array_equal(np.asarray(table.column(name)), due):
+        if not np.array_equal(column_values(table.column(name)), due):
             yield f"{DRAWS} does not name every draw of every chain once, in order"

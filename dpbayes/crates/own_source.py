@@ -28,4 +28,9 @@ def own_source() -> str:
 
 def makes_the_same(software: Mapping[str, Any]) -> bool:
     """Whether the program that recorded these versions makes the same pages of the same records as this one."""
-    return software.get(SOURCE) == own_source() and software.get(DRAWING) == version(DRAWING)
+    return software.get(SOURCE) == own_source() and software.get(DRAWING) == _drawing()
+
+
+@cache
+def _drawing() -> str:
+    return version(DRAWING)

@@ -57,7 +57,7 @@ def read_draws(data: bytes) -> dict[str, Floats]:
 def _draws(data: bytes) -> Mapping[str, Floats]:
     table = read_table(data, "posterior draws")
     names = cast("Sequence[str]", table.column_names)
-    columns = {name: np.asarray(table.column(i)) for i, name in enumerate(names)}
+    columns = {name: column_values(table.column(i)) for i, name in enumerate(names)}
     if tuple(names[:2]) != INDEX_COLUMNS or not table.num_rows:
         raise IntegrityFailure("cannot read posterior draws: chain and draw do not lead. Restore the crate.")
     chains = int(columns["chain"].max()) + 1
@@ -65,6 +65,16 @@ def _draws(data: bytes) -> Mapping[str, Floats]:
     for values in found.values():
         values.flags.writeable = False
     return found
+
+
+def column_values(column: Any) -> NDArray[Any]:
+    """The values of a column; plain numbers by DLPack, because Arrow's own way imports pandas, which is slow."""
+    import pyarrow as pa
+
+    plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    if plain and column.num_chunks == 1 and not column.null_count:
+        return np.from_dlpack(column.chunk(0))
+    return np.asarray(column)
 
 
 def _bytes(columns: Mapping[str, Any]) -> bytes:
