@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-BENCHMARKS = ("commands", "ledger", "data_plane", "subsample", "networks", "gibbs", "collapsed")
+BENCHMARKS = ("commands", "ledger", "data_plane", "subsample", "networks", "gibbs", "collapsed", "audit")
 
 
 def main(*wanted: str) -> None:

@@ -13,9 +13,9 @@ from cli.format import Document, line, of_whom
 from cli.options import AsJson, Debug, Near
 from dpbayes.audit.audit import AuditReport, audit_crate, posteriors
 from dpbayes.audit.audit import audit as audit_all
+from dpbayes.audit.lone_crate import Reasons
 from dpbayes.audit.lone_surroundings import on_ledger, with_surroundings
 from dpbayes.audit.publications import count_check, crate_on_ledger
-from dpbayes.audit.reasons import Reasons
 from dpbayes.audit.replay import replayed
 from dpbayes.crates.contained_releases import named, sources_of
 from dpbayes.crates.files import load_with_manifest

@@ -4,8 +4,10 @@ import contextlib
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -17,12 +19,14 @@ from dpbayes.crates.files import load, load_with_manifest
 from dpbayes.crates.format import pack
 from dpbayes.crates.notices_beside import notice_records
 from dpbayes.crates.posterior import Provenance
-from dpbayes.crates.same_people import refuse_same_people
+from dpbayes.crates.release import STUDY
 from dpbayes.kinds.prior import PriorSpec
 from dpbayes.kinds.registry import KINDS
 from dpbayes.strict_yaml.messages import problems_of
+from dpbayes.strict_yaml.problem import Problem
+from dpbayes.strict_yaml.yaml12 import parse
 from dpbayes.study.analyses import AnalysisSpec
-from dpbayes.study.load import load_prior
+from dpbayes.study.load import LARGEST_FILE, load_prior
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 from storage.files.archive import MANIFEST, Archive
@@ -32,6 +36,7 @@ from storage.home.home import dask_address
 from storage.home.signatures import Signer
 from storage.ledger.entries import Stamp
 from storage.ledger.offline_ledger import refuse_unspelled, spelled
+from storage.ledger.periods import Period
 
 NAME = "reanalysis"  # of the analysis, in its record and its place
 SCRATCH = ".dpbayes-"  # how folders beside a zip begin, until it is whole
@@ -221,3 +226,62 @@ def _joined(studies: Sequence[str]) -> str:
 def _spanned(periods: Sequence[str]) -> str:
     first, last = min(periods), max(periods)
     return first if first == last else f"{first}-to-{last}"
+
+
+def refuse_same_people(sources: Sequence[Source]) -> None:
+    """Refuse releases whose people could count twice; populations of different names are taken for different people."""
+    for one, other in combinations(sources, 2):
+        if one.digest == other.digest:
+            raise StudyInvalid(
+                f"cannot pool {_name(one)} with itself: its people would count twice. Name every release once."
+            )
+        if _may_share(one, other):
+            raise StudyInvalid(
+                f"cannot pool {_name(one)} with {_name(other)}: they may be of the same people. Pool different "
+                "holders of one period, or periods that their studies declare disjoint."
+            )
+
+
+def _name(source: Source) -> str:
+    stated = source.entry.payload
+    holder = "" if stated["holder"] is None else f" at {stated['holder']}"
+    return f"{stated['release']} of {stated['period']}{holder}"
+
+
+def _may_share(one: Source, other: Source) -> bool:
+    first, second = one.entry.payload, other.entry.payload
+    if first["account"] != second["account"]:
+        return False
+    apart = not _overlap(first["period"], second["period"])
+    laws = _Law.of(one), _Law.of(other)
+    if None not in (first["holder"], second["holder"]) and first["holder"] != second["holder"]:
+        return apart and not all(law.disjoint or law.fixed for law in laws)
+    return not (apart and all(law.disjoint for law in laws))
+
+
+def _overlap(one: str, other: str) -> bool:
+    first, second = Period.named(one), Period.named(other)
+    return first.first_day <= second.last_day and second.first_day <= first.last_day
+
+
+@dataclass(frozen=True)
+class _Law:
+    """What a release's study declares of its people; nothing where it cannot be read."""
+
+    disjoint: bool = False  # everybody is in one period only
+    fixed: bool = False  # everybody stays with one holder
+
+    @classmethod
+    def of(cls, source: Source) -> "_Law":
+        try:
+            text = source.files[STUDY]
+            study: Any = parse(text.decode()).value if len(text) <= LARGEST_FILE else None
+        except (Problem, KeyError, UnicodeDecodeError):
+            return cls()
+        people = _section(_section(study).get("period")).get("people")
+        holder = _section(_section(_section(study).get("source")).get("holder"))
+        return cls(people == "disjoint", holder.get("membership") == "fixed")
+
+
+def _section(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

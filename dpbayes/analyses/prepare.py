@@ -4,18 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from dpbayes.analyses.priors import prior_for, refuse_law
-from dpbayes.analyses.stored_releases import newest_releases
-from dpbayes.analyses.stored_until import releases_until
+from dpbayes.analyses.stored_releases import newest_releases, releases_until
 from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key, earlier_key
 from dpbayes.crates.contained_releases import evidence_of, order_of, sources_of
 from dpbayes.crates.posterior import recorded
 from dpbayes.crates.release import ENTRY
 from dpbayes.kinds.prior import NOTHING, AnyPrior, PriorSpec
+from dpbayes.kinds.registry import KINDS
+from dpbayes.kinds.regression.samplers import INDEPENDENT_SAMPLERS
 from dpbayes.study.analyses import AnalysisSpec, TestSpec
 from dpbayes.study.guesses import expected_of
 from dpbayes.study.study import Study
 from dpbayes_core.canonical import canonical_json, digest
+from dpbayes_core.errors import StudyInvalid
+from dpbayes_core.privacy.release import AnyRelease
+from dpbayes_core.regression.planning.expected_moments import Expected
 from dpbayes_core.regression.pool import Pool, has_numbers, parts_law
 from dpbayes_core.regression.prior import Prior
 from storage.files.archive_paths import posterior_path
@@ -171,3 +174,31 @@ def _public_test(study: Study, spec: TestSpec | None, release: Any) -> "PublicTe
     from dpbayes.analyses.public_records import read_public_test
 
     return read_public_test(study, spec, release.schema)
+
+
+Guesses = Mapping[str, Expected]
+"""What columns are expected to be, by name."""
+
+
+def prior_for(release: AnyRelease, stated: PriorSpec, sampler: str, expected: Guesses = NOTHING) -> AnyPrior:
+    """The stated prior, or the default of that sampler; parts of other kinds are refused.
+
+    A regression's default may be in units of what its columns are expected to be.
+    """
+    taken = KINDS[release.kind].prior
+    assert taken is not None
+    for name in taken.others(stated):
+        raise StudyInvalid(
+            f"cannot use the prior: {name} is no part of a {release.kind} release's. "
+            f"Choose from {', '.join(taken.parts) or 'none'}."
+        )
+    return taken.prior(release, stated, sampler, expected)
+
+
+def refuse_law(stated: PriorSpec, sampler: str) -> None:
+    """Refuse the independent law where the chosen sampler would draw under another one."""
+    if stated.law == "independent" and sampler not in INDEPENDENT_SAMPLERS:
+        raise StudyInvalid(
+            f"cannot analyse with sampler {sampler}: it takes no prior with law: independent. "
+            "Choose sampler collapsed, or state law: conjugate."
+        )

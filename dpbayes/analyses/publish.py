@@ -1,19 +1,22 @@
 """What a posterior's crate has on record: put there before the crate is, and asked for wherever it is believed."""
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from dpbayes.audit.crate import asked, signed
 from dpbayes.crates.contained_releases import sources_of
-from dpbayes.crates.format import Files
+from dpbayes.crates.files import load
+from dpbayes.crates.format import Files, pack
 from dpbayes.crates.posterior import recorded
 from dpbayes.crates.publication import needs_entry, publication_of, signed_late
 from dpbayes.crates.release import ENTRY
-from dpbayes.crates.unarchived import Unarchived
 from dpbayes_core.canonical import canonical_json
-from dpbayes_core.errors import IntegrityFailure
+from dpbayes_core.errors import DpbayesError, IntegrityFailure
 from storage.files.archive import MANIFEST, manifest
 from storage.files.archive_paths import links_of, path_of
+from storage.files.durable import make_folder, replace_file
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Stamp
 from storage.ledger.history import MALFORMED
@@ -122,3 +125,25 @@ def _is_of(books: AnchoredLedger, files: Files) -> bool:
 def _signed(books: AnchoredLedger, files: Files) -> bool:
     """Whether a key of the home signed every byte."""
     return asked(lambda files: signed(files, books.home.trusted()), files) is None
+
+
+class Unarchived:
+    """The crates that running analyses are about to publish, in the home's work folder, by the names they are given."""
+
+    def __init__(self, work: Path) -> None:
+        self._folder = work / "publishing"
+
+    def keep(self, name: str, files: Mapping[str, bytes]) -> None:
+        """Remember a crate, whole or not at all."""
+        make_folder(self._folder, mode=0o700)
+        replace_file(self._folder / f"{name}.zip", pack(files), self._folder)
+
+    def drop(self, name: str) -> None:
+        """Forget it: it is in the archive, or its entry was refused."""
+        (self._folder / f"{name}.zip").unlink(missing_ok=True)
+
+    def each(self) -> Iterator[tuple[str, dict[str, bytes]]]:
+        """What killed runs left, by name; what cannot be read is as good as none."""
+        for path in sorted(self._folder.glob("*.zip")):
+            with contextlib.suppress(DpbayesError):
+                yield path.stem, load(path)

@@ -59,3 +59,23 @@ def _newest(request: Request, books: AnchoredLedger) -> Request:
     while books.ledger.find((later := replace(request, revision=request.revision + 1)).key):
         request = later
     return request
+
+
+def releases_until(study: Study, release: str, period: Period | str, books: AnchoredLedger) -> tuple[Entry, ...]:
+    """Every release of the period asked for, as `newest_releases` has it, and those of earlier periods that stand.
+
+    Of an earlier period the newest revision counts, as it was released then; one that was withdrawn does not.
+    """
+    asked = study.parse_period(str(period))
+    found = newest_releases(study, release, asked, books)
+    newest: dict[tuple[str, str | None], Entry] = {}
+    for entry in books.ledger.entries():
+        stated = entry.payload
+        mine = entry.kind == "charge" and (stated["study"], stated["release"]) == (study.study, release)
+        if mine and stated["account"] == study.population and study.parse_period(stated["period"]) < asked:
+            newest[stated["period"], stated["holder"]] = _newer(entry, newest.get((stated["period"], stated["holder"])))
+    return (*(entry for entry in newest.values() if not books.ledger.withdrawn(entry.key)), *found)
+
+
+def _newer(entry: Entry, known: Entry | None) -> Entry:
+    return entry if known is None or entry.payload["revision"] > known.payload["revision"] else known

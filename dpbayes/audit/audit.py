@@ -10,12 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from dpbayes.audit.crate import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, WHOLE_CHECKS, listed, problems
-from dpbayes.audit.lone_crate import Replay, judge
+from dpbayes.audit.lone_crate import Reasons, Replay, judge
 from dpbayes.audit.names import UNIQUE, alike
 from dpbayes.audit.notices import NOTICED, due_notices, is_notice, notice_flaws
 from dpbayes.audit.parts import superseded_in
 from dpbayes.audit.publications import BELONGS, IN_FORCE, ON_RECORD, Publications
-from dpbayes.audit.reasons import Reasons
 from dpbayes.crates.contained_releases import Source, sources_of
 from dpbayes.crates.posterior import recorded
 from dpbayes.crates.release import ENTRY

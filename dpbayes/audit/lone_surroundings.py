@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from dpbayes.audit.audit import AuditReport
-from dpbayes.audit.lone_crate import WITHIN
+from dpbayes.audit.lone_crate import WITHIN, Reasons
 from dpbayes.audit.notices import due_notices
 from dpbayes.audit.parts import superseded_alone
-from dpbayes.audit.reasons import Reasons
 from dpbayes.audit.replay import REPLAYED
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.format import Files

@@ -67,7 +67,7 @@ def _draws(data: bytes) -> Mapping[str, Floats]:
     return found
 
 
-def column_values(column: Any) -> NDArray[Any]:
+def column_values(column: Any) -> Any:
     """The values of a column; plain numbers by DLPack, because Arrow's own way imports pandas, which is slow."""
     import pyarrow as pa
 

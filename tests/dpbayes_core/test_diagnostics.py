@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from arviz_stats.base.array import array_stats
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.sampling.diagnostics import Diagnosis, diagnose
@@ -62,3 +63,45 @@ def test_a_quantity_without_diagnostics_never_passes(value: float) -> None:
     draws = independent()
     draws[2] = value
     assert any("of c is" in word for word in diagnose("abc", draws).failures())
+
+
+SHAPES = [(5, 4, 1000), (3, 3, 333), (2, 1, 50), (6, 5, 99), (1, 2, 4), (2, 4, 7)]
+
+
+def slow(draws: Floats) -> Floats:
+    found = np.zeros_like(draws)
+    for t in range(1, draws.shape[-1]):
+        found[..., t] = 0.9 * found[..., t - 1] + draws[..., t]
+    return found
+
+
+CHANGES = {
+    "independent": lambda draws: draws,
+    "slow": slow,
+    "with ties": lambda draws: np.round(draws, 1),
+    "elsewhere": lambda draws: draws + np.arange(draws.shape[1])[:, None],
+    "alternating": lambda draws: draws + 3.0 * (-1.0) ** np.arange(draws.shape[2]),
+    "still": lambda draws: np.where(np.arange(len(draws))[:, None, None] == 0, 2.5, draws),
+    "no number": lambda draws: np.where(np.arange(len(draws))[:, None, None] == 0, np.nan, draws),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_diagnostics_are_those_of_arviz_to_the_last_bit(shape: tuple[int, int, int], change: str) -> None:
+    draws = CHANGES[change](np.random.default_rng(3).standard_normal(shape))
+    with np.errstate(all="ignore"):
+        due = [
+            array_stats.rhat(draws, method="rank"),
+            array_stats.ess(draws, method="bulk"),
+            array_stats.ess(draws, method="tail", prob=(0.05, 0.95)),
+        ]
+    found = diagnose([str(each) for each in range(len(draws))], draws)
+    assert np.array_equal([found.rhat, found.ess_bulk, found.ess_tail], due, equal_nan=True)
+
+
+def test_many_draws_are_diagnosed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = independent(quantities=7)
+    whole = diagnose("abcdefg", draws)
+    monkeypatch.setattr("dpbayes_core.sampling.diagnostics.MOST_AT_ONCE", 2 * draws[0].size)
+    assert np.array_equal(whole.ess_tail, diagnose("abcdefg", draws).ess_tail)

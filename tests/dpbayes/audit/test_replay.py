@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpbayes.audit.replay import replayed
-from dpbayes.audit.replay_law import farthest
+from dpbayes.audit.replay import farthest, replayed
 from dpbayes.crates.files import load
 from dpbayes.crates.parquet import draws_parquet, read_draws
 from dpbayes_core.arrays import Floats

@@ -5,8 +5,8 @@ from itertools import permutations
 
 import pytest
 
+from dpbayes.analyses.crates_workspace import refuse_same_people
 from dpbayes.crates.contained_releases import Source
-from dpbayes.crates.same_people import refuse_same_people
 from dpbayes_core.errors import StudyInvalid
 
 DISJOINT = "period: {grain: month, people: disjoint}\n"

@@ -13,6 +13,7 @@ from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import release_record
 from dpbayes.markup.convergence_advice import APART, BROKEN, FIRMER, LONGER
 from dpbayes.markup.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
+from dpbayes.markup.svg import short_number, short_numbers
 from dpbayes.pages.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
 from dpbayes.pages.report.render import render
 from dpbayes_core.arrays import Floats
@@ -253,6 +254,13 @@ def test_fixed_numbers(value: float | None, decimals: int, said: str) -> None:
 )
 def test_short_numbers(value: float, said: str) -> None:
     assert short(value) == said
+
+
+def test_lengths_that_are_looked_up_are_those_that_are_written_one_by_one() -> None:
+    generator = np.random.default_rng(7)
+    exact = np.array([0.0, -0.0, 0.005, 0.015, 2.675, 99.995, 100.0, 0.125])
+    for values in (generator.uniform(0, 100, 5000), exact, 3 * generator.standard_normal(100), np.array([np.nan, 1.0])):
+        assert short_numbers(values) == [short_number(each) for each in values.tolist()]
 
 
 def test_decimals_show_two_digits_of_the_uncertainty() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from dpbayes.analyses.earlier import changed
-from dpbayes.analyses.priors import refuse_law
+from dpbayes.analyses.prepare import refuse_law
 from dpbayes.kinds.prior import PriorSpec
 from dpbayes.kinds.regression.prior import NOTHING, regression_prior
 from dpbayes.kinds.regression.prior_check import named_words
