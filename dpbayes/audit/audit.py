@@ -1,4 +1,4 @@
-"""The whole audit, offline: the ledger, its anchors, and every published byte held against both."""
+"""The whole audit, offline: ledger and anchors are verified, and every published byte is compared with both."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class AuditReport:
     cannot_tell: tuple[str, ...] | None = None
     """What no single crate can tell, where one was looked at."""
     notices: tuple[Mapping[str, Any], ...] | None = None
-    """What lies beside that crate in its archive; and posteriors that are drawn otherwise today."""
+    """Notices next to that crate in its archive; and posteriors that this version would draw by another method."""
 
     @property
     def ok(self) -> bool:
@@ -73,7 +73,7 @@ def audit(
     *,
     signers: Collection[str] = (),
 ) -> AuditReport:
-    """Hold ledger, anchors and archive against each other; `trusted` maps fingerprints to public keys.
+    """Compare ledger, anchors and archive with each other; `trusted` maps fingerprints to public keys.
 
     `signers` are keys of the home whose archive it is, where others are trusted, too.
     """
@@ -166,13 +166,13 @@ def _seen(crates: int, said: Mapping[str, int]) -> str:
 
 
 def _analysed_twice(crates: Iterable[str]) -> list[str]:
-    """An analysis converged or did not: it has one crate, by whichever name."""
+    """The analyses that are archived both as converged and as not converged; each may have only one crate."""
     plain = Counter(path.replace(NOT_CONVERGED, "") for path in crates if path.startswith(POSTERIORS))
     return [f"{path} lies in the archive twice" for path, many in plain.items() if many > 1]
 
 
 def _places(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[str]]:
-    """The files of every crate by its path, and what belongs nowhere."""
+    """The names of the files of every crate, by the crate's path; and files that belong to no crate."""
     anchored = {anchor_name(seq) for seq in range(entries + 1)}
     crates: dict[str, list[str]] = {}
     strangers: list[str] = []
@@ -186,7 +186,7 @@ def _places(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[
 
 
 def _due(records: Sequence[Record]) -> dict[str, Record]:
-    """The crate that each charge calls for; an entry too damaged to say has failed the ledger's own checks."""
+    """Each charge by the path where its crate has to be; unreadable entries have failed the ledger's own checks."""
     found: dict[str, Record] = {}
     for record in records:
         try:
@@ -198,7 +198,7 @@ def _due(records: Sequence[Record]) -> dict[str, Record]:
 
 
 def _never_published(records: Sequence[Record]) -> set[int]:
-    """Charges of releases that stand at some holders only, where people move, and were superseded by a whole one."""
+    """Charges of releases that were made at some holders only, where people move, and superseded by a complete one."""
     together: dict[str, int] = {}
     made: dict[tuple[Any, ...], list[int]] = {}
     for record in records:
@@ -234,7 +234,7 @@ def _key_flaws(archive: Archive, trusted: Mapping[str, bytes], strays: Collectio
 def _belonging_flaw(
     path: str, files: Mapping[str, bytes], due: Mapping[str, Record], ledger: Mapping[int, Record]
 ) -> str | None:
-    """The crate carries an entry of this ledger and lies where it has to."""
+    """What is wrong where a crate's entry is not one of this ledger, or the crate is not where it has to be."""
     try:
         if path.startswith(RELEASES):
             whole = _is_entry(Source(files), due.get(path))
@@ -250,7 +250,7 @@ def _belonging_flaw(
 
 
 def _unanchored(path: str, due: Mapping[str, Record], anchors: Anchors) -> str | None:
-    """Nothing is published before its entry is anchored, so this anchor was taken away."""
+    """What is wrong where the anchor is missing: crates are published after their anchors, so somebody removed it."""
     if path not in due or anchors.exists(due[path]["seq"]):
         return None
     return f"{anchor_name(due[path]['seq'])} is missing, and it was written before the crate"

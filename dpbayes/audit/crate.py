@@ -1,4 +1,4 @@
-"""What an auditor asks of one crate, offline: is every byte signed for, and does every part follow from the entry."""
+"""The checks of one crate, offline: every byte is signed for, and every part follows from the ledger entry."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -42,12 +42,12 @@ CAPPED = "the charge keeps its caps"
 
 
 def priced(source: Source) -> Problem:
-    """The laws of the ledger that one entry keeps or breaks by itself."""
+    """What is wrong with a charge as far as its entry alone shows: its key, hashes, price and release."""
     return verify_charge(source.entry)
 
 
 def capped(source: Source) -> Problem:
-    """Totals that are at least the charge, in the scopes where it counts, and within every cap that they state."""
+    """What is wrong with the totals of a charge: too small, of other scopes, or above a cap that they state."""
     stated = source.entry.payload
     cost = Total.from_record(stated["cost"])
     if not any(debit["cap"] for debit in stated["debits"]):
@@ -105,7 +105,7 @@ def problems(files: Files, trusted: Keys) -> dict[str, Problem]:
 
 
 def contents(files: Files, trusted: Keys) -> dict[str, Problem]:
-    """What is wrong inside; the releases in folders have to be signed by the keys beside them, which are `trusted`."""
+    """What is wrong inside; releases in folders have to be signed by the keys in those folders, which are `trusted`."""
     found: dict[str, Problem] = {}
     posterior = POSTERIOR in files
     if posterior and ENTRY not in files:
@@ -131,7 +131,7 @@ def _answer(question: Callable[[Source], Problem], files: frozenset[tuple[str, b
 
 
 def asked(question: Callable[[Files], Problem], files: Files) -> Problem:
-    """What a check says of files that may hold anything."""
+    """The answer of a check, where the files may contain anything: what cannot be read is an answer too."""
     try:
         return question(files)
     except IntegrityFailure as failure:
@@ -150,7 +150,7 @@ def signed(files: Files, trusted: Keys) -> Problem:
 
 
 def _by_another(files: Files) -> Problem:
-    """The key that came with the crate is the one that signed: what is said of its maker is said by that key."""
+    """What is wrong where the key in the crate is not the one that signed it."""
     own = read_public_key(files[PUBLIC_KEY])[0]
     signers = {each["keyid"] for each in json.loads(files[ATTESTATION])["signatures"]}
     return None if signers == {own} else f"{PUBLIC_KEY} is not the key that signed"
@@ -176,7 +176,7 @@ def _listed_exactly(files: Files, stated: Mapping[str, Any], statement: str) -> 
 
 
 def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
-    """What the statement says of the crate is what its files say."""
+    """What is wrong where the statement describes another crate than its files."""
     if POSTERIOR in files:
         record = recorded(files)
         kind, due = crate_posterior.PREDICATES[record["schema_version"]], crate_posterior.predicate_of(record)
@@ -189,7 +189,7 @@ def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Probl
 
 
 def _proven(files: Files, trusted: Keys) -> Problem:
-    """What is kept of each release's own crate is as that crate's statement says, and nothing else lies there."""
+    """What is wrong where a contained release differs from the signed statement of its own crate, or has more files."""
     for source in sources_of(files):
         place = f"the release {source.digest[:16]}"
         fingerprint, key = read_public_key(source.files[PUBLIC_KEY])

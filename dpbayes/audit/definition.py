@@ -1,4 +1,4 @@
-"""What an auditor asks of a study file: compiled again, is it what was asked of the ledger, and what was released."""
+"""The checks of a study file: compiled again, it is what was requested of the ledger, and what was released."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ class Compiled:
 
 
 def stated(source: Source) -> Problem:
-    """Whether the study file beside a release defines it."""
+    """What is wrong where the study file in a release's crate does not define that release."""
     if STUDY not in source.files:
         return f"{STUDY} is missing"
     return _of_version(source, _compared(source.files[STUDY], source.entry))
@@ -68,7 +68,7 @@ def stated_again(files: Files) -> Problem:
 
 
 def _of_version(source: Source, problem: Problem) -> Problem:
-    """What was written before study files had to compile is told and not held against it."""
+    """Remark on the problem, and let the crate pass, where it is older than the rule that study files compile."""
     old = problem is not None and json.loads(source.files[RECORD])["schema_version"] < COMPARED
     return Remark(f"{STUDY} cannot be compared by this version: {problem}") if old else problem
 

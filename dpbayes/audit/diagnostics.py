@@ -1,4 +1,4 @@
-"""What an auditor asks of a posterior's word that its chains have mixed: diagnosed again from the draws."""
+"""The check that chains have mixed as a posterior states: they are diagnosed again from the draws."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""One crate alone, by the keys that an auditor names: what they vouch for, what a replay proves, and nothing else."""
+"""The audit of one crate alone: what the keys that an auditor names have signed, and what a replay proves."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace

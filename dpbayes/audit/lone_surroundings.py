@@ -1,4 +1,4 @@
-"""What one crate cannot tell, and what a notice beside it in its archive does."""
+"""What one crate cannot show, and what a notice next to it in its archive does."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -45,7 +45,7 @@ def cannot_tell(files: Files) -> tuple[str, ...]:
 def with_surroundings(
     report: AuditReport, files: Files, place: str, fingerprints: Collection[str], reasons: Reasons
 ) -> AuditReport:
-    """The audit of one crate with what lies beside it, and with what it cannot tell."""
+    """The audit of one crate with the notices next to it, and with what it cannot show."""
     if not any(check.check == WITHIN and check.ok for check in report.checks):
         return replace(report, cannot_tell=cannot_tell(files))  # the crate was not opened: its names say nothing
     check, wanted = _beside(files, place, fingerprints, reasons), {spelled(each) for each in fingerprints}

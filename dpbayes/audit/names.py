@@ -1,4 +1,4 @@
-"""What an auditor asks of names: each means one thing, whoever reads it and by whatever program."""
+"""The check of names: each is given once, and every program reads it as the same name."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What an auditor asks of the notices in an archive: each follows from the ledger, and none that is due is missing."""
+"""The check of notices in an archive: each follows from the ledger, and none that is due is missing."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress

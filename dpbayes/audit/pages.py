@@ -1,4 +1,4 @@
-"""What an auditor asks of the files that say others over again: made again from the records, are they the same."""
+"""The check of files that repeat what records say: made again from the records, they are the same."""
 
 import html
 import json

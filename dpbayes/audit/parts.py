@@ -1,4 +1,4 @@
-"""What an auditor asks of a posterior of several releases: is it read as was asked, and is it still drawn so."""
+"""The check that a posterior reads several releases as was asked, and notices of posteriors drawn otherwise today."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The releases that a crate stands on: each with the bytes that prove it, whichever crate they came out of."""
+"""The releases that a crate contains, each with the files that prove it, from whichever crate they were taken."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -52,12 +52,12 @@ class Source:
 
     @property
     def digest(self) -> str:
-        """What the ledger says that the release's digest is."""
+        """The release's digest, as the ledger entry states it."""
         return self.entry.payload["digest"]
 
     @property
     def signed_by(self) -> str | None:
-        """The fingerprint that came with it; whether the signature holds is for an audit to say."""
+        """The fingerprint of the key that came with it; an audit verifies the signature."""
         return read_public_key(self.files[PUBLIC_KEY])[0] if PUBLIC_KEY in self.files else None
 
     def link(self, *, proven: bool) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Source:
 
 
 def held(sources: Sequence[Source]) -> dict[str, bytes]:
-    """The files of several releases as one crate holds them."""
+    """The files of several releases, each in a folder of its own, as one crate contains them."""
     return {
         f"{_folder(source.digest)}/{name}": source.files[name]
         for source in sources
@@ -121,7 +121,7 @@ def order_of(entry: Entry) -> tuple[str, ...]:
 
 
 def evidence_of(entries: Sequence[Entry], *, alike: bool = False) -> Any:
-    """What a sampler is given: the one release, or all of them as a pool, alike or not; the entries in their order."""
+    """What a sampler takes: the one release, or a pool of all of them, alike or not; the entries in their order."""
     releases: list[Any] = [read_entry(entry.release or b"") for entry in entries]
     if len(releases) > 1 and (kinds := {each.kind for each in releases} - {"regression"}):
         raise StudyInvalid(
@@ -135,7 +135,7 @@ def evidence_of(entries: Sequence[Entry], *, alike: bool = False) -> Any:
 
 @lru_cache(maxsize=64)
 def read_entry(release: bytes) -> AnyRelease:
-    """Kept, for a release is read again with every posterior drawn from it, and its loss is slow to work out."""
+    """The release in an entry; cached, for it is read again with every posterior, and its loss is slow to compute."""
     return release_from_record(json.loads(release))
 
 

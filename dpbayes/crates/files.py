@@ -1,4 +1,4 @@
-"""A crate's files as a stranger's: from a folder, a zip or a URL, bounded in number and size, and nothing unpacked."""
+"""A crate's files from an untrusted folder, zip or URL: bounded in number and size, and never unpacked to disk."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Who vouches for a crate, before anything in it is parsed but keys and signed statements about the bytes of files."""
+"""Which key signed a crate, found before anything in it is parsed but keys and signed statements about its files."""
 
 import json
 from collections.abc import Collection, Sequence

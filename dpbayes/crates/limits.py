@@ -1,4 +1,4 @@
-"""What a crate may ask of whoever reads it: the limits of a study's requests, before anything is worked out."""
+"""Limits on what a crate makes its reader compute: those of study files, checked before anything is computed."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ _COUNTS = ("draws", "entries", "sizes", "values")
 
 
 def refuse_beyond(files: Mapping[str, bytes], place: str = "the crate") -> None:
-    """Refuse a crate that no study of any size leads to; what is merely wrong in it is for its audit to say."""
+    """Refuse a crate larger than any study could lead to; what else is wrong in it, its audit finds."""
     for name, data in files.items():
         if name.endswith(".json"):
             refuse_shape(data, f"{place}: {name}")

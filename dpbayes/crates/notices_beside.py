@@ -1,4 +1,4 @@
-"""Notices that lie beside a crate that somebody names: what they say, and who signed them."""
+"""Notices next to a crate that somebody names: what they say, and who signed them."""
 
 from collections.abc import Collection
 from pathlib import Path

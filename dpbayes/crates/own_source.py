@@ -1,4 +1,4 @@
-"""Which program this is, to the byte: pages can be made again and compared only by the program that made them."""
+"""A digest of this program: pages can be made again and compared byte by byte only by the program that made them."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a posterior's crate says of itself: how the ledger names it, and who signed it when."""
+"""How the ledger names a posterior's crate, and whether a key signed a crate after it was retired."""
 
 import base64
 import hashlib
@@ -65,7 +65,7 @@ def needs_entry(files: Files) -> bool:
 
 
 def signed_late(files: Files, retired: Mapping[str, int]) -> str | None:
-    """How a crate tells by itself that a retired key signed it: it holds an entry later than the retirement."""
+    """What is wrong where a retired key signed a crate that contains an entry later than the retirement."""
     signer = read_public_key(files[PUBLIC_KEY])[0]
     seq = max(source.entry.seq for source in sources_of(files))
     if seq <= retired.get(signer, seq):
