@@ -32,6 +32,7 @@ def publish(folder: Path, months: int) -> int:
     from storage.ledger.ledger import Ledger
     from tests.dpbayes.crates.crate_examples import RELEASES, STAMP, charge
 
+    folder.mkdir(parents=True)
     signer, archive = Signer.create(folder / "keys"), Archive(str(folder / "archive"))
     anchors = Anchors(archive, signer)
     anchors.publish_key()
@@ -107,7 +108,7 @@ def audited(folder: Path) -> None:
     """What `dpbayes audit` does in this home."""
     from cli.audit import audit_home
 
-    document = audit_home(folder, ())
+    document = audit_home(folder.parent, ())
     assert document["ok"], [check for check in document["checks"] if not check["ok"]]
 
 
@@ -143,9 +144,11 @@ def processor_seconds(work: Callable[[Path], None], folder: Path) -> float:
 
 def main(months: int = MONTHS) -> None:
     """Print the CPU seconds of an audit a crate, and their ratio to reading everything once."""
+    from storage.home.home import NAME
+
     root = Path(tempfile.mkdtemp())
     try:
-        few, many = root / "few", root / "many"
+        few, many = root / "few" / NAME, root / "many" / NAME
         publish(few, FEW)
         crates = publish(many, months)
         for work in (audited, read_once):
