@@ -88,12 +88,12 @@ def others_may_write(found: os.stat_result, owner: int) -> bool:
 
 @cache
 def _is_group_of_one(owner: int, group: int) -> bool:
-    """Whether a group has its owner's name and nobody else in it: where systems make such groups, umask is 002."""
+    """Whether a group is its owner's primary one, of the same name, with no other member: many systems make those."""
     try:
-        name, found = pwd.getpwuid(owner).pw_name, grp.getgrgid(group)
+        user, found = pwd.getpwuid(owner), grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == name and set(found.gr_mem) <= {name}
+    return (user.pw_gid, user.pw_name) == (group, found.gr_name) and set(found.gr_mem) <= {user.pw_name}
 
 
 def read_own(path: Path) -> bytes:

@@ -1,6 +1,7 @@
 """What is believed when it is read back was written by this user alone."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.sampling.rounds import Round
-from storage.files.private import is_ours_alone, passing_folder, private_folder, read_own
+from storage.files import private
+from storage.files.private import HomeShared, is_ours_alone, passing_folder, private_folder, read_own, refuse_shared
 
 
 def test_a_private_folder_is_made_in_the_users_cache_and_closed(tmp_path: Path) -> None:
@@ -36,6 +38,32 @@ def test_a_folder_above_that_others_may_write_opens_it_unless_nobody_can_move_wh
     tmp_path.chmod(0o1777)
     assert is_ours_alone(inner)
     assert not is_ours_alone(tmp_path)
+
+
+def test_a_group_with_the_users_name_is_trusted_only_where_it_is_their_primary_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group lists no user whose primary group it is: one that is not its namesake's may well be somebody else's."""
+    place, file = tmp_path / "place", tmp_path / "place" / "file"
+    place.mkdir()
+    file.write_bytes(b"ours")
+    place.chmod(0o770)
+    file.chmod(0o660)
+    assert is_ours_alone(place)
+    assert read_own(file) == b"ours"
+    refuse_shared([place])
+    mine = pwd.getpwuid(os.geteuid())
+    elsewhere = pwd.struct_passwd([*mine[:3], mine.pw_gid + 1, *mine[4:]])
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: elsewhere)
+    private._is_group_of_one.cache_clear()
+    try:
+        assert not is_ours_alone(place)
+        with pytest.raises(IntegrityFailure, match="another user wrote it, or can"):
+            read_own(file)
+        with pytest.raises(HomeShared, match="other users may write it"):
+            refuse_shared([place])
+    finally:
+        private._is_group_of_one.cache_clear()
 
 
 def test_where_no_home_is_the_folder_passes() -> None:
