@@ -120,7 +120,7 @@ class RegressionSchema:
     def _refuse_in_ball(self, ball: Ball) -> None:
         if any(isinstance(column, Factor) for column in self.covariates):
             raise Refusal("ball", "cannot bound the norm of named levels", "Leave the norm out, or code numbers")
-        if self.d < 2 or ball.covariates**2 > self.d:
+        if self.d < 2 or min(ball.covariates, self.d) ** 2 > self.d:
             raise Refusal("ball", "cannot bound the norm of the covariates: their bounds already do", "Leave it out")
 
     def standardised(self, column: Continuous) -> Standardisation:

@@ -51,6 +51,7 @@ REFUSED = [
     (f"{PROBABILITY}, thresholds: [0, 0]", "thresholds"),
     (f"{PROBABILITY}, thresholds: [0], method: fisher, least: 0.7", "least"),
     (f"{GAUSSIAN}, covariates: [age, hours], norm: {{covariates: 9, response: 1}}", "norm"),
+    (f"{GAUSSIAN}, covariates: [age, hours], norm: {{covariates: 1e290, response: 1}}", "norm"),
     (f"{GAUSSIAN}, covariates: [age, female], intercept: false", "intercept"),
 ]
 PRIORS = [
