@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
+from dpbayes.markup.visible import visible
 from dpbayes_core.errors import DpbayesError
 from tasks.surroundings import PREFECT_SILENT, SurroundingsFailed
 
@@ -50,8 +51,8 @@ class Stopped(DpbayesError):
 
 
 def _say_on_stderr(failure: DpbayesError) -> None:
-    """The last words before a command has begun; they are ours, and need no care of what a terminal would make of."""
-    print(failure, file=sys.stderr)
+    """The last words before a command has begun."""
+    print(visible(str(failure)), file=sys.stderr)
 
 
 class _Ending:
