@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from tests.support.parts import missing, pytest_runtest_makereport
 from tests.support.postgres import Server, binaries, new_folder
 
 os.environ.update(ALWAYS, PREFECT_LOGGING_LEVEL="CRITICAL")  # read when Prefect is imported
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process of each test would compile the project anew
+sys.dont_write_bytecode = False
 
+pytest_plugins = ["tests.support.cpu_budget"]
 __all__ = ["pytest_runtest_makereport"]  # a skip is a failure where every real part is promised
 
 DATABASES = ("sqlite", "postgresql")
