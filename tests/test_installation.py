@@ -61,6 +61,7 @@ def needs(wheel: Path) -> list[Requirement]:
     return [Requirement(each) for each in found.get_all("Requires-Dist") or []]
 
 
+@pytest.mark.slow
 def test_the_product_brings_no_tool_of_its_development(tmp_path: Path) -> None:
     made = wheel(Path(), tmp_path)
     plain = {canonicalize_name(each.name) for each in needs(made) if each.marker is None}
@@ -92,6 +93,7 @@ def closure(names: set[str]) -> Iterator[str]:
         waiting += [canonicalize_name(each.name) for each in wanted if each.marker is None or each.marker.evaluate()]
 
 
+@pytest.mark.slow
 def test_the_core_installs_alone_and_analyses_without_the_rest(tmp_path: Path) -> None:
     made, site = wheel(Path("dpbayes_core"), tmp_path), tmp_path / "site"
     subprocess.run([sys.executable, "-m", "pip", "install", *OFFLINE, "--target", str(site), str(made)], check=True)

@@ -165,6 +165,7 @@ def test_the_lock_is_installed_although_everything_has_a_newer_version(next_year
     assert "must have their versions pinned" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_set_up_that_fails_leaves_nothing_that_is_taken_for_ready(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -10,6 +11,7 @@ QUOTED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 UNFINISHED = re.compile(r"tests/[\w/]+\.py(?!::\w+`)")
 
 
+@cache
 def names_in(path: Path) -> set[str]:
     return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
 

@@ -22,6 +22,7 @@ def head(desk: Desk) -> int:
     return int(desk.document("ledger", "show", desk.study)["head"]["seq"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["release", "run"])
 def test_a_slip_in_the_population_is_refused_and_leaves_no_trace(
     slipped: Desk, command: str, prefect_home: Path
@@ -74,6 +75,7 @@ def test_a_study_stays_with_the_people_that_the_ledger_knows_it_for(tmp_path: Pa
     assert len(desk.document("ledger", "create", desk.study)["accounts"]) == (2 if known == "by its charge" else 3)
 
 
+@pytest.mark.slow
 def test_plan_and_check_say_that_the_account_is_not_open(slipped: Desk) -> None:
     slipped.edit_study("study: pay", "study: earnings")
     planned, checked = slipped.document("plan", slipped.study), slipped.document("check", slipped.study)
@@ -113,6 +115,7 @@ def test_a_new_folder_has_one_account_that_all_its_examples_share(tmp_path: Path
         assert "the ledger knows it under the population employees" in refused
 
 
+@pytest.mark.slow
 def test_a_mistyped_home_makes_no_second_budget(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slip = tmp_path / ".dpbaeys"
     monkeypatch.setenv("DPBAYES_HOME", str(slip))

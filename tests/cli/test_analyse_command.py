@@ -103,6 +103,7 @@ def test_chains_on_dask_draw_what_one_process_draws(released: Desk) -> None:
         np.testing.assert_array_equal(stored[name], draws)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_another_prior_is_another_analysis_of_the_same_release(released: Desk) -> None:
     first = analyse(released)["analyses"][0]["crate"]
@@ -136,6 +137,7 @@ def test_chains_that_have_not_mixed_are_archived_and_say_so(released: Desk) -> N
     assert "not converged" in Path(analysis["report"]).read_text().lower()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_the_archive_says_in_its_name_that_a_posterior_is_not_to_be_published(released: Desk) -> None:
     text = released.study.read_text()
@@ -152,6 +154,7 @@ def test_the_archive_says_in_its_name_that_a_posterior_is_not_to_be_published(re
     released.study.write_text(text)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_what_an_earlier_version_named_like_any_other_though_it_had_not_converged_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,6 +187,7 @@ def test_a_run_is_a_release_and_its_analyses(desk: Desk) -> None:
     assert document["analyses"][0]["status"] == "converged"
 
 
+@pytest.mark.slow
 def test_what_was_run_passes_its_audit_until_a_byte_changes(released: Desk) -> None:
     crate = Path(analyse(released)["analyses"][0]["crate"])
     audit = released.document("audit", released.study)
@@ -218,6 +222,7 @@ analyses:
 """
 
 
+@pytest.mark.slow
 def test_of_age_and_age_squared_the_prior_is_said_to_decide_before_any_number(tmp_path: Path) -> None:
     desk, generator, rows = Desk(tmp_path), np.random.default_rng(2), 50_000
     age = generator.uniform(18, 65, rows)

@@ -66,6 +66,7 @@ def out() -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.slow
 def test_an_auditor_who_may_only_read_does_what_auditors_do_and_leaves_no_trace(audited: Desk, out: Path) -> None:
     before, key = tree(audited.folder), key_of(audited)
     for command in looks(audited, out):
@@ -77,6 +78,7 @@ def test_an_auditor_who_may_only_read_does_what_auditors_do_and_leaves_no_trace(
     assert document_as_nobody("audit", "--ledger", out / "ledger.json", "--key", key)["ok"]
 
 
+@pytest.mark.slow
 def test_an_auditor_without_a_fingerprint_is_asked_for_one(audited: Desk, out: Path) -> None:
     for command in looks(audited, out):
         refused = document_as_nobody(*command, exit_code=2)["error"]
@@ -86,6 +88,7 @@ def test_an_auditor_without_a_fingerprint_is_asked_for_one(audited: Desk, out: P
     assert "it signed nothing in this archive" in stranger["error"]["message"]
 
 
+@pytest.mark.slow
 def test_check_names_the_command_that_takes_a_fingerprint(audited: Desk) -> None:
     said = document_as_nobody("check", audited.study)
     assert said["account_status"] == "unknown"
@@ -94,6 +97,7 @@ def test_check_names_the_command_that_takes_a_fingerprint(audited: Desk) -> None
     )
 
 
+@pytest.mark.slow
 def test_an_auditor_changes_nothing_and_sees_neither_keys_nor_vault(audited: Desk) -> None:
     before = tree(audited.folder)
     for act in (("note", "hello"), ("raise", audited.study, "lifetime", "9", "--reason", "wish")):
@@ -118,6 +122,7 @@ def test_what_an_unfinished_run_left_is_said_and_not_mended(audited: Desk, tmp_p
     assert desk.document("ledger", "show", desk.study)["unanchored"] == []
 
 
+@pytest.mark.slow
 def test_a_writer_at_work_is_respected_and_read_up_to_its_last_commit(audited: Desk, out: Path) -> None:
     with AnchoredLedger.open(audited.study) as books:  # its log stands until it closes
         books.ledger.note("while it is open", STAMP)
@@ -129,6 +134,7 @@ def test_a_writer_at_work_is_respected_and_read_up_to_its_last_commit(audited: D
     assert not (audited.home / "ledger.db-wal").exists()
 
 
+@pytest.mark.slow
 def test_a_home_on_a_read_only_disk_is_audited(audited: Desk, out: Path) -> None:
     with Disk.mounted(32) as disk:
         shutil.copytree(audited.home, disk.folder / ".dpbayes", dirs_exist_ok=True)
@@ -143,6 +149,7 @@ def test_a_home_on_a_read_only_disk_is_audited(audited: Desk, out: Path) -> None
         disk.make_writable()
 
 
+@pytest.mark.slow
 def test_a_home_that_is_closed_altogether_says_so(audited: Desk) -> None:
     audited.home.chmod(0o700)
     try:
@@ -153,6 +160,7 @@ def test_a_home_that_is_closed_altogether_says_so(audited: Desk) -> None:
     assert "closed to this user. Ask its steward for read access." in " ".join(said.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_database_role_that_may_only_select_is_enough(
     tmp_path: Path, postgresql: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_release_reads_every_kind_of_table(tmp_path: Path, way: object) -> Non
 FILTERED = "select * from pay where month = :period and region = 'north'"
 
 
+@pytest.mark.slow
 def test_a_query_that_filters_is_said_to_publish_how_many_meet_it(tmp_path: Path, prefect_home: Path) -> None:
     desk = desk_of(tmp_path, query)
     desk.edit_study(QUERY, FILTERED)

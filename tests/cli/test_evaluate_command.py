@@ -81,6 +81,7 @@ def test_networks_are_evaluated_with_epsilon_beside_every_error(tmp_path: Path) 
         ElementTree.parse(path)
 
 
+@pytest.mark.slow
 def test_a_cell_without_its_public_table_is_left_out_and_others_keep_their_seed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

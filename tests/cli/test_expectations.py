@@ -51,6 +51,7 @@ def test_every_expectation_is_answered_in_the_vault_and_decides_nothing(desk: De
     assert "expect_" not in plain.output + plain.stderr
 
 
+@pytest.mark.slow
 def test_a_suite_changes_neither_the_request_nor_the_answer(desk: Desk) -> None:
     first = desk.release()["releases"][0]
     second = with_suite(desk).release()["releases"][0]
@@ -96,6 +97,7 @@ def test_a_missing_file_is_a_wrong_argument(desk: Desk) -> None:
     assert desk.document("ledger", "show", desk.study)["charges"] == 0
 
 
+@pytest.mark.slow
 def test_what_it_finds_changes_nothing_that_can_be_seen_or_found_elsewhere(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,6 +116,7 @@ def test_what_it_finds_changes_nothing_that_can_be_seen_or_found_elsewhere(
     assert places(desk.home / "archive", ("Ostrich-Suite-Canary", "expect_column", "unknown_levels")) == []
 
 
+@pytest.mark.slow
 def test_an_expectation_about_a_column_that_a_release_does_not_read_is_left_out_there(desk: Desk) -> None:
     with_suite(desk)
     desk.edit_study("covariates: [age, female, region]", "covariates: [female, region]")

@@ -20,6 +20,7 @@ def disk() -> Iterator[Disk]:
         yield mounted
 
 
+@pytest.mark.slow
 @fault(
     "The disk of the home's `work` folder is full",
     "cannot write .../work...: the disk is full. Free some space and run again.",
@@ -41,6 +42,7 @@ def test_a_full_disk_under_the_checkpoints(tmp_path: Path, disk: Disk, monkeypat
     assert desk.document("analyse", desk.study, "--period", PERIOD)["analyses"][0]["status"] == "converged"
 
 
+@pytest.mark.slow
 @fault(
     "The home is on a disk that is read-only",
     "cannot start Prefect's server: Read-only file system. See that ... can be written.",

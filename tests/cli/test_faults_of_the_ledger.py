@@ -47,6 +47,7 @@ def name_user(environment: pytest.MonkeyPatch, desk: Desk, user: str) -> None:
     environment.setenv("DPBAYES_LEDGER_URL", os.environ["DPBAYES_LEDGER_URL"].replace("steward@", f"{user}@"))
 
 
+@pytest.mark.slow
 @fault(
     "PostgreSQL does not accept the user or password",
     "cannot reach the ledger: its database does not accept this user or password. Correct DPBAYES_LEDGER_URL, or the "
@@ -70,6 +71,7 @@ def test_a_user_whom_the_database_does_not_accept(
         release(desk, test_a_user_whom_the_database_does_not_accept)
 
 
+@pytest.mark.slow
 @fault(
     "PostgreSQL does not let the user read or write the ledger",
     "cannot use the ledger: its database does not let this user read or write it. Grant that, or name another user in "
@@ -91,6 +93,7 @@ def test_a_user_without_permission(
         release(desk, test_a_user_without_permission)
 
 
+@pytest.mark.slow
 @fault(
     "The host of the ledger's database has no known name",
     "cannot reach the ledger: the name of its host is not known here. Correct DPBAYES_LEDGER_URL, or the network.",
@@ -104,6 +107,7 @@ def test_a_host_that_has_no_known_name(postgresql: Server, tmp_path: Path, monke
             release(desk, test_a_host_that_has_no_known_name)
 
 
+@pytest.mark.slow
 @fault(
     "PostgreSQL is not there, goes away before the commit, or does not answer",
     "cannot reach the ledger: its database does not answer. Start it and run again.",

@@ -27,6 +27,7 @@ def test_a_study_asks_for_one_by_name_and_its_report_says_what_to_believe(tmp_pa
     assert found["caveat"] in Path(found["report"]).read_text()
 
 
+@pytest.mark.slow
 def test_a_release_that_one_cannot_take_is_refused_by_its_reason(tmp_path: Path) -> None:
     desk = desk_asking(tmp_path, "gibbs-ss-exact", "age, female")
     refused = desk.run("run", desk.study, "--period", PERIOD)

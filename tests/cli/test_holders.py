@@ -75,6 +75,7 @@ def test_every_office_has_its_charge_its_crate_and_its_line(tmp_path: Path, memb
     assert desk.document("audit", desk.home)["ok"]
 
 
+@pytest.mark.slow
 def test_people_read_which_office_a_line_is_about(tmp_path: Path) -> None:
     desk = offices(tmp_path)
     desk.edit_study("covariates: [age, female, region]", "covariates: [age]")  # is planned in half the time
@@ -128,6 +129,7 @@ def test_what_all_offices_would_cost_together_is_refused_before_anything_is_char
     assert [one["status"] for one in desk.release()["releases"]] == ["released"] * 2
 
 
+@pytest.mark.slow
 def test_a_release_that_died_between_two_offices_charged_neither_and_makes_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +172,7 @@ def test_a_release_of_two_offices_that_was_killed_is_completed_by_running_it_aga
     assert desk.document("audit", desk.home)["ok"]
 
 
+@pytest.mark.slow
 def test_the_newest_release_of_every_office_is_found_in_the_declared_order(tmp_path: Path) -> None:
     desk = offices(tmp_path)
     first = desk.release()["releases"]
@@ -246,6 +249,7 @@ def test_planted_values_and_strange_offices_appear_nowhere(tmp_path: Path, paths
     assert places(desk.folder, canaries, skip=[desk.table().parent]) == []
 
 
+@pytest.mark.slow
 def test_another_split_of_the_same_people_is_refused(tmp_path: Path) -> None:
     desk = offices(tmp_path)
     desk.release()
@@ -287,6 +291,7 @@ def test_a_release_of_another_kind_is_not_made_holder_by_holder(tmp_path: Path) 
     assert "in a study of the same population that names no holder" in refused
 
 
+@pytest.mark.slow
 def test_a_release_of_one_office_is_withdrawn_by_its_name(tmp_path: Path) -> None:
     desk = offices(tmp_path)
     desk.release()

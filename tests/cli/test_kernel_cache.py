@@ -70,6 +70,7 @@ def test_a_link_to_kernels_of_somebody_else_is_not_followed(installed: Path, hom
     assert keep_kernels_private(settings, installed) is not None
 
 
+@pytest.mark.slow
 def test_the_command_keeps_its_kernels_to_itself(home: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()

@@ -81,6 +81,7 @@ def read_anchors_of(desk: Desk) -> object:
     return read_anchors(Archive(str(desk.home / "archive"))).entries
 
 
+@pytest.mark.slow
 def test_any_changed_byte_of_an_exported_entry_is_found(desk: Desk, export: Path) -> None:
     lines = export.read_bytes().splitlines(keepends=True)
     for number in (1, 3, 5):
@@ -151,6 +152,7 @@ def test_rubbish_is_no_export_and_never_a_crash(desk: Desk, tmp_path: Path, rubb
     assert audit(desk, tmp_path / "nowhere.json")[0] == 2
 
 
+@pytest.mark.slow
 def test_an_export_that_fails_halfway_leaves_no_file(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

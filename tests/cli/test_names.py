@@ -20,6 +20,7 @@ def named(document: dict[str, Any]) -> tuple[str, str, str]:
     return document["study"], document["account"], document["period"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["inspect", "release", "analyse", "run"])
 def test_what_is_done_for_a_period_names_it_all(shared_desk: Desk, command: str) -> None:
     shared_desk.release()
@@ -28,6 +29,7 @@ def test_what_is_done_for_a_period_names_it_all(shared_desk: Desk, command: str)
     assert f"for {PERIOD} {WHOSE}" in first_line(shared_desk, *asked)
 
 
+@pytest.mark.slow
 def test_looking_ahead_names_it_all(shared_desk: Desk) -> None:
     checked = ("check", shared_desk.study, "--source", "--period", PERIOD)
     assert named(shared_desk.document(*checked)) == ("pay", "staff", PERIOD)
@@ -37,6 +39,7 @@ def test_looking_ahead_names_it_all(shared_desk: Desk) -> None:
     assert f"Plan for {PERIOD} {WHOSE}" in first_line(shared_desk, "plan", shared_desk.study, "--period", PERIOD)
 
 
+@pytest.mark.slow
 def test_what_is_done_to_the_ledger_names_it_all(desk: Desk) -> None:
     desk.release()
     desk.document("ledger", "raise", desk.study, "lifetime", "9", "--reason", "decided")
@@ -54,6 +57,7 @@ def test_what_is_done_to_the_ledger_names_it_all(desk: Desk) -> None:
     assert first_line(desk, "ledger", "show", desk.study).startswith("account staff")
 
 
+@pytest.mark.slow
 def test_an_audit_names_the_accounts_of_a_ledger_and_what_a_crate_is_of(desk: Desk) -> None:
     crate = desk.release()["releases"][0]["crate"]
     assert desk.document("audit", desk.study)["accounts"] == ["staff"]
@@ -63,6 +67,7 @@ def test_an_audit_names_the_accounts_of_a_ledger_and_what_a_crate_is_of(desk: De
     assert first_line(desk, *alone) == f"Audit of a crate for {PERIOD} {WHOSE}."
 
 
+@pytest.mark.slow
 def test_what_is_made_of_a_crate_alone_names_it_all(desk: Desk) -> None:
     crate = desk.document("run", desk.study, "--period", PERIOD)["releases"][0]["crate"]
     asked = ("analyse", "--from", crate, "--chains", "2", "--to", desk.folder / "own")

@@ -31,6 +31,7 @@ def desk_of(folder: Path, neighbours: str, most: int, mechanism: str) -> Desk:
     return desk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("neighbours", "most"), RELATIONS)
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_the_count_is_noisy_and_everything_else_goes_on(
@@ -52,6 +53,7 @@ def test_the_count_is_noisy_and_everything_else_goes_on(
     assert desk.document("audit", desk.home)["ok"]
 
 
+@pytest.mark.slow
 def test_a_noisy_count_is_analysed_by_the_default_sampler_and_by_the_naive_one(tmp_path: Path) -> None:
     desk = desk_of(tmp_path, "add-remove", 1, "gaussian")
     (found,) = desk.document("run", desk.study, "--period", PERIOD)["analyses"]

@@ -104,6 +104,7 @@ def test_records_are_as_their_published_schemas_say(ran: dict[str, Any]) -> None
         assert flaws_of_record(Path(one["crate"])) == []
 
 
+@pytest.mark.slow
 def test_a_second_run_spends_nothing_and_answers_the_same(desk: Desk, ran: dict[str, Any]) -> None:
     again = desk.document("run", desk.study, "--period", PERIOD)
     assert [one["status"] for one in again["releases"]] == ["already-released"] * 4
@@ -128,6 +129,7 @@ def test_draws_keep_their_floor_and_have_a_page_of_their_own(ran: dict[str, Any]
     assert (released["pay-net"]["report"], released["pay-net"]["limits"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_draws_cannot_be(desk: Desk, ran: dict[str, Any]) -> None:
     shown = desk.run("release", desk.study, "--period", PERIOD).output
     told = {one["release"]: one["limits"] for one in ran["releases"]}
@@ -152,6 +154,7 @@ def test_plan_tells_errors_and_accuracy_before_anything_is_spent(tmp_path: Path)
     assert [one["cost"]["epsilon"] for one in planned["releases"]] == [0.5, 0.3, 0.1, 0.2]
 
 
+@pytest.mark.slow
 def test_the_number_of_people_is_not_released_where_people_come_and_go(tmp_path: Path) -> None:
     desk = network_desk(tmp_path / "desk", ("neighbours: replace-one", "neighbours: add-remove"))
     ran = desk.document("run", desk.study, "--period", PERIOD)
@@ -160,6 +163,7 @@ def test_the_number_of_people_is_not_released_where_people_come_and_go(tmp_path:
     assert desk.document("audit", desk.home)["ok"]
 
 
+@pytest.mark.slow
 def test_a_network_is_tried_on_public_records(tmp_path: Path) -> None:
     tried = "    release: pay-net\n    test: {path: public.csv, target: region}\n"
     desk = network_desk(tmp_path / "desk", ("    release: pay-net\n", tried))

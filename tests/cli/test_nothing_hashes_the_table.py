@@ -52,6 +52,7 @@ def published(desk: Desk) -> Iterator[tuple[str, bytes]]:
     yield from cells(desk.home / "ledger.db")
 
 
+@pytest.mark.slow
 def test_no_digest_of_confidential_data_is_published(desk: Desk) -> None:
     wanted = needles(desk)
     assert len(wanted) > 100

@@ -106,6 +106,7 @@ def test_a_withdrawn_release_is_marked_beside_its_crate_and_its_posteriors(desk:
     assert audited(desk)["ok"] is True
 
 
+@pytest.mark.slow
 def test_a_notice_that_a_kill_left_unwritten_is_written_by_the_next_command(desk: Desk) -> None:
     withdraw(desk)
     before = marks(desk)

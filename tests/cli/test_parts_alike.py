@@ -73,6 +73,7 @@ def before(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return analyse(desk)
 
 
+@pytest.mark.slow
 def test_releases_of_other_residual_sds_are_said_to_contradict_the_pool_before_any_coefficient(tmp_path: Path) -> None:
     one, apart = (analyse(months(tmp_path / name, spread=spread)) for name, spread in (("one", 0.0), ("apart", 2.0)))
     assert not one["parts"]["spread"]["alarm"]
@@ -91,6 +92,7 @@ def test_releases_of_other_residual_sds_are_said_to_contradict_the_pool_before_a
     assert read_as_asked({**files, "posterior.json": json.dumps(record).encode()}) == TRIED
 
 
+@pytest.mark.slow
 def test_only_an_earlier_version_may_have_asked_less_of_residual_sds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_only_an_earlier_version_may_have_asked_less_of_residual_sds(
     assert read_as_asked(altered) is None
 
 
+@pytest.mark.slow
 def test_a_pool_is_drawn_anew_and_the_earlier_posterior_is_named_as_superseded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +163,7 @@ def test_a_pool_is_drawn_anew_and_the_earlier_posterior_is_named_as_superseded(
     assert any("The study says that people were dealt out to them at random" in fact for fact in again["facts"])
 
 
+@pytest.mark.slow
 def test_a_declared_random_split_is_told_tried_and_audited(tmp_path: Path) -> None:
     desk = months(tmp_path / "desk")
     declare(desk)
@@ -211,6 +215,7 @@ def test_releases_that_differ_contradict_the_declaration(tmp_path: Path) -> None
     assert stated_again(forged) == "study.yaml says otherwise than posterior.json whether its releases are alike"
 
 
+@pytest.mark.slow
 def test_crates_are_pooled_by_either_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = months(tmp_path / "desk")
     crates, place = fetched(desk, tmp_path / "crates"), tmp_path / "out"

@@ -4,12 +4,15 @@ import html
 import re
 from pathlib import Path
 
+import pytest
+
 from dpbayes.kinds.counted import Counted, alike
 from tests.support.desk import PERIOD, Desk, people
 
 PEOPLE, ROWS = 656, 788
 
 
+@pytest.mark.slow
 def test_a_number_of_people_is_never_told_as_one_of_rows(tmp_path: Path, prefect_home: Path) -> None:
     desk = Desk.set_up(tmp_path)
     table = people(ROWS)

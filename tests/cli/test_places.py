@@ -171,6 +171,7 @@ def test_who_looks_with_a_mistyped_address_hears_of_it_and_not_of_a_loss(
     assert list(tmp_path.glob("slip*")) == []
 
 
+@pytest.mark.slow
 def test_a_whole_copy_elsewhere_may_be_looked_at(desk: Desk, moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     point_at(monkeypatch, moved)
     for command in LOOKS:

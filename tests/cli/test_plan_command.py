@@ -41,6 +41,7 @@ def test_the_plan_document_keeps_its_contract(document: dict[str, Any]) -> None:
         assert cap.keys() >= {"cap", "window", "limit", "spent", "after", "largest_epsilon", "fits"}
 
 
+@pytest.mark.slow
 def test_people_read_the_costs_the_year_and_at_last_the_verdict(document: dict[str, Any], shown: str) -> None:
     assert shown.splitlines()[-1] == document["verdict"]
     for word in ("pay-regression", "gaussian", "lifetime", "per-period", "largest epsilon", "sensitivity", "2026-12"):
@@ -55,6 +56,7 @@ def test_people_read_the_predicted_precision_that_programs_read(document: dict[s
         assert f"{one['sd']:.3g}" in line.split()
 
 
+@pytest.mark.slow
 def test_a_plan_needs_no_table_no_home_and_no_ledger(desk: Desk) -> None:
     with_ledger = with_one_covariate(desk).document("plan", desk.study, "--period", PERIOD)
     shutil.rmtree(desk.folder / "data")
@@ -66,6 +68,7 @@ def test_a_plan_needs_no_table_no_home_and_no_ledger(desk: Desk) -> None:
     assert not desk.home.exists()
 
 
+@pytest.mark.slow
 def test_the_month_that_the_plan_says_is_refused_is_refused(desk: Desk) -> None:
     shutil.rmtree(desk.home)
     with_one_covariate(desk).edit_study("lifetime: {epsilon: 8}", "lifetime: {epsilon: 1.2}")
@@ -84,6 +87,7 @@ def test_the_month_that_the_plan_says_is_refused_is_refused(desk: Desk) -> None:
     assert desk.document("plan", desk.study, "--period", PERIOD)["year"][0]["status"] == "charged"
 
 
+@pytest.mark.slow
 def test_a_plan_writes_one_page_that_says_the_same(desk: Desk) -> None:
     page = desk.folder / "plan.html"
     document = desk.document("plan", desk.study, "--period", PERIOD, "--html", page)
@@ -99,6 +103,7 @@ def test_a_page_never_replaces_a_file_that_is_no_page(desk: Desk, name: str) -> 
     assert desk.study.read_text() == before
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_written_is_said_in_one_sentence(shared_desk: Desk) -> None:
     nowhere = shared_desk.folder / "no-such-folder" / "plan.html"
     refused = shared_desk.document("plan", shared_desk.study, "--html", nowhere, exit_code=1)["error"]
@@ -111,6 +116,7 @@ def test_a_period_of_another_name_is_a_wrong_argument(shared_desk: Desk, period:
     assert refused["kind"] == "study-invalid"
 
 
+@pytest.mark.slow
 def test_planning_imports_neither_the_orchestrator_nor_anything_that_opens_a_table(shared_desk: Desk) -> None:
     program = (
         "import sys; from typer.testing import CliRunner; from cli.commands import app; "
@@ -121,6 +127,7 @@ def test_planning_imports_neither_the_orchestrator_nor_anything_that_opens_a_tab
     assert done.stdout.split() == []
 
 
+@pytest.mark.slow
 def test_help_says_which_period_is_planned_without_one(desk: Desk) -> None:
     said = " ".join(re.sub("[│╭╰─]", " ", desk.run("plan", "--help").stdout).split())
     assert "by default the one after the last that the study was charged for" in said
@@ -134,6 +141,7 @@ def test_check_says_what_the_schedule_of_a_study_is_for(desk: Desk) -> None:
     assert desk.document("check", desk.study)["schedule"] == {"cron": "0 2 1 * *", "timezone": "UTC"}
 
 
+@pytest.mark.slow
 def test_a_closed_period_is_planned_as_closed(desk: Desk) -> None:
     with_one_covariate(desk).document("ledger", "close", desk.study, "--period", PERIOD, "--reason", "published")
     shown = desk.run("plan", desk.study, "--period", PERIOD).stdout

@@ -92,6 +92,7 @@ def analysis(desk: Desk) -> dict[str, Any]:
     return analyse(desk, "2026-03")
 
 
+@pytest.mark.slow
 def test_periods_of_different_people_give_one_posterior_of_all_rows(desk: Desk, analysis: dict[str, Any]) -> None:
     alone = analyse(desk, "2026-01")
     assert releases_of(alone) == ["2026-01"]
@@ -127,6 +128,7 @@ def test_the_report_says_in_plain_words_what_was_pooled(analysis: dict[str, Any]
         assert said in page, said
 
 
+@pytest.mark.slow
 def test_a_pooled_posterior_passes_every_audit_and_its_replay(desk: Desk, analysis: dict[str, Any]) -> None:
     whole = desk.document("audit", desk.study, "--replay")
     assert whole["ok"]
@@ -205,6 +207,7 @@ def test_offices_of_one_period_are_pooled_by_themselves(tmp_path: Path, prefect_
     assert desk.document("audit", "--crate", again["analyses"][0]["crate"], "--key", key_of(desk), "--replay")["ok"]
 
 
+@pytest.mark.slow
 def test_crates_of_different_people_are_pooled_in_whatever_order(
     desk: Desk, analysis: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -223,6 +226,7 @@ def test_crates_of_different_people_are_pooled_in_whatever_order(
     assert "cannot pool pay-regression of 2026-02 with itself" in twice["message"]
 
 
+@pytest.mark.slow
 def test_crates_of_people_who_may_be_the_same_are_refused(tmp_path: Path, prefect_home: Path) -> None:
     desk = months(tmp_path / "same", *PERIODS[:2], text=STUDY)
     error = pooled(desk, fetched(desk, tmp_path / "crates"), tmp_path / "out", exit_code=2)["error"]

@@ -66,6 +66,7 @@ def by_hand(crate: str) -> np.ndarray[Any, Any]:
     return draws["(intercept)"] + 40 * draws["age"] + 10 * draws["tenure"] + draws["female[yes]"]
 
 
+@pytest.mark.slow
 def test_a_row_is_predicted_as_its_draws_say(crate: str) -> None:
     done = RUNNER.invoke(app, ["predict", crate, "--at", ROW, "--json"])
     assert done.exit_code == 0, done.output
@@ -82,6 +83,7 @@ def test_a_row_is_predicted_as_its_draws_say(crate: str) -> None:
     assert document["signed_by"][0].startswith("SHA256:")
 
 
+@pytest.mark.slow
 def test_folder_zip_and_file_give_the_same_numbers(crate: str, published: Any, tmp_path: Path) -> None:
     packed, rows, parquet = tmp_path / "crate.zip", tmp_path / "rows.csv", tmp_path / "rows.parquet"
     packed.write_bytes(pack(published["posterior"]))

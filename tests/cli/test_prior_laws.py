@@ -22,6 +22,7 @@ SCHEMA_OF_PAY = RegressionSchema(Continuous("pay", Bounds(0, 10)), (Continuous("
 CONJUGATE = "{law: conjugate, intercept: {sd: 10}, coefficients: {sd: 1.5}, noise: {shape: 1, scale: 0.1}}"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_a_study_of_either_law_is_planned_run_analysed_and_replayed(desk: Desk) -> None:
     desk.edit_study("covariates: [age, female, region]", "covariates: [age]")
@@ -69,6 +70,7 @@ def test_a_study_of_either_law_is_planned_run_analysed_and_replayed(desk: Desk) 
     assert [check["detail"].endswith("the same, bit for bit") for check in replays] == [True, True]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_a_study_that_expects_something_is_analysed_in_its_units_and_told_what_changed(desk: Desk) -> None:
     desk.edit_study("covariates: [age, female, region]", "covariates: [age]")

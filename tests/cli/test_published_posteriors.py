@@ -100,6 +100,7 @@ def signed(crate: Path, signer: Signer, change: Callable[[dict[str, Any]], Any] 
     Archive(str(root)).write_folder(name, attested(files, PREDICATE, predicate_of(record), signer))
 
 
+@pytest.mark.slow
 def test_an_analysis_is_on_the_ledger_with_its_statement_before_its_crate_is_archived(desk: Desk) -> None:
     assert kinds(desk)[-2:] == ["charge", "publish"]
     last = desk.document("ledger", "history", desk.study)["entries"][-1]
@@ -129,6 +130,7 @@ def killed_before_its_crate(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
             desk.run("analyse", desk.study, "--period", PERIOD)
 
 
+@pytest.mark.slow
 def test_a_run_killed_between_ledger_and_archive_is_named_and_completed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_killed_run_is_completed_by_the_next_analysis_whatever_it_is_of(
     assert not list((desk.home / "work" / "publishing").iterdir())
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_left_is_archived_only_as_it_was_signed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     killed_before_its_crate(desk, monkeypatch)
     (kept,) = (desk.home / "work" / "publishing").iterdir()
@@ -217,6 +220,7 @@ def test_a_key_stolen_after_its_retirement_signs_no_posterior_that_passes(desk: 
     assert "only the ledger tells" in alone["verdict"]  # which is not at hand
 
 
+@pytest.mark.slow
 def test_what_a_stolen_key_signs_of_a_later_release_is_never_believed_nor_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +245,7 @@ def test_what_a_stolen_key_signs_of_a_later_release_is_never_believed_nor_taken_
     assert kinds(desk)[-2:] == ["charge", "publish"]  # nothing was taken over
 
 
+@pytest.mark.slow
 def test_a_posterior_of_this_version_without_its_entry_is_named_while_there_is_none_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +260,7 @@ def test_a_posterior_of_this_version_without_its_entry_is_named_while_there_is_n
     assert kinds(desk)[-2:] == ["charge", "publish"]
 
 
+@pytest.mark.slow
 def test_a_posterior_that_lies_elsewhere_than_its_entry_says_is_named_and_not_used(desk: Desk) -> None:
     """Above all one that did not converge, under the name of one that did."""
     desk.edit_study("draws: 300", "draws: 12")
@@ -328,6 +334,7 @@ def with_version(patched: pytest.MonkeyPatch, version: str) -> None:
         patched.setattr(f"tasks.{name}.software_versions", lambda: stated)
 
 
+@pytest.mark.slow
 def test_a_posterior_that_was_replaced_under_the_same_name_fails_the_audit(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +350,7 @@ def test_a_posterior_that_was_replaced_under_the_same_name_fails_the_audit(
     assert named in flaws_of(desk, "--crate", crate, *lone)
 
 
+@pytest.mark.slow
 def test_other_draws_under_the_same_name_are_refused_and_the_first_ones_come_back(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,6 +375,7 @@ def test_other_draws_under_the_same_name_are_refused_and_the_first_ones_come_bac
     assert said(desk) == "1 on record, in 2 statements"  # of two keys, about the same draws
 
 
+@pytest.mark.slow
 def test_draws_that_another_version_replaced_are_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A holder of the key may say so of what they made up: then it is on record that there are two, and who looks."""
     first = len(kinds(desk))
@@ -378,6 +387,7 @@ def test_draws_that_another_version_replaced_are_named(desk: Desk, monkeypatch: 
     assert "standard errors away from what is drawn today" in flaws_of(desk, desk.study, "--replay")
 
 
+@pytest.mark.slow
 def test_the_same_draws_of_another_study_text_or_version_pass(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.rmtree(crates(desk)[0])
     desk.edit_study("study: pay", "# a word more\nstudy: pay")
@@ -390,6 +400,7 @@ def test_the_same_draws_of_another_study_text_or_version_pass(desk: Desk, monkey
     assert said(desk) == "1 on record, in 3 statements"
 
 
+@pytest.mark.slow
 def test_an_entry_that_says_of_other_draws_that_they_are_the_first_ones_is_found_out(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,6 +412,7 @@ def test_an_entry_that_says_of_other_draws_that_they_are_the_first_ones_is_found
     assert "or not on the ledger" in analyse(desk, exit_code=5)["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_posterior_whose_entry_was_written_before_entries_stated_contents_is_used_and_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,6 +434,7 @@ def entries_of(desk: Desk) -> list[Entry]:
         return list(books.ledger.entries())
 
 
+@pytest.mark.slow
 def test_a_posterior_of_this_version_is_not_taken_over_as_an_earlier_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,6 +460,7 @@ def forged(desk: Desk, thief: Signer, monkeypatch: pytest.MonkeyPatch) -> Path:
     return crate
 
 
+@pytest.mark.slow
 def test_a_posterior_of_somebody_who_wrote_their_key_into_the_database_is_not_believed(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -467,6 +481,7 @@ def test_a_posterior_of_somebody_who_wrote_their_key_into_the_database_is_not_be
     assert "which is none of those trusted" in flaws_of(desk, *lone)
 
 
+@pytest.mark.slow
 def test_what_a_stolen_key_signs_is_not_believed_for_an_entry_in_the_database(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -482,6 +497,7 @@ def test_what_a_stolen_key_signs_is_not_believed_for_an_entry_in_the_database(
     assert said in flaws_of(desk, "--ledger", tmp_path / "ledger.json", "--key", thief.fingerprint)
 
 
+@pytest.mark.slow
 def test_an_analysis_whose_key_is_retired_while_its_crate_is_written_is_signed_by_the_next(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -514,6 +530,7 @@ def homes(before: Desk, tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
     return before, other
 
 
+@pytest.mark.slow
 def test_each_home_of_a_ledger_takes_over_what_it_published_before(homes: tuple[Desk, Desk]) -> None:
     one, other = homes
     for desk in (other, one):
@@ -534,6 +551,7 @@ def test_each_home_of_a_ledger_takes_over_what_it_published_before(homes: tuple[
     assert said(one).endswith("; of other homes, whose archives hold them: 2")
 
 
+@pytest.mark.slow
 def test_a_posterior_that_one_home_lacks_is_not_made_up_for_by_another(homes: tuple[Desk, Desk]) -> None:
     one, other = homes
     for desk in homes:
@@ -548,6 +566,7 @@ def test_a_posterior_that_one_home_lacks_is_not_made_up_for_by_another(homes: tu
     assert other.document("audit", other.study)["ok"]
 
 
+@pytest.mark.slow
 def test_what_is_slipped_in_after_a_home_has_begun_is_not_taken_over_whichever_key_it_has(before: Desk) -> None:
     thief = Signer.load(before.home / "keys")
     old, kept = crates(before)[0], load(crates(before)[0])
@@ -564,6 +583,7 @@ def test_what_is_slipped_in_after_a_home_has_begun_is_not_taken_over_whichever_k
     assert "no entry of the ledger names its statement" in flaws(before)
 
 
+@pytest.mark.slow
 def test_posteriors_of_earlier_versions_pass_and_are_taken_over_by_the_next_analysis(before: Desk) -> None:
     assert kinds(before)[-1] == "charge"
     assert said(before).startswith("no posterior is on record")
@@ -581,6 +601,7 @@ def test_posteriors_of_earlier_versions_pass_and_are_taken_over_by_the_next_anal
     assert "no entry of the ledger names its statement" in flaws(before)
 
 
+@pytest.mark.slow
 def test_what_a_retired_key_signed_before_there_were_entries_is_said_to_have_no_date(before: Desk) -> None:
     before.document("ledger", "rotate-key", before.study, "--reason", "yearly")
     other_prior(before)

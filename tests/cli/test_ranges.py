@@ -36,6 +36,7 @@ def tried(document: dict[str, object]) -> list[tuple[str, int, int, str | None]]
     ]
 
 
+@pytest.mark.slow
 def test_what_was_done_before_a_failure_is_kept_and_the_rest_is_named(months: Desk) -> None:
     document = months.document("run", months.study, "--period", RANGE, exit_code=4)
     assert tried(document) == [(PERIOD, 1, 1, None), (SECOND, 0, 0, "shape-mismatch")]
@@ -45,6 +46,7 @@ def test_what_was_done_before_a_failure_is_kept_and_the_rest_is_named(months: De
     assert months.document("ledger", "show", months.study)["charges"] == 1
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_every_period_then_what_failed_and_what_to_do(months: Desk) -> None:
     done = months.run("run", months.study, "--period", RANGE)
     assert done.exit_code == 4
@@ -57,6 +59,7 @@ def test_the_terminal_shows_every_period_then_what_failed_and_what_to_do(months:
     assert said[2].startswith(f"Not tried: {THIRD} to {FOURTH}.")
 
 
+@pytest.mark.slow
 def test_the_rest_is_tried_where_asked_and_done_once(months: Desk) -> None:
     document = months.document("run", months.study, "--period", RANGE, "--keep-going", exit_code=4)
     done = [(PERIOD, 1, 1, None), (SECOND, 0, 0, "shape-mismatch"), (THIRD, 1, 1, None), (FOURTH, 1, 1, None)]
@@ -73,6 +76,7 @@ def test_the_rest_is_tried_where_asked_and_done_once(months: Desk) -> None:
     assert "error" not in again
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_that_of_the_first_failure(months: Desk) -> None:
     months.edit_study("draws: 500", "draws: 10")  # which does not converge, and is no failure of a period
     months.write_table(people(300), SECOND)
@@ -85,6 +89,7 @@ def test_the_exit_code_is_that_of_the_first_failure(months: Desk) -> None:
     assert months.document("run", months.study, "--period", f"{PERIOD}..{SECOND}", exit_code=6)["not_tried"] == []
 
 
+@pytest.mark.slow
 def test_a_release_is_shown_though_its_analysis_fails(desk: Desk) -> None:
     desk.release()
     (posteriors := desk.home / "archive" / "posteriors").parent.mkdir(exist_ok=True)
@@ -100,6 +105,7 @@ def test_a_release_is_shown_though_its_analysis_fails(desk: Desk) -> None:
     assert "is charged and stored: the same command again shows it and spends nothing" in told.stderr
 
 
+@pytest.mark.slow
 def test_a_charge_is_shown_though_its_crate_cannot_be_written(desk: Desk) -> None:
     (desk.home / "archive" / "releases").write_text("in the way")
     failed = desk.run("release", desk.study, "--period", PERIOD)

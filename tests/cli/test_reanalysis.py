@@ -79,6 +79,7 @@ def means(document: dict[str, Any]) -> dict[str, float]:
     return {line["name"]: line["mean"] for line in document["analyses"][0]["coefficients"]}
 
 
+@pytest.mark.slow
 def test_a_crate_alone_gives_a_posterior_that_says_where_it_comes_from(analyst: Analyst, made: Path) -> None:
     record = json.loads((made / "posterior.json").read_text())
     (link,) = record["releases"]
@@ -102,6 +103,7 @@ def test_nothing_is_left_but_crates(analyst: Analyst, made: Path) -> None:
     assert not any(each.name == ".dpbayes" for each in analyst.folder.rglob("*"))
 
 
+@pytest.mark.slow
 def test_checkpoints_that_somebody_put_beside_the_crate_are_not_believed(analyst: Analyst, made: Path) -> None:
     """Anybody who may write a shared folder could leave chains there that begin and end as they like."""
     shared = analyst.folder / "shared"
@@ -118,6 +120,7 @@ def test_checkpoints_that_somebody_put_beside_the_crate_are_not_believed(analyst
     assert means(document) == means(analyst.analyse())
 
 
+@pytest.mark.slow
 def test_what_nobody_verified_is_said(analyst: Analyst) -> None:
     fresh = analyst.folder / "fresh"  # of a posterior that stood there before more is said
     unsure = analyst.analyse("--to", fresh / "unsure")
@@ -134,6 +137,7 @@ def test_another_key_than_the_signers_is_refused(analyst: Analyst) -> None:
     assert "none of those trusted; nothing in it was read. Check the fingerprint." in error["message"]
 
 
+@pytest.mark.slow
 def test_a_prior_of_ones_own_moves_the_posterior(analyst: Analyst, made: Path) -> None:
     prior = analyst.folder / "prior.yaml"
     prior.write_text("coefficients: {sd: 0.01}\n")

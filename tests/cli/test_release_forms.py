@@ -49,12 +49,14 @@ def crates(desk: Desk) -> dict[str, Path]:
     return {one["release"]: Path(one["crate"]) for one in desk.release()["releases"]}
 
 
+@pytest.mark.slow
 def test_a_study_of_all_forms_is_checked_and_planned(desk: Desk) -> None:
     assert desk.run("check", desk.study).exit_code == 0
     planned = desk.document("plan", desk.study, "--period", PERIOD)
     assert {one["name"] for one in planned["releases"]} == set(FORMS)
 
 
+@pytest.mark.slow
 def test_records_are_as_their_published_schemas_say_and_pass_the_audit(desk: Desk, crates: dict[str, Path]) -> None:
     assert crates.keys() == FORMS.keys()
     for crate in crates.values():
@@ -63,6 +65,7 @@ def test_records_are_as_their_published_schemas_say_and_pass_the_audit(desk: Des
     assert report["ok"], [check for check in report["checks"] if not check["ok"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_every_page_and_document_states_what_all_parts_of_a_release_cost(
     desk: Desk, crates: dict[str, Path], name: str
@@ -189,6 +192,7 @@ def test_a_form_that_makes_no_sense_is_refused_in_one_sentence(tmp_path: Path, d
     assert "Traceback" not in refused.output
 
 
+@pytest.mark.slow
 def test_a_crate_of_a_version_that_stated_the_epsilon_of_one_part_passes_with_a_remark(
     tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

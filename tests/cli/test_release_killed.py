@@ -53,12 +53,8 @@ def assert_released_once(desk: Desk, charged_before: bool) -> None:
     assert entry["payload"]["digest"] == first.stdout.strip()
 
 
-QUICK = ("during-pass", "after-commit")  # the fast suite; all of them are in the slow one
-
-
-@pytest.mark.parametrize(
-    "boundary", [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in BOUNDARIES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_a_release_killed_at_a_boundary_is_repaired_by_running_it_again(desk: Desk, boundary: str) -> None:
     killed = run(boundary, "alone", desk.study, PERIOD)
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -16,6 +16,7 @@ def withdraw(desk: Desk, revision: int) -> None:
     desk.document("ledger", "withdraw", desk.study, *NAME, "--revision", str(revision), "--reason", "a wrong column")
 
 
+@pytest.mark.slow
 def test_a_run_after_a_revision_shows_the_newest_release_and_names_its_revision(desk: Desk, prefect_home: Path) -> None:
     first = desk.release()["releases"][0]
     withdraw(desk, 1)
@@ -31,6 +32,7 @@ def test_a_run_after_a_revision_shows_the_newest_release_and_names_its_revision(
     assert desk.release()["releases"][0]["digest"] == first["digest"]  # it asks for revision 1
 
 
+@pytest.mark.slow
 def test_a_run_whose_newest_revision_was_withdrawn_says_what_to_type(desk: Desk, prefect_home: Path) -> None:
     charge(desk.study)
     charge(desk.study, revision=2)

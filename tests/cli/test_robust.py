@@ -38,6 +38,7 @@ def charges(desk: Desk) -> list[Any]:
         return [entry for entry in books.ledger.entries() if entry.kind == "charge"]
 
 
+@pytest.mark.slow
 def test_a_process_killed_between_the_steps_leaves_nothing_and_the_next_one_is_charged_once(desk: Desk) -> None:
     before = charges(desk)
     command = [sys.executable, "-m", "tests.support.dying_release", str(desk.study), "pay-regression", "2"]

@@ -33,6 +33,7 @@ def planned(desk: Desk) -> float:
     return release["sensitivity"]
 
 
+@pytest.mark.slow
 def test_an_earlier_versions_release_stays_as_charged_and_audits_say_what_it_may_cost(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

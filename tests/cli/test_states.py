@@ -36,6 +36,7 @@ def asked(prefect_home: Path, query: str) -> list[tuple[str, ...]]:
         return list(database.execute(query).fetchall())
 
 
+@pytest.mark.slow
 def test_a_row_that_breaks_every_rule_leaves_the_same_states(desk: Desk, prefect_home: Path) -> None:
     columns = people()
     clean = release_with(desk, prefect_home, columns, PERIOD)
@@ -48,6 +49,7 @@ def test_a_row_that_breaks_every_rule_leaves_the_same_states(desk: Desk, prefect
     assert clean[-1][1] == "COMPLETED"
 
 
+@pytest.mark.slow
 def test_a_refusal_ends_in_a_state_that_says_so_in_one_sentence(desk: Desk, prefect_home: Path) -> None:
     clean = release_with(desk, prefect_home, people(), PERIOD)
     desk.edit_study("epsilon: 1\n", "epsilon: 3\n")
@@ -60,6 +62,7 @@ def test_a_refusal_ends_in_a_state_that_says_so_in_one_sentence(desk: Desk, pref
     assert error["message"].startswith("cannot charge pay-regression")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workers")
 def test_a_posterior_that_is_not_to_be_published_does_not_end_green(desk: Desk, prefect_home: Path) -> None:
     desk.edit_study("draws: 500", "draws: 10")

@@ -76,6 +76,7 @@ def ages(document: dict[str, Any]) -> float:
     return next(line["mean"] for line in document["analyses"][0]["coefficients"] if line["name"] == "age")
 
 
+@pytest.mark.slow
 def test_a_strangers_release_of_the_same_values_does_not_answer_for_the_genuine_one(desk: Desk, tmp_path: Path) -> None:
     stranger = write(tmp_path / "stranger", other_bounds(released(desk), Signer.create(tmp_path / "keys")))
     named = ("--to", tmp_path / "out", *QUICK)
@@ -89,6 +90,7 @@ def test_a_strangers_release_of_the_same_values_does_not_answer_for_the_genuine_
     assert ages(again) == ages(genuine)
 
 
+@pytest.mark.slow
 def test_a_strangers_crate_moved_to_the_genuine_ones_place_is_refused(desk: Desk, tmp_path: Path) -> None:
     stranger = write(tmp_path / "stranger", other_bounds(released(desk), Signer.create(tmp_path / "keys")))
     theirs = desk.document("analyse", "--from", stranger, "--to", tmp_path / "one.zip", *QUICK)
@@ -97,6 +99,7 @@ def test_a_strangers_crate_moved_to_the_genuine_ones_place_is_refused(desk: Desk
     assert "another crate stands there" in desk.document(*asked, exit_code=2)["error"]["message"]
 
 
+@pytest.mark.slow
 def test_who_signed_the_posterior_that_stood_there_is_said_truthfully(desk: Desk, tmp_path: Path) -> None:
     asked = ("analyse", "--from", released(desk), "--to", tmp_path / "out", *QUICK, "--key", key(desk))
     made = desk.document(*asked)
@@ -115,6 +118,7 @@ def test_who_signed_the_posterior_that_stood_there_is_said_truthfully(desk: Desk
     assert any(f"{signer.fingerprint} signed it" in each for each in planted["not_verified"])
 
 
+@pytest.mark.slow
 def test_an_analysis_that_an_earlier_version_archived_is_found_and_not_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +137,7 @@ def test_an_analysis_that_an_earlier_version_archived_is_found_and_not_drawn_aga
     assert analysed(desk).name == Path(path).name
 
 
+@pytest.mark.slow
 def test_an_analysis_under_the_earlier_name_of_another_entry_is_no_answer(desk: Desk, tmp_path: Path) -> None:
     """The earlier name covers values only: a crate of other bounds has it too."""
     stranger = write(tmp_path / "stranger", other_bounds(released(desk), Signer.create(tmp_path / "keys")))

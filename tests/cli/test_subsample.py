@@ -71,6 +71,7 @@ def ran(desk: Desk) -> dict[str, Any]:
     return desk.document("run", desk.study, "--period", PERIOD)
 
 
+@pytest.mark.slow
 def test_answers_come_with_what_the_noise_leaves_of_them(ran: dict[str, Any]) -> None:
     assert [one["status"] for one in ran["releases"]] == ["released"] * 2
     answers = {one["analysis"]: one for one in ran["analyses"]}
@@ -90,6 +91,7 @@ def test_records_are_as_their_published_schemas_say(ran: dict[str, Any]) -> None
         assert flaws_of_record(Path(one["crate"])) == []
 
 
+@pytest.mark.slow
 def test_the_audit_passes_and_a_second_run_spends_nothing(desk: Desk, ran: dict[str, Any]) -> None:
     report = desk.document("audit", desk.home)
     assert report["ok"], [check for check in report["checks"] if not check["ok"]]

@@ -110,6 +110,7 @@ def moved(files: Files) -> Files:
     return {**files, "draws.parquet": draws_parquet(draws), "posterior.json": canonical_json(record)}
 
 
+@pytest.mark.slow
 def test_an_agencys_crates_pass_and_say_whose_they_are(scene: Scene) -> None:
     verdict = scene.audit(scene.release, ok=True)["verdict"]
     assert verdict == f"What was released is that of {scene.key}, which you named. It holds no posterior."
@@ -234,6 +235,7 @@ def test_a_crate_within_a_crate_proves_only_what_its_own_statement_names(scene: 
     assert scene.refused(unsigned(outer), "--replay")
 
 
+@pytest.mark.slow
 def test_an_unsigned_crate_still_serves_an_analyst_as_its_release_does(scene: Scene) -> None:
     place = scene.folder / "again.zip"
     place.write_bytes(pack(scene.analysts))

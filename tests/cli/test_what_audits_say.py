@@ -56,6 +56,7 @@ def failed(document: dict[str, Any]) -> set[str]:
     return {check["check"] for check in document["checks"] if not check["ok"]}
 
 
+@pytest.mark.slow
 def test_a_key_that_nobody_named_is_said_to_be_the_homes(desk: Desk) -> None:
     release, posterior = copied(desk, "releases"), copied(desk, "posteriors")
     for crate in (release, posterior):
@@ -68,6 +69,7 @@ def test_a_key_that_nobody_named_is_said_to_be_the_homes(desk: Desk) -> None:
     assert "which you named" not in str(document)
 
 
+@pytest.mark.slow
 def test_a_crate_at_a_url_is_audited_as_one_in_a_folder(desk: Desk, object_store: ObjectStore) -> None:
     crate, bucket, named = crates(desk, "releases")[0], object_store.new_bucket(), ("--key", key(desk))
     there = f"{bucket}/archive/{crate.name}"

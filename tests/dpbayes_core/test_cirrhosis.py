@@ -6,6 +6,7 @@ import pytest
 from dpbayes_core.experiments.cirrhosis import SCHEMA, STATES, cells, run
 
 
+@pytest.mark.slow
 def test_predictions_from_noisy_sums_cover_and_naive_ones_do_not() -> None:
     cell = {"data": "simulated", "epsilon": 1.0, "data_sets": 6}
     rows = {(row["method"], row["level"]): row for row in run(cell, 3)}
@@ -25,6 +26,7 @@ def test_every_epsilon_is_run_on_the_states_and_on_simulated_ones() -> None:
     assert [cell.get("table") for cell in cells(False)] == [None] * 3 + ["cirrhosis"] * 3
 
 
+@pytest.mark.slow
 def test_a_cell_on_the_states_reads_the_columns_it_is_given() -> None:
     generator = np.random.default_rng(1)
     columns = {

@@ -80,8 +80,14 @@ def agrees(posterior: Posterior, mean: Floats, sd: Floats, error: Floats) -> Non
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 @pytest.mark.parametrize(
     "covariates",
-    [("x",), ("x", "z"), (SEX,), (JOB,), (SEX, "x"), (SEX, URBAN)],
-    ids=["x", "x and z", "two levels", "factor", "both", "two factors"],
+    [
+        pytest.param(("x",), id="x"),
+        pytest.param(("x", "z"), id="x and z", marks=pytest.mark.slow),
+        pytest.param((SEX,), id="two levels"),
+        pytest.param((JOB,), id="factor", marks=pytest.mark.slow),
+        pytest.param((SEX, "x"), id="both", marks=pytest.mark.slow),
+        pytest.param((SEX, URBAN), id="two factors", marks=pytest.mark.slow),
+    ],
 )
 def test_posteriors_agree_with_importance_sampling_from_the_prior(covariates: tuple[str], name: str) -> None:
     schema = schema_of(*covariates)
@@ -90,8 +96,10 @@ def test_posteriors_agree_with_importance_sampling_from_the_prior(covariates: tu
     agrees(sample(release, PRIOR, draws=1500, seed=7), mean, sd, error)
 
 
-@pytest.mark.parametrize("name", ["laplace", "gaussian"])
-@pytest.mark.parametrize("covariates", [("x", "z"), (SEX, "x")], ids=["x and z", "two levels"])
+@pytest.mark.parametrize("name", [pytest.param("laplace", marks=pytest.mark.slow), "gaussian"])
+@pytest.mark.parametrize(
+    "covariates", [("x", "z"), pytest.param((SEX, "x"), marks=pytest.mark.slow)], ids=["x and z", "two levels"]
+)
 def test_with_a_prior_that_does_not_depend_on_sigma_they_agree_too(covariates: tuple[str], name: str) -> None:
     schema = schema_of(*covariates)
     release = example(schema, 30, name=name, scale=8.0, seed=5)
@@ -110,6 +118,7 @@ def test_without_intercept_too() -> None:
     "prior", [PRIOR, replace(INDEPENDENT, intercept_sd=0.4)], ids=["in residual sds", "independent of sigma"]
 )
 @pytest.mark.parametrize("rows", [(15, 25), (30, 2), (25, 3, 1)], ids=["two", "a part of two rows", "one of one row"])
+@pytest.mark.slow
 def test_pooled_posteriors_agree_with_importance_sampling(rows: tuple[int, ...], prior: Prior) -> None:
     schema = schema_of("x", "z")
     each = [example(schema, n, scale=6.0, seed=5 + n, name=name) for n, name in zip(rows, NAMES, strict=False)]
@@ -133,6 +142,7 @@ def test_with_a_noisy_number_of_rows_the_posterior_agrees_with_importance_sampli
     agrees(sample(release, prior, draws=1500, seed=7), *found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [PRIOR, IndependentPrior()], ids=["in residual sds", "independent of sigma"])
 def test_with_noise_that_drowns_everything_the_posterior_is_the_prior(prior: Prior) -> None:
     schema = schema_of("x", "z")
@@ -221,6 +231,7 @@ def test_the_quadrature_check_can_fail() -> None:
     assert any(abs(line.sd - s) > 6 * s / np.sqrt(line.ess_bulk) for line, s in zip(lines, sd, strict=True)), mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 def test_without_noise_the_posterior_is_the_conjugate_one(name: str) -> None:
     schema = schema_of("x", SEX, "z", JOB)

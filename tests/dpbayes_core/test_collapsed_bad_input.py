@@ -80,6 +80,7 @@ def test_squares_that_no_rows_have_still_give_a_posterior(squares: float, name: 
     converged(replace(release, values=tuple(values)))
 
 
+@pytest.mark.slow
 @GAUSSIAN_FIRST
 @pytest.mark.parametrize(("rows", "scale"), [(50, 1e9), (1000, 1e8)])
 def test_where_noise_drowns_everything_the_posterior_is_the_prior(rows: int, scale: float, name: str) -> None:
@@ -96,12 +97,13 @@ def test_as_many_rows_as_variables_are_refused_and_one_more_is_not() -> None:
     is_conjugate(converged(told(moments, "gaussian", 1e-4)), moments)
 
 
-@BOTH
+@pytest.mark.slow
+@GAUSSIAN_FIRST
 def test_one_row_more_than_variables_under_noise_has_a_posterior_too(name: str) -> None:
     converged(told(made(rows_of(4)), name, 5.0))
 
 
-@BOTH
+@GAUSSIAN_FIRST
 @pytest.mark.parametrize("twice", [False, True], ids=["constant", "twice the same"])
 def test_covariates_that_tell_nothing_new_leave_the_others_as_they_were(twice: bool, name: str) -> None:
     rows = rows_of(200)
@@ -160,6 +162,7 @@ def narrow(*, covariate: float, response: float, middle: float) -> Floats:
     return 10 * made(rows, theta=(0.1 - slope * middle, slope, -0.3 * response), sigma=0.25 * response)
 
 
+@pytest.mark.slow
 @GAUSSIAN_FIRST
 @pytest.mark.parametrize("middle", [0.0, 0.7])
 def test_columns_that_take_a_ten_thousandth_of_their_bounds_have_a_posterior(middle: float, name: str) -> None:
@@ -200,7 +203,7 @@ def test_two_thousand_million_rows_without_noise_to_speak_of_give_the_conjugate_
     is_conjugate(converged(told(moments, name, scale)), moments)
 
 
-@BOTH
+@GAUSSIAN_FIRST
 @pytest.mark.parametrize("scale", [1e6, 1e12])
 def test_two_thousand_million_rows_under_more_noise_than_rows_have_a_posterior(scale: float, name: str) -> None:
     believed(told(1e6 * made(rows_of(2000)), name, scale))
@@ -212,6 +215,7 @@ def test_two_thousand_million_rows_under_more_noise_than_rows_have_a_posterior(s
     [((500, 400), (1e-3, 1e3)), ((500, 1), (1.0, 1.0)), ((500, 1), (1e3, 1e-3)), ((1,) * 6, (1e-3,) * 6)],
     ids=["exact and drowned", "a single row", "an exact single row", "single rows"],
 )
+@pytest.mark.slow
 def test_pools_of_very_unlike_parts_have_a_posterior(
     counts: tuple[int, ...], scales: tuple[float, ...], name: str
 ) -> None:
@@ -226,8 +230,8 @@ def test_pools_of_very_unlike_parts_have_a_posterior(
             assert abs(posterior.draws[name_].mean() - alone.draws[name_].mean()) < 0.2 * alone.draws[name_].std()
 
 
-@BOTH
-@pytest.mark.parametrize("count", [-500.0, -3.0, 2.0, 4.0, 300.0])
+@GAUSSIAN_FIRST
+@pytest.mark.parametrize("count", [pytest.param(-500.0, marks=pytest.mark.slow), -3.0, 2.0, 4.0, 300.0])
 def test_noisy_counts_below_0_or_far_from_the_sums_have_a_posterior(count: float, name: str) -> None:
     whole = told(made(rows_of(30)), name, 6.0)
     noise = mechanism(name, 6.0, len(whole.values) + 1)

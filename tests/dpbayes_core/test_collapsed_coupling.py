@@ -92,7 +92,7 @@ def test_slopes_come_back_by_the_transposed_stretch(columns: tuple[Covariate | s
 
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 @pytest.mark.parametrize(("sizes", "scale"), [((27, 973), 20.0), ((333, 333, 334), 20.0), ((200,) * 5, 40.0)])
-@pytest.mark.parametrize("columns", [NAMES, (*NAMES[:2], SEX, JOB)])
+@pytest.mark.parametrize("columns", [NAMES, pytest.param((*NAMES[:2], SEX, JOB), marks=pytest.mark.slow)])
 def test_small_parts_that_noise_hides_take_short_trajectories(
     sizes: tuple[int, ...], scale: float, columns: tuple[Covariate | str, ...], prior: Prior
 ) -> None:
@@ -106,6 +106,7 @@ def test_small_parts_that_noise_hides_take_short_trajectories(
     assert block.divergences <= 2
 
 
+@pytest.mark.slow
 def test_a_hundred_parts_agree_with_their_own_statistics_summed_where_noise_is_small() -> None:
     """Of 2,700 coordinates; with so little noise the sum of the parts knows as much as the parts."""
     sampler, evidence = SAMPLERS["collapsed"], parts(*(np.arange(100) * 3 + 20), scale=1e-3, columns=NAMES[:1])

@@ -45,6 +45,11 @@ SCHEMAS = {
     "three factors": schema_of(SEX, "x", REGION, JOB, "z"),
     "no intercept": replace(schema_of("a", "b", "c"), intercept=False),
 }
+LARGEST = "three factors"
+EACH_SCHEMA = pytest.mark.parametrize(
+    "schema",
+    [pytest.param(schema, id=n, marks=[pytest.mark.slow] if n == LARGEST else []) for n, schema in SCHEMAS.items()],
+)
 
 
 def counted(release: Release) -> Release:
@@ -86,7 +91,7 @@ def evaluated(target: Target, position: Floats) -> tuple[float, Floats]:
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
-@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
+@EACH_SCHEMA
 def test_the_gradient_is_that_of_an_independent_density(
     schema: RegressionSchema, name: str, form: str, prior: Prior
 ) -> None:
@@ -123,7 +128,7 @@ def test_given_sigma_the_law_of_the_response_is_the_integral_over_coefficients(
 
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
+@EACH_SCHEMA
 def test_the_density_is_that_of_an_independent_one(schema: RegressionSchema, form: str, prior: Prior) -> None:
     oracle, target, start = case(schema, "laplace", form, prior)
     generator, apart = np.random.default_rng(4), []
@@ -138,13 +143,13 @@ def test_the_density_is_that_of_an_independent_one(schema: RegressionSchema, for
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS.keys())
 @pytest.mark.parametrize("form", ["one", "three parts"])
 @pytest.mark.parametrize("name", ["gaussian", "laplace"])
-@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())
+@EACH_SCHEMA
 def test_the_jacobian_is_the_one_that_complex_steps_find(
     schema: RegressionSchema, name: str, form: str, prior: Prior
 ) -> None:
     oracle, _, start = case(schema, name, form, prior)
     generator, apart = np.random.default_rng(5), []
-    for _ in range(4):
+    for _ in range(3):
         position = start + 0.4 * generator.standard_normal(start.size)
         apart.append(_determinant(oracle, position) - sum(p.jacobian for p in oracle.places(position)).real)
     assert np.ptp(apart) <= 1e-7

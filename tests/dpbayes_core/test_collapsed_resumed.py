@@ -66,6 +66,7 @@ def test_blocks_and_restarts_change_no_byte(kind: str) -> None:
         assert run_chain(SAMPLER, problem, restored, Round(attempt=0, draws=KEPT)).to_bytes() == whole
 
 
+@pytest.mark.slow
 @KINDS
 def test_another_process_with_other_threads_changes_no_byte(kind: str) -> None:
     program = (

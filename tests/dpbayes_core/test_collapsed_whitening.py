@@ -83,6 +83,7 @@ def against_the_prior(slope: float, scale: float) -> Release:
     return Release(schema=schema_of("x"), neighbours="replace-one", rows=20, mechanism=noise, values=values)
 
 
+@pytest.mark.slow
 def test_where_prior_and_release_have_a_mode_each_every_other_chain_starts_at_the_second() -> None:
     posterior = sample(against_the_prior(0.5, 0.052), FIRM, sampler="collapsed", draws=200, seed=1)
     near_the_prior, near_the_release = (posterior.draws["x"][chain::2] for chain in (0, 1))
@@ -91,6 +92,7 @@ def test_where_prior_and_release_have_a_mode_each_every_other_chain_starts_at_th
     assert not posterior.converged, "they never meet, and started at one of them would have looked as one"
 
 
+@pytest.mark.slow
 def test_a_second_mode_that_outweighs_the_first_beyond_doubt_is_where_all_chains_start() -> None:
     release = against_the_prior(0.8, 0.06)
     posterior = sample(release, FIRM, sampler="collapsed", draws=500, seed=1)

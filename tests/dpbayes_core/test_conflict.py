@@ -81,6 +81,7 @@ def test_draws_from_the_prior_are_independent_standard_normal_scores() -> None:
             assert np.abs(np.corrcoef(scores) - np.eye(5)).max() < 5 / np.sqrt(40_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prior", "rows"), [(Prior(), 40), (FIRM, 30)], ids=["default", "firm"])
 def test_the_tail_probability_is_uniform_where_the_prior_is_true(prior: Prior, rows: int) -> None:
     found = conflicts(prior, rows, 120)

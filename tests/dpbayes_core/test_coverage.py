@@ -132,6 +132,7 @@ def test_every_stated_cell_is_there_with_as_many_tables_as_are_said() -> None:
     assert len(cells(True)) < len(cells(False)) / 2
 
 
+@pytest.mark.slow
 def test_rows_tell_each_method_and_naive_intervals_are_narrower_than_those_that_know_the_noise() -> None:
     cell = {**cells(True)[0], "data_sets": 2}
     rows = {(row["method"], row["parameter"]): row for row in run(cell, 5)}

@@ -72,7 +72,9 @@ def test_draws_have_the_law_of_the_textbook_code(name: str, rows: tuple[int, ...
     same_law(mine, np.stack([textbook(evidence, 3000, seed) for seed in range(4)]))
 
 
-@pytest.mark.parametrize("name", ["normal-x-solve", "fixed-s", "fixed-s-fast", "bs-distributed"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("normal-x-solve", marks=pytest.mark.slow), "fixed-s", "fixed-s-fast", "bs-distributed"]
+)
 def test_draws_have_the_law_of_the_textbook_code_at_one_covariate(name: str) -> None:
     evidence, textbook = holders(400, d=1), TEXTBOOKS[name]
     same_law(standardised(evidence, name, 2000), np.stack([textbook(evidence, 700, seed) for seed in range(2)]))

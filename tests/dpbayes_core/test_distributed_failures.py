@@ -1,6 +1,7 @@
 """What the distributed paper's samplers do wrong at its own epsilon of 0.1, delta 1/n, asserted as documented."""
 
 import numpy as np
+import pytest
 
 from dpbayes_core.privacy.mechanisms import gaussian_for
 from dpbayes_core.regression.moments import grid_for
@@ -59,6 +60,7 @@ def test_the_same_gate_passes_where_the_moments_mix() -> None:
     assert found.converged
 
 
+@pytest.mark.slow
 def test_the_random_walk_is_nowhere_near_at_five_covariates_and_is_not_called_converged() -> None:
     for seed in range(2):
         found = run(at_published_noise(5, 10_000, seed), "normal-x")

@@ -18,7 +18,12 @@ from tests.support.subsets import dealt
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+CHEAP = ("subsample",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in CHEAP else [pytest.mark.slow]) for name in sorted(EXPERIMENTS)]
+)
 def test_the_same_cell_and_seed_give_the_same_plain_rows_and_figures(name: str) -> None:
     experiment = EXPERIMENTS[name]
     cells = [dict(cell) for cell in experiment.cells(True) if "table" not in cell]

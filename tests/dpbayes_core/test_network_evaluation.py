@@ -9,6 +9,7 @@ from dpbayes_core.experiments.network_study import classifier_cells, classifier_
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 
+@pytest.mark.slow
 def test_a_quick_cell_gives_the_same_rows_again_and_privacy_costs_accuracy() -> None:
     cell = {**classifier_cells(quick=True)[0], "features": 4, "test_rows": 200, "repeats": 6, "epsilon": 0.5}
     rows = classifier_rows(cell, 3)

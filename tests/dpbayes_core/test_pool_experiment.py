@@ -45,6 +45,7 @@ def test_parts_differ_in_what_is_said_and_by_as_much() -> None:
             assert np.diff([part.means[0] for part in parts]) == pytest.approx(cell["by"])
 
 
+@pytest.mark.slow
 def test_the_table_shows_each_cell_once_with_what_both_ways_to_read_it_held() -> None:
     rows = [row for cell in cells(True)[:2] for row in run({**cell, "data_sets": 2}, 3)]
     found = lines(rows)

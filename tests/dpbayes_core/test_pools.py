@@ -22,6 +22,7 @@ def office(mean: tuple[float, float], seed: int) -> Release:
     return released(SCHEMA, exact, mechanism("gaussian", 15.0, len(SCHEMA.entries)), generator)
 
 
+@pytest.mark.slow
 def test_offices_that_differ_are_held_where_the_split_law_misses() -> None:
     parts = tuple(office(mean, seed) for seed, mean in enumerate([(0.6, -0.6), (-0.6, 0.6), (0.6, 0.6), (-0.6, -0.6)]))
     posterior, split = (sample(Pool(parts, alike=alike), Prior(), seed=1, draws=500) for alike in (False, True))
@@ -30,6 +31,7 @@ def test_offices_that_differ_are_held_where_the_split_law_misses() -> None:
     assert away < 3.5 < missed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_alike_parts_converge_and_lose_little_against_the_split_law(count: int) -> None:
     parts = tuple(example(SCHEMA, 5_000, scale=20.0, seed=seed) for seed in range(count))

@@ -41,6 +41,7 @@ def run(folder: Path, factor: float, *, module: str, name: str, decorator: str) 
     return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.slow
 def test_a_change_in_a_called_kernel_reaches_its_callers(tmp_path: Path) -> None:
     ours = {"module": "dpbayes_core.compiled", "name": "compiled", "decorator": "kernel"}
     assert run(tmp_path, 2.0, **ours) == 4.0

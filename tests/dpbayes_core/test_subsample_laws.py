@@ -49,6 +49,7 @@ def quantile_release(*values: int, epsilon: float, probabilities: tuple[float, .
     return QuantileRelease(terms=terms, mechanism=quantile_design(terms, epsilon=epsilon).mechanism, values=values)
 
 
+@pytest.mark.slow
 def test_the_law_of_zeta_is_the_stated_density() -> None:
     observed, scale, subsets = 0.47, 0.02, 100
     tau = math.sqrt((1 / 12 - 1 / (4 * math.pi)) / subsets)

@@ -26,12 +26,22 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Stand:
     return of
 
 
-@pytest.mark.parametrize("case", [*ANSWERS, *REFUSALS], ids=lambda case: case.name)
+DEAR = ("kinds-plan-kinds", "scaffold-plan-study", "plan-charged", "plan-closed")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in DEAR else [])
+        for case in (*ANSWERS, *REFUSALS)
+    ],
+)
 def test_a_document_is_what_it_was(standing: Stand, case: Case) -> None:
     recorded = json.loads(case.file.read_text())
     assert list(differences(recorded, case.document(standing(case.family)))) == []
 
 
+@pytest.mark.slow
 def test_a_refusal_by_the_budget_is_what_it_was(tmp_path: Path) -> None:
     folder = stand(NOWHERE, tmp_path / NOWHERE)
     dpbayes("ledger", "create", "dear.yaml", cwd=folder, check=True)

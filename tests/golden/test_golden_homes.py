@@ -134,6 +134,7 @@ def test_a_reanalysis_that_nobody_signed_is_drawn_again_and_only_its_pages_canno
     assert {name for name, ok in held.items() if not ok} == UNPROVED
 
 
+@pytest.mark.slow
 def test_a_crate_is_analysed_as_before_and_the_stored_answer_is_found(tmp_path: Path) -> None:
     shutil.copy(REANALYSIS, tmp_path)
     (crate,) = (HOMES / "kinds" / "home" / "archive" / "releases").rglob(f"{QUICK[0]}-r1-*")

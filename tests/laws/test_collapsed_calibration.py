@@ -136,8 +136,9 @@ def case(name: str, cell: Cell, *, slow: bool = True) -> ParameterSet:
 SMALL_SIGMA = Prior(noise_shape=5.0, noise_scale=0.5)  # seldom above 1: far larger ones take five parts minutes each
 
 QUICK = [
-    case("d=1, n=100, Gaussian", Cell((100,), "gaussian", trials=150), slow=False),
-    case("d=1, n=100, Laplace, two parts", Cell((70, 30), "laplace", trials=100), slow=False),
+    case("d=1, n=100, Gaussian, few", Cell((100,), "gaussian", trials=25), slow=False),
+    case("d=1, n=100, Gaussian", Cell((100,), "gaussian", trials=150)),
+    case("d=1, n=100, Laplace, two parts", Cell((70, 30), "laplace", trials=100)),
 ]
 CELLS = [
     case("d=1, n=10, Laplace", Cell((10,), "laplace", trials=CHEAP)),
@@ -178,7 +179,8 @@ CELLS = [
     case("three parts, a factor and x, n=600, Gaussian", Cell((300, 200, 100), "gaussian", (JOB, "x"))),
 ]
 TWINS = [
-    case("d=1, n=100, Gaussian, noise x 1.5", Cell((100,), "gaussian", wrong=1.5, trials=200), slow=False),
+    case("d=1, n=100, Gaussian, noise x 3, few", Cell((100,), "gaussian", wrong=3.0, trials=25), slow=False),
+    case("d=1, n=100, Gaussian, noise x 1.5", Cell((100,), "gaussian", wrong=1.5, trials=200)),
     case("d=1, n=100, Laplace, noise / 1.5", Cell((100,), "laplace", wrong=1 / 1.5, trials=800)),
     case("d=5, n=1000, Gaussian, noise x 1.5", Cell((1000,), "gaussian", NUMBERS[:5], wrong=1.5)),
     case("d=5, n=100000, Laplace, noise x 1.5", Cell((100_000,), "laplace", NUMBERS[:5], wrong=1.5)),

@@ -326,6 +326,7 @@ def on_object_store(bucket: str, rows: list[Row]) -> list[TableSource]:
     return [files(f"{bucket}/{place}") for place in places]
 
 
+@pytest.mark.slow
 def test_an_object_store_gives_the_same_sums(object_store: ObjectStore) -> None:
     for rows in (ROWS, []):
         counted = one_row_each(rows)

@@ -161,6 +161,7 @@ def moved(name: str, trials: int) -> list[Floats]:
     return [*norm.cdf(scores), invgamma(own.noise_shape, scale=own.noise_scale).cdf(sigma**2)]
 
 
+@pytest.mark.slow
 def test_the_exact_sampler_leaves_the_joint_law_of_parameters_and_data_as_it_is() -> None:
     ends = moved("gibbs-ss-exact", 2000)
     assert min(kstest(each, "uniform").pvalue for each in (*ends, *(abs(2 * end - 1) for end in ends))) > 0.001

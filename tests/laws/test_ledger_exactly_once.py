@@ -106,6 +106,7 @@ SLOW_ON_POSTGRESQL = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @SLOW_ON_POSTGRESQL
 def test_a_release_killed_at_any_statement_is_made_once_by_running_again(base: str) -> None:
     runs = drive("tests.laws.ledger_driver", "release", base)
@@ -128,6 +129,7 @@ def test_a_release_killed_at_any_statement_is_made_once_by_running_again(base: s
     assert windows[1] > 0
 
 
+@pytest.mark.slow
 @SLOW_ON_POSTGRESQL
 def test_a_release_of_moving_people_killed_at_any_statement_stands_at_all_holders_or_at_none(base: str) -> None:
     runs = drive("tests.laws.ledger_driver", "release-over-holders", base)
@@ -165,6 +167,7 @@ def test_rivals_never_share_a_release_of_moving_people(
     assert done["after"]["ok"]
 
 
+@pytest.mark.slow
 @SLOW_ON_POSTGRESQL
 def test_a_ledger_killed_while_it_is_made_is_there_whole_or_not_at_all(base: str) -> None:
     runs = drive("tests.laws.ledger_driver", "creation", base)

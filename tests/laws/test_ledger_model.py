@@ -266,8 +266,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TestLedgerAgainstModel = LedgerMachine.TestCase
 TestLedgerAgainstModel.settings = settings(
-    max_examples=30,
-    stateful_step_count=40,
+    max_examples=20,
+    stateful_step_count=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

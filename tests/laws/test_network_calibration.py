@@ -65,7 +65,7 @@ class Cell:
 
 
 CELLS = {
-    "class and child, Laplace .5, quick": Cell(CLASS_AND_CHILD, 200, Noise("laplace", 0.5), trials=120, thin=4),
+    "class and child, Laplace .5, quick": Cell(CLASS_AND_CHILD, 200, Noise("laplace", 0.5), trials=60, thin=4),
     "class and child, geometric .5": Cell(CLASS_AND_CHILD, 200, Noise("geometric", 0.5)),
     "class and child, geometric .1": Cell(CLASS_AND_CHILD, 50, Noise("geometric", 0.1)),
     "class and child, Laplace 5": Cell(CLASS_AND_CHILD, 20, Noise("laplace", 5.0)),
@@ -134,6 +134,7 @@ def naive_draws(evidence: Evidence, seed: int) -> Floats:
     return draws
 
 
+@pytest.mark.slow
 def test_noise_aware_intervals_cover_and_naive_ones_do_not() -> None:
     cell = Cell(CLASS_AND_CHILD, 200, Noise("geometric", 0.5), trials=150, thin=3)
     generator, inside = np.random.default_rng(5), np.zeros((2, 8))

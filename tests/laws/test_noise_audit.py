@@ -228,6 +228,7 @@ def test_an_attack_on_a_hundred_thousand_releases_of_each_neighbour_tells_what_i
     assert attacked(case, make(), RUNS) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case", "make"), VECTORS[:2], ids=NAMES[:2])
 def test_an_attack_on_a_few_releases_tells_what_is_stated_and_sees_half_the_noise(
     name: str, case: Case, make: Callable[[], Any]

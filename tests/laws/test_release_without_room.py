@@ -59,6 +59,7 @@ def test_a_full_disk_under_the_ledger(tmp_path: Path, disk: Disk, monkeypatch: p
     place.repaired([])
 
 
+@pytest.mark.slow
 @fault(
     "The disk of the ledger is full",
     "cannot write the ledger: the disk is full. Free some space and run again.",
@@ -201,6 +202,7 @@ def test_an_archive_that_cannot_be_reached_stops_a_release_before_its_charge(
     place.repaired([])
 
 
+@pytest.mark.slow
 @fault(
     "The object store of the archive is down",
     "cannot list anchors: it does not answer (...). Make the archive reachable and writable, with room left, "

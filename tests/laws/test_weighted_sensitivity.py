@@ -153,7 +153,7 @@ def climbed(schema: RegressionSchema, declared: Sensitivity, norm: str, seed: in
 def test_a_search_over_rows_and_weights_comes_within_one_percent_and_no_further(name: str, norm: str) -> None:
     schema = SCHEMAS[name]
     declared = regression_sensitivity(schema)
-    _, pair = max((climbed(schema, declared, norm, seed) for seed in range(16)), key=lambda found: found[0])
+    _, pair = max((climbed(schema, declared, norm, seed) for seed in range(10)), key=lambda found: found[0])
     one, other = (weight * sums(schema, row) for weight, row in pair)
     reached = share(declared, one - other, norm)
     assert (Fraction(99, 100) if norm == "l1" else Fraction(99, 100) ** 2) <= reached <= 1

@@ -91,6 +91,7 @@ def test_an_entry_anchored_by_a_past_key_may_be_written_again(tmp_path: Path) ->
     Anchors(archive, Signer.load(tmp_path / "present")).write(record)
 
 
+@pytest.mark.slow
 def test_any_changed_byte_of_an_anchor_is_found_and_its_place_named(
     anchors: Anchors, signer: Signer, tmp_path: Path
 ) -> None:

@@ -197,6 +197,7 @@ def test_a_forged_manifest_is_an_integrity_failure(tmp_path: Path, forged: bytes
         archive.read_folder("crate")
 
 
+@pytest.mark.slow
 def test_a_file_killed_at_any_moment_is_whole_or_absent_and_is_completed_by_the_next_write(tmp_path: Path) -> None:
     whole = bytes(range(256)) * 40
     seen: set[bool] = set()
@@ -215,6 +216,7 @@ def test_a_file_killed_at_any_moment_is_whole_or_absent_and_is_completed_by_the_
     assert seen == {False, True}
 
 
+@pytest.mark.slow
 def test_a_folder_killed_at_any_moment_is_finished_or_unfinished_and_is_completed(tmp_path: Path) -> None:
     files = {"one.txt": b"one" * 99, "deep/two.txt": b"two" * 99}
     seen: set[bool] = set()

@@ -62,6 +62,7 @@ def is_whole_or_unfinished_and_is_completed(place: str) -> bool:
     return finished
 
 
+@pytest.mark.slow
 def test_a_folder_killed_before_its_manifest_is_unfinished_and_is_completed(object_store: ObjectStore) -> None:
     place = f"{object_store.new_bucket()}/archive"
     assert killed_at(5, place) == -signal.SIGKILL
@@ -113,6 +114,7 @@ def test_of_rivals_who_bring_other_bytes_exactly_one_writes(
         assert winners == [stands]
 
 
+@pytest.mark.slow
 def test_a_server_without_conditional_writes_lets_rivals_overwrite_each_other_but_no_one_who_came_later(
     mortal_object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_server_without_conditional_writes_lets_rivals_overwrite_each_other_bu
     assert Archive(place).read("a/b.json") == stands
 
 
+@pytest.mark.slow
 def test_a_write_whose_answer_was_lost_counts_as_written(mortal_object_store: ObjectStore) -> None:
     archive = Archive(mortal_object_store.new_bucket())
     for attempts in (1, 2):  # repeated by the client library, and given up by it
@@ -164,6 +167,7 @@ def test_a_bucket_that_is_not_there_is_never_made(object_store: ObjectStore) -> 
     assert not fsspec.filesystem("s3").exists("nobody-made-this")
 
 
+@pytest.mark.slow
 def test_a_store_that_is_down_is_one_sentence_for_every_use_and_never_an_empty_archive(
     mortal_object_store: ObjectStore,
 ) -> None:

@@ -67,6 +67,7 @@ def test_every_write_is_durable_whatever_the_server_is_used_to(place: str) -> No
             assert page._connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_keep_the_promises_of_a_ledger_is_refused(mortal_postgresql: Server) -> None:
     server = mortal_postgresql
     with server.connect() as connection:
@@ -106,6 +107,7 @@ def test_a_writer_that_falls_silent_loses_its_turn(ledger: Ledger, place: str, m
     assert [entry.kind for entry in ledger.entries()] == ["genesis", "account", "charge"]
 
 
+@pytest.mark.slow
 def test_a_ledger_outlives_its_server(mortal_postgresql: Server) -> None:
     server, spec = mortal_postgresql, account(cap("1", measure="pure-epsilon"))
     with Ledger.create(server.url("postgres"), STAMP) as ledger:
@@ -141,6 +143,7 @@ def stopped_at(step: int, server: Server, ledger: Ledger, environment: pytest.Mo
         yield
 
 
+@pytest.mark.slow
 def test_a_server_stopped_at_any_statement_is_given_up_and_charges_once(
     mortal_postgresql: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_pieces_come_back_under_their_numbers(own: tuple[Workers, Path]) -> None
     assert dict(workers.finished()) == {number: 2 * number for number in range(5)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own")
 def test_a_stranger_opens_no_port_of_our_own_cluster(ports_before: list[int]) -> None:
     ports = [port for port in listening(os.getpid()) if port not in ports_before]
@@ -52,6 +53,7 @@ def test_a_stranger_opens_no_port_of_our_own_cluster(ports_before: list[int]) ->
     assert {port: done for port, done in opened(ports).items() if done} == {}
 
 
+@pytest.mark.slow
 def test_the_stranger_gets_into_a_cluster_without_certificates() -> None:
     before = listening(os.getpid())
     with LocalCluster(n_workers=1, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"):
@@ -98,6 +100,7 @@ with dask_workers(None, None, kept="nothing is") as workers:
 """
 
 
+@pytest.mark.slow
 def test_what_tornado_says_of_a_lost_connection_is_not_printed() -> None:
     done = subprocess.run([sys.executable, "-c", FAILED_CALLBACK], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -125,6 +128,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_interrupted_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     for name in ("work", "temporary"):
         (tmp_path / name).mkdir()
@@ -140,6 +144,7 @@ def test_a_cluster_that_is_interrupted_leaves_no_process_and_no_file(tmp_path: P
     assert done.stdout.strip() == "True [] [] []", done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_left_is_cleared_and_what_lives_or_is_no_folder_stays(tmp_path: Path) -> None:
     long_ago = time.time() - 3600
     for name in ("dask-killed", "dask-living", "other"):
@@ -158,6 +163,7 @@ def test_what_a_killed_run_left_is_cleared_and_what_lives_or_is_no_folder_stays(
     assert (tmp_path / "other" / "deep").is_dir()
 
 
+@pytest.mark.slow
 @fault(
     "several workers die of the same block, for want of memory",
     "cannot go on: several workers of the Dask scheduler of this run died of the same piece of work. "

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
+import pytest
 
 from tasks.prefect_server import authorization
 from tests.support.command import clean_environment, dpbayes
@@ -36,6 +37,7 @@ def status(url: str, word: str) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_a_server_takes_the_users_word_and_ends_with_the_command_however_that_ends(tmp_path: Path) -> None:
     more = {"PREFECT_HOME": str(tmp_path), "PREFECT_API_AUTH_STRING": OWN, "DO_NOT_TRACK": "1"}
     holder = subprocess.Popen(
@@ -71,6 +73,7 @@ print(json.dumps([own_server() is None, before == dict(os.environ)]))
 """
 
 
+@pytest.mark.slow
 def test_a_server_that_the_user_named_is_left_alone(tmp_path: Path) -> None:
     named = {"PREFECT_API_URL": "http://prefect.example/api", "PREFECT_API_AUTH_STRING": OWN}
     environment = clean_environment(PREFECT_HOME=str(tmp_path), **named)
@@ -79,6 +82,7 @@ def test_a_server_that_the_user_named_is_left_alone(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == [True, True]
 
 
+@pytest.mark.slow
 @fault(
     "Prefect's own server cannot start",
     "cannot start Prefect's server: it ended at once. Read ...; most often the disk is full or not writable.",

@@ -68,6 +68,7 @@ def test_a_charge_that_is_refused_under_the_lock_shows_no_page(place: Place) -> 
     assert seen(place) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boundary", ["before-commit", "after-commit"])
 def test_a_kill_leaves_no_page_without_a_charge_and_no_name_of_one_that_is_not_there(
     place: Place, boundary: str

@@ -169,6 +169,7 @@ def test_somebody_who_moves_between_a_kill_and_the_next_run_is_counted_once(plac
     assert [charge.payload["holder"] for charge in place.charges()] == list(OFFICES)
 
 
+@pytest.mark.slow
 @BOTH_WAYS
 def test_a_second_home_does_not_finish_what_another_began(place: Offices, older: bool) -> None:
     place.be_older(older)
@@ -184,6 +185,7 @@ def test_a_second_home_does_not_finish_what_another_began(place: Offices, older:
     assert len(place.charges()) == 2
 
 
+@pytest.mark.slow
 @BOTH_WAYS
 def test_two_homes_that_release_at_once_do_not_share_it(place: Offices, older: bool) -> None:
     place.be_older(older)
@@ -209,6 +211,7 @@ def test_two_homes_that_release_at_once_do_not_share_it(place: Offices, older: b
         assert said == [("released", "released"), ("already-released", "already-released")]
 
 
+@pytest.mark.slow
 def test_what_an_older_version_left_incomplete_is_not_completed_but_superseded(place: Offices) -> None:
     place.be_older()
     place.release_and_die_between()

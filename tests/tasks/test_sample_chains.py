@@ -64,6 +64,7 @@ def assert_same(one: Posterior, other: Posterior) -> None:
         np.testing.assert_array_equal(draws, other.draws[name])
 
 
+@pytest.mark.slow
 def test_a_worker_killed_between_blocks_changes_no_draw(
     desk: Desk, undisturbed: Posterior, heard: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ class Interrupted(Exception):
     """The process that drives the chains is gone."""
 
 
+@pytest.mark.slow
 def test_an_interrupted_analysis_goes_on_from_its_checkpoints(
     desk: Desk, undisturbed: Posterior, heard: list[float]
 ) -> None:

@@ -71,6 +71,7 @@ def test_an_untouched_archive_passes(published: Published) -> None:
     assert {check["check"] for check in report.to_record()["checks"]} >= {"caps are kept", "every file is signed for"}
 
 
+@pytest.mark.slow
 def test_one_flipped_byte_in_any_file_is_named(published: Published) -> None:
     generator = np.random.default_rng(20261118)
     assert len(published.files) > 30
@@ -98,6 +99,7 @@ def test_no_byte_of_a_signed_statement_is_free(published: Published) -> None:
         assert not audit_crate(forged, [published.signer.fingerprint]).ok, position
 
 
+@pytest.mark.slow
 def test_one_deleted_file_is_named(published: Published) -> None:
     last = max(place for place in published.files if place.parent.name == "anchors")
     for place in published.files:
@@ -109,6 +111,7 @@ def test_one_deleted_file_is_named(published: Published) -> None:
         assert place.name in failures(report) or str(int(place.stem)) in failures(report), (place, failures(report))
 
 
+@pytest.mark.slow
 def test_one_added_file_is_named(published: Published) -> None:
     root = published.folder / "archive"
     crate = next(place.parent for place in published.files if place.name == MANIFEST)
@@ -135,6 +138,7 @@ def test_a_missing_crate_is_named_with_what_to_do(published: Published, tmp_path
     assert f"{crate.name} of entry 3 is missing: run `dpbayes release`" in failures(report)
 
 
+@pytest.mark.slow
 def test_a_changed_ledger_row_is_named(published: Published) -> None:
     path = published.folder / "ledger.db"
     before = path.read_bytes()
@@ -242,6 +246,7 @@ def test_a_lone_crate_is_audited_by_a_fingerprint_alone(published: Published, tm
         assert audit_crate(load(tmp_path / "crate.zip"), [published.signer.fingerprint]).ok
 
 
+@pytest.mark.slow
 def test_a_wrong_manifest_of_a_lone_crate_is_found_and_none_is_said(published: Published, tmp_path: Path) -> None:
     def audited(files: dict[str, bytes]) -> tuple[bool, str]:
         (tmp_path / "crate.zip").write_bytes(pack(files))

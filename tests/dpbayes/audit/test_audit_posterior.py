@@ -127,6 +127,7 @@ class Flattered(Posterior):
         return [replace(line, rhat=1.0, ess_bulk=4000.0, ess_tail=4000.0) for line in super().summary()]
 
 
+@pytest.mark.slow
 def test_chains_that_do_not_mix_and_are_called_converged_fail(release: Files, signer: Signer) -> None:
     """Record, report and signature agree with each other, and only the draws say otherwise."""
     digest = json.loads(release["release.json"])["digest"]
@@ -243,6 +244,7 @@ def test_a_description_of_another_crate_fails(posterior: Files, elsewhere: Files
         assert failures(forged, signer) == {audit_pages.RETOLD: f"ro-crate-metadata.json {said}"}
 
 
+@pytest.mark.slow
 def test_a_page_of_another_version_is_held_to_its_numbers(elsewhere: Files, signer: Signer) -> None:
     (told,) = [
         check.detail
@@ -380,6 +382,7 @@ def test_a_statement_that_names_a_file_twice_fails(posterior: Files, signer: Sig
     assert failures(forged, signer)[audit_names.UNIQUE] == "attestation.json names a file twice"
 
 
+@pytest.mark.slow
 def test_two_crates_of_one_name_or_one_analysis_are_named(tmp_path: Path) -> None:
     published = publish(tmp_path)
     root = tmp_path / "archive" / "posteriors" / "wages" / "2026-01"

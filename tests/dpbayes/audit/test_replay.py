@@ -113,6 +113,7 @@ def asked_with(files: dict[str, bytes], seed: int) -> dict[str, bytes]:
     return {**files, "posterior.json": json.dumps(record).encode()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["posterior-1", "posterior-2"])
 def test_honest_draws_of_other_seeds_are_not_refused(folder: str) -> None:
     files = load(GOLDEN.parent / folder)
@@ -162,7 +163,7 @@ def law(seed: int, size: int, parameters: int) -> dict[str, Floats]:
     return {f"b[{i}]": noise[i] + 0.7 * noise[-1] for i in range(parameters)}
 
 
-@pytest.mark.parametrize("parameters", [1, 3, 60])
+@pytest.mark.parametrize("parameters", [1, 3, pytest.param(60, marks=pytest.mark.slow)])
 def test_the_size_and_the_power_of_the_comparison(parameters: int) -> None:
     for seed in range(4):
         far = farthest(law(2 * seed, 700, parameters), law(2 * seed + 1, 500, parameters))

@@ -93,6 +93,7 @@ def test_the_harness_passes_what_is_whole(
     assert audit(zipped(tmp_path / "deflated.zip", {}, zipfile.ZIP_DEFLATED, **crate)).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_files_are_stored_or_deflated_and_nothing_else(
     crate: dict[str, bytes], audit: Callable[..., Answer], tmp_path: Path, packing: int
@@ -110,6 +111,7 @@ def test_files_are_stored_or_deflated_and_nothing_else(
     refused(audit(place), "packed otherwise than stored or deflated")
 
 
+@pytest.mark.slow
 def test_a_zip_unpacks_to_no_more_than_so_many_times_its_size(audit: Callable[..., Answer], tmp_path: Path) -> None:
     place = tmp_path / "bomb.zip"
     with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -139,6 +141,7 @@ def test_a_file_larger_than_any_of_its_kind_is_refused(audit: Callable[..., Answ
     refused(audit(big), "a file in it is larger than the 16,384 bytes that one of its kind may have")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_files_are_refused(audit: Callable[..., Answer], tmp_path: Path) -> None:
     place = zipped(tmp_path / "many.zip", {METADATA: b"{}", **{f"f{number}": b"" for number in range(100_000)}})
     refused(audit(place), "it holds more than 10,000 files")
@@ -251,6 +254,7 @@ def test_a_url_without_a_size_is_read_no_further_either(web: str) -> None:
         Fetched(web).read("unstated.zip", 50 << 20)
 
 
+@pytest.mark.slow
 def test_a_url_that_takes_too_long_is_given_up_and_read_no_further(web: str) -> None:
     with pytest.raises(ArchiveUnavailable, match="it took longer than 600 seconds to fetch"):
         Fetched(web, seconds=0.5).read("unstated.zip", 1 << 40)
@@ -373,6 +377,7 @@ def test_nobody_draws_again_more_than_a_crate_brings_along(
     refused(audit(place, "--replay"), "it holds far fewer draws than it asks for")
 
 
+@pytest.mark.slow
 def test_a_hundred_million_rows_in_a_short_file_are_not_read(
     crate: dict[str, bytes], signer: Signer, audit: Callable[..., Answer], tmp_path: Path
 ) -> None:
@@ -457,6 +462,7 @@ def test_a_cap_of_a_thousand_million_digits_is_not_written_out(
     refused(audit(place), "it lacks what this check needs, or holds something else there")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_releases_are_not_gone_through(
     crate: dict[str, bytes], signer: Signer, audit: Callable[..., Answer], tmp_path: Path
 ) -> None:
@@ -493,6 +499,7 @@ def test_nothing_is_parsed_before_a_key_that_was_named_vouches_for_it(
         refused(command("analyse", "--from", place, "--key", signer.fingerprint), f"{words}; nothing in it was read")
 
 
+@pytest.mark.slow
 def test_an_exported_ledger_is_read_within_bounds(command: Bounded, signer: Signer, tmp_path: Path) -> None:
     def audited(place: Path) -> Answer:
         return command("audit", "--ledger", place, "--key", signer.fingerprint)

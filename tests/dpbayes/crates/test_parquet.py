@@ -92,6 +92,7 @@ def test_lines_that_have_no_place_in_the_file_are_not_read(repeated: Any) -> Non
             read(data)
 
 
+@pytest.mark.slow
 def test_text_that_a_short_file_repeats_is_read_no_further_than_the_file_is_long() -> None:
     """The footer says that every value has its place; a page's own encoding says otherwise."""
     sink = pa.BufferOutputStream()

@@ -97,6 +97,7 @@ def test_no_alarm_is_raised_where_little_was_clipped_or_nothing_can_be_told() ->
     assert clipping_alarm(released(0.5, scale=1e5)) == ""
 
 
+@pytest.mark.slow
 def test_a_plan_advises_wider_bounds_of_the_response(tmp_path: Path) -> None:
     bureau = Bureau(tmp_path, "{lifetime: {epsilon: 8}}", (regression("epsilon: 0.4"),))
     told: list[dict[str, str]] = []

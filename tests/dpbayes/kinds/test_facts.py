@@ -232,6 +232,7 @@ def test_how_wide_the_bounds_of_the_covariates_are_decides_too() -> None:
         assert found[0]["wide"] == wide
 
 
+@pytest.mark.slow
 def test_cells_are_made_from_the_results_of_the_command() -> None:
     cell = {**cells(False)[0], "data_sets": 2, "quick": True}
     (found,) = cells_of(json.loads(json.dumps(run(cell, 5))))

@@ -85,6 +85,7 @@ def test_what_may_change_any_day_does_not_change_the_choice(
     assert mechanism_of(bureau.study) == mechanism_of(bureau.edited(old, new).study)
 
 
+@pytest.mark.slow
 def test_it_is_released_and_planned_as_what_was_chosen(tmp_path: Path) -> None:
     bureau = study(tmp_path)
     planned = bureau.document()["releases"][0]

@@ -41,6 +41,7 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
+@pytest.mark.slow
 def test_the_page_says_the_verdict_and_every_number_of_the_year(document: dict[str, Any]) -> None:
     page = render(document)
     assert document["verdict"] in page
@@ -71,6 +72,7 @@ def test_a_curve_falls_as_its_numbers_do_and_the_dot_is_on_it() -> None:
     assert "<circle" not in flat
 
 
+@pytest.mark.slow
 def test_the_same_document_gives_the_same_bytes(document: dict[str, Any]) -> None:
     assert render(document) == render(document)
 
@@ -81,6 +83,7 @@ def test_the_page_names_nothing_to_load_and_runs_no_script(document: dict[str, A
     assert not re.search(r"https?:|<script|url\(|@import|\son\w+=", page)
 
 
+@pytest.mark.slow
 def test_every_text_of_a_document_is_escaped(document: dict[str, Any]) -> None:
     page = render(hostile(document))
     assert HOSTILE not in page
@@ -95,6 +98,7 @@ def test_a_period_that_is_refused_is_announced_first(tmp_path: Path) -> None:
     assert "Ask for epsilon 0.3 or less" in page
 
 
+@pytest.mark.slow
 def test_a_bar_stands_below_the_limit_exactly_where_the_period_fits(document: dict[str, Any]) -> None:
     caps = [one["caps"][0] for one in document["year"]]
     bars = tuple(Bar("p", "refused", cap["after"], cap["asked"], not cap["fits"]) for cap in caps)
@@ -107,6 +111,7 @@ def test_a_bar_stands_below_the_limit_exactly_where_the_period_fits(document: di
         assert (runway.height(bar.asked) > level) == bar.refusing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("grain", "width"), [("month", 375), ("month", 1280), ("quarter", 375), ("day", 375)])
 def test_in_a_browser_it_draws_every_cap_asks_for_nothing_and_fits(
     tmp_path: Path, browser: Browser, grain: str, width: int
@@ -144,6 +149,7 @@ def hostile(value: Any, key: str = "") -> Any:
     return f"{value}{HOSTILE}" if isinstance(value, str) and not decides else value
 
 
+@pytest.mark.slow
 def test_tables_of_many_widths_fit_a_telephone_too(tmp_path: Path, browser: Browser) -> None:
     more = "  tenure: {bounds: [0, 40]}\n  region: {levels: [north, south-west]}\nprivacy:"
     bureau = Bureau(tmp_path, MANY_CAPS, (regression("epsilon: 0.4"),)).edited("privacy:", more)

@@ -63,6 +63,7 @@ def test_the_situations_are_refused_at_once_later_and_never(tmp_path: Path) -> N
     assert len(firsts) >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_each_release_fits_and_leaves_what_charging_it_then_does(tmp_path: Path, situation: str) -> None:
     bureau = Bureau.of(tmp_path, *flat(situation))
@@ -82,6 +83,7 @@ def test_each_release_fits_and_leaves_what_charging_it_then_does(tmp_path: Path,
 ROOMY = [name for name in SITUATIONS if "rho" not in name and "fills" not in name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("situation", ROOMY)
 def test_the_largest_epsilon_is_admitted_and_the_next_step_is_refused(tmp_path: Path, situation: str) -> None:
     budget, releases = SITUATIONS[situation]
@@ -94,6 +96,7 @@ def test_the_largest_epsilon_is_admitted_and_the_next_step_is_refused(tmp_path: 
     assert bureau.asking(largest).run(period) == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "mechanism"), [(20_000, "gaussian"), (100_000, "laplace")])
 def test_the_largest_epsilon_of_a_wide_cap_is_all_of_it(tmp_path: Path, limit: int, mechanism: str) -> None:
     bureau = Bureau.of(tmp_path, f"{{lifetime: {{epsilon: {limit}}}}}", regression("epsilon: 9000", mechanism))
@@ -103,6 +106,7 @@ def test_the_largest_epsilon_of_a_wide_cap_is_all_of_it(tmp_path: Path, limit: i
     assert bureau.asking(next_step(Decimal(limit))).plan().year[0].status == "refused"
 
 
+@pytest.mark.slow
 def test_the_largest_epsilon_that_a_study_may_ask_for_is_found(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, "{lifetime: {epsilon: 1e6}}", regression("epsilon: 20000"))
     (planned,) = bureau.document()["releases"]
@@ -133,6 +137,7 @@ def test_no_epsilon_lasts_where_another_release_already_ends_the_year(tmp_path: 
     assert [one.largest_epsilon_for_year for one in bureau.plan().releases] == [0, 0]
 
 
+@pytest.mark.slow
 def test_looking_leaves_every_byte_of_the_home_as_it_was_and_opens_no_table(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, *flat("three caps"))
     bureau.run("2026-01")
@@ -151,6 +156,7 @@ def test_looking_does_not_open_an_account(tmp_path: Path) -> None:
         assert ledger.accounts() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["ledger.db", ""])
 def test_without_a_ledger_the_caps_are_those_stated_and_nothing_is_spent(tmp_path: Path, gone: str) -> None:
     bureau = Bureau.of(tmp_path, *flat("three caps"))
@@ -172,6 +178,7 @@ def test_a_study_that_states_other_caps_than_its_account_is_refused_as_a_release
         bureau.edited("{epsilon: 2}", "{epsilon: 3}").plan("2026-02")
 
 
+@pytest.mark.slow
 def test_a_raised_cap_lasts_longer(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
     bureau.run("2026-01")
@@ -190,6 +197,7 @@ def test_what_another_study_charged_to_the_same_people_counts(tmp_path: Path) ->
     assert [one.status for one in bureau.plan().year].count("fits") == alone - 1
 
 
+@pytest.mark.slow
 def test_a_programme_that_another_population_used_counts(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, *flat("three caps"))
     bureau.edited("study: pay", "study: other").edited("population: staff", "population: pupils").run("2026-01")
@@ -198,6 +206,7 @@ def test_a_programme_that_another_population_used_counts(tmp_path: Path) -> None
     assert caps["lifetime"]["spent"] == 0
 
 
+@pytest.mark.slow
 def test_a_programme_that_another_population_raised_is_planned_with_as_it_stands(tmp_path: Path) -> None:
     budget = "{lifetime: {epsilon: 90}, programme: {name: all, rho: 0.01}}"
     bureau = Bureau.of(tmp_path, budget, regression("epsilon: 0.5"))
@@ -212,6 +221,7 @@ def test_a_programme_that_another_population_raised_is_planned_with_as_it_stands
     assert bureau.run("2026-01", "2026-02", "2026-03") == [None, None, "r1"]
 
 
+@pytest.mark.slow
 def test_a_charged_period_is_shown_as_such_and_costs_nothing_again(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
     bureau.run("2026-01", "2026-03")
@@ -230,6 +240,7 @@ def test_a_release_stored_under_another_definition_is_refused_as_a_release_would
     assert bureau.asking(Decimal("0.4")).plan("2026-02").year[0].status == "fits"
 
 
+@pytest.mark.slow
 def test_a_closed_period_takes_no_charge_and_leaves_it_to_the_others(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
     bureau.run("2026-01")
@@ -242,6 +253,7 @@ def test_a_closed_period_takes_no_charge_and_leaves_it_to_the_others(tmp_path: P
     assert document["verdict"].startswith("2026-03 was closed and takes no further charges. 2026-07 would be refused")
 
 
+@pytest.mark.slow
 def test_a_closed_period_is_planned_with_no_room(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, *flat("gaussian under one cap"))
     bureau.run("2026-01")
@@ -283,6 +295,7 @@ def test_without_any_charge_the_present_period_is_that_of_the_schedules_timezone
     assert period_to_plan(study, AccountSnapshot(study.account()), now).name == period
 
 
+@pytest.mark.slow
 def test_the_document_keeps_its_contract_and_is_plain_json(tmp_path: Path) -> None:
     document = Bureau.of(tmp_path, *flat("three caps")).document()
     assert document.keys() >= {"study", "period", "releases", "year", "verdict"}
@@ -300,6 +313,7 @@ def test_the_document_keeps_its_contract_and_is_plain_json(tmp_path: Path) -> No
     assert json.loads(json.dumps(document)) == document
 
 
+@pytest.mark.slow
 def test_the_verdict_names_the_first_period_and_the_cap_that_refuse(tmp_path: Path) -> None:
     document = Bureau.of(tmp_path, *flat("gaussian under one cap")).document()
     first = next(one for one in document["year"] if not one["fits"])
@@ -307,16 +321,19 @@ def test_the_verdict_names_the_first_period_and_the_cap_that_refuse(tmp_path: Pa
     assert document["verdict"] == f"{first['period']} would be refused by lifetime (epsilon 1.2 at delta 1e-06)."
 
 
+@pytest.mark.slow
 def test_the_verdict_of_several_releases_names_the_one_that_is_refused(tmp_path: Path) -> None:
     verdict = Bureau.of(tmp_path, *flat("a second release that never fits")).document()["verdict"]
     assert verdict == "2026-01 would be refused by per-period (epsilon 1 at delta 1e-06), at its release r2."
 
 
+@pytest.mark.slow
 def test_a_year_that_fits_says_so(tmp_path: Path) -> None:
     document = Bureau.of(tmp_path, *flat("everything fits")).document()
     assert document["verdict"] == "Nothing from 2026-01 to 2027-01 would be refused."
 
 
+@pytest.mark.slow
 def test_the_noise_is_that_of_the_mechanism_and_the_analytic_figure_stands_beside_it(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, LIFETIME, regression("epsilon: 0.5"), regression("epsilon: 0.3", "laplace"))
     gaussian, laplace = bureau.document()["releases"]
@@ -332,6 +349,7 @@ def test_the_noise_is_that_of_the_mechanism_and_the_analytic_figure_stands_besid
     assert laplace["cost"]["delta"] is None
 
 
+@pytest.mark.slow
 def test_what_predictions_assume_is_said_beside_them(tmp_path: Path) -> None:
     bureau = Bureau.of(tmp_path, LIFETIME, regression("epsilon: 0.5"))
     more = "  tenure: {bounds: [0, 40]}\n  region: {levels: [n, e, s]}\nprivacy:"
@@ -350,6 +368,7 @@ def test_what_predictions_assume_is_said_beside_them(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_prior_that_cannot_be_is_said_to_be_the_reason_why_predictions_are_rough(tmp_path: Path) -> None:
     analysed = "analyses: {a: {release: r1, prior: {named: {age: {mean: 5, sd: 0.01}}}}}\nschedule:"
     bureau = Bureau.of(tmp_path, LIFETIME, regression("epsilon: 0.5")).edited("schedule:", analysed)
@@ -360,6 +379,7 @@ def test_a_prior_that_cannot_be_is_said_to_be_the_reason_why_predictions_are_rou
     assert ": age would" in rough
 
 
+@pytest.mark.slow
 def test_entries_of_different_noise_list_their_scales(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(6)]
     declared = "".join(f"  {name}: {{bounds: [0, 1]}}\n" for name in names)
@@ -370,6 +390,7 @@ def test_entries_of_different_noise_list_their_scales(tmp_path: Path) -> None:
     assert len(set(scale)) == 2
 
 
+@pytest.mark.slow
 def test_refusals_in_a_row_are_read_as_one_while_they_leave_the_caps_alone(tmp_path: Path) -> None:
     document = Bureau.of(tmp_path, *flat("gaussian under one cap")).document()
     found = runs(document["year"])

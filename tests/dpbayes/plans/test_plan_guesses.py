@@ -140,6 +140,7 @@ def test_every_kind_of_released_number_has_its_noise_the_fourth_moments_too(
     assert dict(found.said)["Fourth moments"].startswith("third and fourth moments take 24% of the rho")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stated", "term", "words"),
     [

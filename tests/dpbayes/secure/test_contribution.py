@@ -97,6 +97,7 @@ def test_the_key_decides_which_rows_count_but_not_how_many(tmp_path: Path) -> No
     assert first.sums != second.sums
 
 
+@pytest.mark.slow
 def test_each_row_of_a_person_is_equally_likely_to_count() -> None:
     """Over 2,000 keys the first of four rows counts 500 times, give or take four standard errors of 19.4."""
     rows = [ROW | {"wage": wage} for wage in (1.0, 2.0, 3.0, 4.0)]

@@ -81,6 +81,7 @@ def test_a_finished_batch_is_not_read_again(home: Path, reads: list[int], unit: 
     assert same(again, read_statistics(table, STATISTIC, key=KEY))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 4, 10])
 def test_a_killed_pass_resumes_to_the_same_sums(home: Path, reads: list[int], nth: int) -> None:
     path = write(home / "t.parquet", [*ROWS, ROWS[0] | {"person": CANARY, "region": CANARY, "wage": NUMBER}], GROUPS)

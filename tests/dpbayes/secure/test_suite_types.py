@@ -53,6 +53,7 @@ def everything() -> Iterator[OwnExpectation]:
         yield OwnExpectation(type=kind, kwargs=canonical_json({name: PLAIN[name] for name in names}).decode())
 
 
+@pytest.mark.slow
 def test_every_type_is_one_of_the_library_and_is_answered_with_all_its_arguments() -> None:
     own = tuple(everything())
     for counted in (profile(500, 500, 417), profile(0), profile()):

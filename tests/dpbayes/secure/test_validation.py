@@ -138,6 +138,7 @@ def test_nothing_is_printed_or_warned(capfd: pytest.CaptureFixture[str], caplog:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_fresh_process_connects_to_nobody_and_prints_nothing() -> None:
     program = """
 import socket, sys

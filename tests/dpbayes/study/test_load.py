@@ -138,6 +138,7 @@ def test_a_missing_file_a_folder_and_an_impossible_path_are_one_sentence(tmp_pat
         load_study(tmp_path / "pipe.yaml")
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
@@ -169,6 +170,7 @@ def test_a_release_or_an_analysis_that_is_not_there_is_named_with_the_nearest(tm
         study.analysis("wage-posterio")
 
 
+@pytest.mark.slow
 def test_reading_a_study_imports_nothing_heavy() -> None:
     heavy = (
         "pandas",

@@ -130,6 +130,7 @@ def test_an_empty_file_is_called_empty(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.slow
 def test_a_file_of_too_many_values_is_refused_before_it_is_built() -> None:
     with pytest.raises(Problem, match="larger or deeper"):
         parse("- 1\n" * (MOST_NODES + 1))

@@ -98,6 +98,7 @@ def test_a_replaced_object_has_another_identity(object_store: ObjectStore) -> No
     assert identities[0] != identities[1] == identities[2]
 
 
+@pytest.mark.slow
 def test_a_table_on_an_object_store_that_does_not_answer_is_refused_plainly(mortal_object_store: ObjectStore) -> None:
     place = f"{mortal_object_store.new_bucket()}/t.csv"
     mortal_object_store.go_away()

@@ -199,6 +199,7 @@ def test_a_query_that_fails_on_its_way_is_refused_without_a_word_of_its_own(serv
     assert lay_out(asking(url, text)).types["x"] == "float8"  # the shape is right
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its cursor goes with its connection
 def test_a_query_may_take_its_time_and_a_server_that_is_stopped_is_given_up(
     mortal_postgresql: Server, monkeypatch: pytest.MonkeyPatch
