@@ -9,8 +9,8 @@ import pytest
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.sampling.rounds import Round
-from storage.files import private
 from storage.files.private import HomeShared, is_ours_alone, passing_folder, private_folder, read_own, refuse_shared
+from storage.files.private import _is_group_of_one as _groups_of_one  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_private_folder_is_made_in_the_users_cache_and_closed(tmp_path: Path) -> None:
@@ -54,8 +54,12 @@ def test_a_group_with_the_users_name_is_trusted_only_where_it_is_their_primary_g
     refuse_shared([place])
     mine = pwd.getpwuid(os.geteuid())
     elsewhere = pwd.struct_passwd([*mine[:3], mine.pw_gid + 1, *mine[4:]])
-    monkeypatch.setattr(pwd, "getpwuid", lambda user: elsewhere)
-    private._is_group_of_one.cache_clear()
+
+    def found(_user: int) -> pwd.struct_passwd:
+        return elsewhere
+
+    monkeypatch.setattr(pwd, "getpwuid", found)
+    _groups_of_one.cache_clear()
     try:
         assert not is_ours_alone(place)
         with pytest.raises(IntegrityFailure, match="another user wrote it, or can"):
@@ -63,7 +67,7 @@ def test_a_group_with_the_users_name_is_trusted_only_where_it_is_their_primary_g
         with pytest.raises(HomeShared, match="other users may write it"):
             refuse_shared([place])
     finally:
-        private._is_group_of_one.cache_clear()
+        _groups_of_one.cache_clear()
 
 
 def test_where_no_home_is_the_folder_passes() -> None:
