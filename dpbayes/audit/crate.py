@@ -90,6 +90,7 @@ def _at_least(total: Total, cost: Total) -> bool:
 Keys = Mapping[str, bytes]
 SHOWN = 5
 SUMMARY = ("mean", "sd", "q025", "q975")
+SIGNATURES = (ATTESTATION, PUBLIC_KEY)  # of a release alone, or of the posterior in whose crate it is
 SLACK = 1e-9  # relative; another processor may add the draws in another order
 
 
@@ -120,8 +121,10 @@ def contents(files: Files, trusted: Keys) -> dict[str, Problem]:
 
 def _of_each(files: Files, question: Callable[[Source], Problem]) -> Problem:
     """The first flaw of any release inside, or what is said of those that have none."""
-    answers = (_answer(question, frozenset(source.files.items())) for source in sources_of(files))
-    found = [said for said in answers if said]
+    unsigned_files = (
+        frozenset(file for file in source.files.items() if file[0] not in SIGNATURES) for source in sources_of(files)
+    )
+    found = [said for each in unsigned_files if (said := _answer(question, each))]
     return next((said for said in found if not holds(said)), found[0] if found else None)
 
 
@@ -252,7 +255,7 @@ def _summary(files: Files) -> Problem:
     if lines.keys() != draws.keys() or any(values.shape != shape for values in draws.values()):
         return f"{crate_posterior.DRAWS} does not hold the draws of {POSTERIOR}"
     drawn = np.stack([values.ravel() for values in draws.values()])
-    low, high = np.quantile(drawn, (0.025, 0.975), axis=1).tolist()
+    low, high = np.quantile(np.sort(drawn, axis=1), (0.025, 0.975), axis=1).tolist()  # sorted, they are found faster
     due = zip(drawn.mean(axis=1).tolist(), drawn.std(axis=1, ddof=1).tolist(), low, high, strict=True)
     for name, numbers in zip(draws, due, strict=True):
         stated, room = lines[name], SLACK * (abs(numbers[0]) + numbers[1])

@@ -4,6 +4,7 @@ import base64
 import json
 import unicodedata
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def _found(files: Files) -> Iterator[str]:
     yield from (f"{name} has the name of another file" for name in alike(files))
     for name, data in files.items():
         if name.endswith(".json"):
-            yield from _stated(name, data)
+            yield from filter(None, [_stated(name, data)])
     yield from _subjects(files)
     for source in sources_of(files):
         yield from (f"the release states {what} twice" for what in _of_release(source))
@@ -56,10 +57,11 @@ def twice(names: Iterable[Hashable]) -> bool:
     return len(set(given)) < len(given)
 
 
-def _stated(name: str, data: bytes) -> Iterator[str]:
+@lru_cache(maxsize=1024)  # the records of a release are in the crate of every posterior drawn from it, too
+def _stated(name: str, data: bytes) -> Problem:
     """Every record is canonical JSON: with a key twice, programs differ in which of its values they take."""
     if canonical_json(json.loads(data)) == data:  # which writes no key twice
-        return
+        return None
     doubled: list[str] = []
 
     def kept(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -68,9 +70,8 @@ def _stated(name: str, data: bytes) -> Iterator[str]:
 
     value = json.loads(data, object_pairs_hook=kept)
     if doubled:
-        yield f"{name} states a name twice"
-    elif canonical_json(value) != data:
-        yield f"{name} is not written as this program writes records"
+        return f"{name} states a name twice"
+    return None if canonical_json(value) == data else f"{name} is not written as this program writes records"
 
 
 def _subjects(files: Files) -> Iterator[str]:
@@ -79,7 +80,7 @@ def _subjects(files: Files) -> Iterator[str]:
         if name in files:
             said = json.loads(files[name])
             body = base64.b64decode(said["payload"]) if "payload" in said else files[name]
-            yield from _stated(name, body)
+            yield from filter(None, [_stated(name, body)])
             if alike_or_twice([each["name"] for each in json.loads(body)["subject"]]):
                 yield f"{name} names a file twice"
 

@@ -1,7 +1,9 @@
 """A release described in the form of the Differential Privacy Deployments Registry, for the agency to complete."""
 
 import io
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from dpbayes.kinds.registry import texts_of
@@ -46,15 +48,33 @@ HEADER = """\
 
 def registry_yaml(record: Mapping[str, Any], release: AnyRelease) -> bytes:
     """The registry record as YAML; strings of the study are values in it and nothing else."""
+    return "".join([HEADER, *_lines(registry_record(record, release), ())]).encode()
+
+
+def _lines(value: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
+    """The lines of a section: its heading, then each of its values at their depth."""
+    for name, inside in value.items():
+        if isinstance(inside, dict) and inside:
+            yield f"{2 * len(place) * ' '}{name}:\n"
+            yield from _lines(inside, (*place, name))
+        else:
+            yield _written(len(place), json.dumps({name: inside}))
+
+
+@lru_cache(maxsize=1024)  # most of what a record says is what all releases of a study say
+def _written(depth: int, stated: str) -> str:
+    """The lines of one value that JSON states, so many sections deep."""
     from ruamel.yaml import YAML
 
     writer = YAML(typ="rt", pure=True)
     writer.default_flow_style = False
     writer.width = 100
     writer.allow_unicode = True
-    sink = io.StringIO()
-    writer.dump(registry_record(record, release), sink)
-    return (HEADER + sink.getvalue()).encode()
+    value, sink = json.loads(stated), io.StringIO()
+    for _ in range(depth):
+        value = {"in": value}
+    writer.dump(value, sink)
+    return sink.getvalue().split("\n", depth)[depth]
 
 
 def registry_record(record: Mapping[str, Any], release: AnyRelease) -> dict[str, Any]:

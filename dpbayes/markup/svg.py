@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 from markupsafe import Markup, escape
+from numpy.typing import NDArray
 
 from dpbayes_core.arrays import Floats
 
@@ -64,8 +65,7 @@ def short_numbers(values: Floats) -> list[str]:
     hundredths = 100 * values
     nearest = np.rint(hundredths)
     if ((np.abs(hundredths - nearest) < _CLEARLY) & (nearest >= 0) & (nearest <= _MOST)).all():
-        known = _hundredths()
-        return [known[each] for each in nearest.astype(np.int64).tolist()]
+        return _hundredths()[nearest.astype(np.int64)].tolist()
     return [short_number(each) for each in values.tolist()]
 
 
@@ -74,5 +74,5 @@ _CLEARLY = 0.5 - 1e-6  # closer to one hundredth than to the next, whatever the 
 
 
 @cache
-def _hundredths() -> list[str]:
-    return [short_number(each / 100) for each in range(_MOST + 1)]
+def _hundredths() -> NDArray[np.object_]:
+    return np.array([short_number(each / 100) for each in range(_MOST + 1)], dtype=object)

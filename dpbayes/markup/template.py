@@ -35,6 +35,7 @@ def _environment() -> "Environment":
     )
 
 
+@cache
 def _text(name: str) -> str:
     package, _, file = name.partition("/")
     return files(package).joinpath(file).read_text(encoding="utf-8")

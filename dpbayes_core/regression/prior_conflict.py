@@ -74,10 +74,11 @@ class PriorConflict:
         """Plain data for canonical JSON."""
         combination = [list(each) for each in self.weakest.combination]
         return {
-            **asdict(self),
+            "probability": self.probability,
+            "surprise": asdict(self.surprise),
             "conflict": self.conflict,
             "decides": self.decides,
-            "parameters": [asdict(one) for one in self.parameters],
+            "parameters": [dict(vars(one)) for one in self.parameters],
             "weakest": {"left": self.weakest.left, "combination": combination},
         }
 
@@ -138,5 +139,5 @@ def _noise_score(prior: Prior, sigma: Floats) -> Floats:
 
     below, above = prior.noise_tails(sigma)
     least = math.ulp(0.0)  # the score stops at 38 where a tail underflows
-    low, high = special.ndtri(np.maximum(below, least)), -special.ndtri(np.maximum(above, least))
-    return np.where(below < above, low, high)
+    score = special.ndtri(np.maximum(np.minimum(below, above), least))
+    return np.where(below < above, score, -score)

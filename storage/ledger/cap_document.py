@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from dpbayes_core.privacy.accounting import UNITS, cap_rho_units, epsilon_of, from_units, to_units
@@ -83,6 +84,7 @@ def remains(cap: CapSpec, spent: Total | Tally) -> Decimal:
     return left.rho if cap.measure == "rho" else max(left.epsilon, left.epsilon_by_rho)
 
 
+@lru_cache(maxsize=1024)  # a page for every posterior of a release says what the release left of its caps
 def _epsilon_by_rho(room: Room, delta: Decimal | None) -> Decimal:
     """The largest epsilon of twelve digits whose rho at delta fits in the room; 0 where none does."""
     if delta is None or room.rho is None or room.rho < WORTH_NAMING:
@@ -122,7 +124,7 @@ def cap_document(state: CapState) -> dict[str, Any]:
         "measure": cap.measure,
         "period": state.period,
         "remaining": float(remains(state.cap, state.spent)),
-        "spent": _spent(state),
+        "spent": spent_of(state),
         "totals": {
             "limit": _numbers(capacity(cap)) | {"delta": delta},
             "remaining": _numbers(remaining(cap, state.spent)),
@@ -132,7 +134,8 @@ def cap_document(state: CapState) -> dict[str, Any]:
     }
 
 
-def _spent(state: CapState) -> float | None:
+def spent_of(state: CapState) -> float | None:
+    """What was spent of a cap, in the measure that the cap is stated in."""
     if state.cap.measure == "rho":
         return float(from_units(state.spent.rho))
     if state.cap.measure == "pure-epsilon":

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import add
 
 import numpy as np
 from markupsafe import Markup
@@ -151,17 +150,15 @@ def trace(name: str, draws: Floats, *, number: int) -> Markup:
 def ranks(name: str, draws: Floats, *, number: int) -> Markup:
     """How often each chain has the low, middle and high ranks of all draws: level lines mean that chains agree."""
     chains, count = draws.shape
-    binned = np.empty(draws.size, dtype=np.int64)  # of every draw, the bin of its rank
-    binned[np.argsort(draws, axis=None, kind="stable")] = (np.arange(draws.size) * _RANK_BINS) // draws.size
-    binned += np.repeat(np.arange(chains) * _RANK_BINS, count)
+    order = np.argsort(np.sort(draws, axis=1), axis=None, kind="stable")  # which merges chains that are sorted
+    binned = (order // count) * _RANK_BINS + (np.arange(draws.size) * _RANK_BINS) // draws.size
     counts = np.bincount(binned, minlength=chains * _RANK_BINS).reshape(chains, _RANK_BINS)
     expected = count / _RANK_BINS
     top = max(2 * expected, float(counts.max()))
-    edges = _across(_RANK_BINS + 1)
-    x = [edge for edge in edges for _ in range(2)][1:-1]
     level = 100 - 96 * expected / top
     parts = [tag("path", class_="zero", d=f"M0 {short_number(level)}H1000")]
-    parts += _polylines(x, 100 - 96 * np.repeat(counts[:MOST_CHAINS], 2, axis=1) / top)
+    heights = np.repeat(counts[:MOST_CHAINS], 2, axis=1)
+    parts += _polylines(_across(_RANK_BINS + 1, 2), 100 - 96 * heights / top)
     words = f"Rank histogram of {chains} chains in {_RANK_BINS} bins, against the level expected when they agree."
     return _plane("ranks", Caption(f"Ranks of {name}", words, number), parts)
 
@@ -178,17 +175,19 @@ def _plane(kind: str, caption: Caption, parts: Sequence[Markup]) -> Markup:
 
 
 @lru_cache(maxsize=16)
-def _across(count: int) -> tuple[str, ...]:
-    """Places from the left edge to the right, each as it begins a point of a line."""
-    return tuple(f"{round(each)}," for each in np.linspace(0, 1000, count).tolist())
+def _across(count: int, repeat: int = 1) -> str:
+    """Points from the left edge to the right whose heights are to be filled in, inner places `repeat` times."""
+    places = [f"{round(each)},%s" for each in np.linspace(0, 1000, count).tolist() for _ in range(repeat)]
+    return " ".join(places[repeat - 1 : len(places) - repeat + 1])
 
 
-def _polylines(x: Sequence[str], y: Floats) -> list[Markup]:
-    """A line for every chain, through its heights of shape (chains, places)."""
-    heights, many = short_numbers(y.ravel()), y.shape[1]
-    lines = [" ".join(map(add, x, heights[many * chain : many * (chain + 1)])) for chain in range(y.shape[0])]
+def _polylines(across: str, y: Floats) -> list[Markup]:
+    """A line for every chain, through its heights of shape (chains, places); numbers need no escaping."""
+    heights, many = tuple(short_numbers(y.ravel())), y.shape[1]
+    lines = [across % heights[start : start + many] for start in range(0, len(heights), many)]
     return [
-        tag("polyline", class_=f"chain chain-{chain % _CHAIN_CLASSES}", points=line) for chain, line in enumerate(lines)
+        Markup(f'<polyline class="chain chain-{chain % _CHAIN_CLASSES}" points="{line}"/>')
+        for chain, line in enumerate(lines)
     ]
 
 

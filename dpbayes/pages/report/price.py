@@ -8,7 +8,7 @@ from typing import Any
 from dpbayes.markup.numbers import short
 from dpbayes.pages.report.plots import budget_bar
 from dpbayes.pages.views import CapLine, Fact, Pair
-from storage.ledger.cap_document import CapState, cap_document, rounded_down
+from storage.ledger.cap_document import CapState, remains, rounded_down, spent_of
 from storage.ledger.caps import capacity
 from storage.ledger.exposure import Total
 from storage.ledger.request import CapSpec
@@ -81,16 +81,16 @@ def _cap_line(stated: Record, number: int) -> CapLine:
     cap = CapSpec.from_record({name: stated[name] for name in ("delta", "limit", "measure", "programme", "window")})
     before, after = (Total.from_record(stated[moment]) for moment in ("before", "after"))
     spent_before, spent = _share_spent(cap, before), _share_spent(cap, after)
-    stood, stands = (cap_document(CapState(cap, stated["period"], total)) for total in (before, after))
+    stood, stands = (spent_of(CapState(cap, stated["period"], total)) for total in (before, after))
     share = f"{100 * spent:.1f}% spent"
     where = f"period {stated['period']}" if stated["period"] else "all periods"
     return CapLine(
         name=cap.name,
         words=f"{where}, {_IN_LETTERS[cap.measure]}" + ("" if cap.delta is None else f" at δ {short(cap.delta)}"),
         limit=short(cap.limit),
-        before=short(stood["spent"]),
-        after=short(stands["spent"]),
-        remaining=short(rounded_down(stands["remaining"])),
+        before=short(stood),
+        after=short(stands),
+        remaining=short(rounded_down(float(remains(cap, after)))),
         bar=budget_bar(spent_before, spent - spent_before, number=number, words=f"{cap.name}: {share}"),
         share=share,
     )
