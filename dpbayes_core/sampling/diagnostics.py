@@ -97,12 +97,15 @@ def _normal_scores(order: NDArray[np.intp], ordered: Floats) -> Floats:
 
     `ordered` has the values in ascending order, and `order` the place of each in the scores.
     """
-    count, scores = ordered.shape[1], np.empty_like(ordered)
-    known = _scores(count)
+    known, scores = _scores(ordered.shape[1]), np.empty_like(ordered)
     for places, values, mine in zip(order, ordered, scores, strict=True):
-        last = np.flatnonzero(np.append(values[1:] != values[:-1], True))  # of those that share a rank
+        ends = values[1:] != values[:-1]
+        if ends.all():
+            mine[places] = known[::2]
+            continue
+        last = np.flatnonzero(np.append(ends, True))  # of those that share a rank
         many = np.diff(last, prepend=-1)
-        mine[places] = known[np.repeat(2 * last - many + 1, many)] if len(last) < count else known[::2]
+        mine[places] = known[np.repeat(2 * last - many + 1, many)]
     return scores
 
 

@@ -91,6 +91,7 @@ def forest_row(row: ForestRow, axis: Axis, *, number: int, labels: bool) -> Mark
     return _drawn("forest-row", body + (AXIS if labels else 0), Caption(row.name, row.words, number), parts)
 
 
+@lru_cache(maxsize=64)  # coefficients that share an axis follow each other
 def _grid(axis: Axis, body: float, *, labels: bool) -> Markup:
     lines = ticks(axis.low, axis.high)
     parts = [_line(axis.place(t), 0, axis.place(t), body, "grid") for t in lines]
