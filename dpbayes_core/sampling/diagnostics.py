@@ -79,7 +79,8 @@ def _diagnosed(draws: Floats) -> tuple[Floats, Floats, Floats]:
     far = np.abs(ordered - np.median(ordered, axis=1, keepdims=True))
     outward = np.argsort(far, axis=1, kind="stable")
     bulk = _normal_scores(order, ordered).reshape(halves.shape)
-    folded = _normal_scores(*(np.take_along_axis(each, outward, axis=1) for each in (order, far))).reshape(halves.shape)
+    places, distances = np.take_along_axis(order, outward, axis=1), np.take_along_axis(far, outward, axis=1)
+    folded = _normal_scores(places, distances).reshape(halves.shape)
     whole = draws.reshape(len(draws), -1) if draws.shape[2] % 2 else ordered  # halves leave an odd draw out
     low, high = (_effective(_split(draws <= at)) for at in np.quantile(whole, TAILS, axis=1)[..., None, None])
     one, other = _rhat(bulk), _rhat(folded)
