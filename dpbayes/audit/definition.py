@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dpbayes.crates.contained_releases import Source, read_entry, sources_of
 from dpbayes.crates.format import Files
 from dpbayes.crates.posterior import recorded
-from dpbayes.crates.release import RECORD, STUDY
+from dpbayes.crates.release import ENTRY, RECORD, STUDY, entry_of
 from dpbayes.strict_yaml.messages import problems_of
 from dpbayes.strict_yaml.yaml12 import parse
 from dpbayes.study import requests
@@ -54,7 +54,7 @@ def stated(source: Source) -> Problem:
     """What is wrong where the study file in a release's crate does not define that release."""
     if STUDY not in source.files:
         return f"{STUDY} is missing"
-    return _of_version(source, _compared(source.files[STUDY], source.entry))
+    return _of_version(source, _compared(source.files[STUDY], source.files[ENTRY]))
 
 
 def stated_again(files: Files) -> Problem:
@@ -63,7 +63,7 @@ def stated_again(files: Files) -> Problem:
     if STUDY not in files:
         return None if record.get("origin") == "crates" else f"{STUDY} is missing"
     own = [source for source in sources_of(files) if source.entry.payload["period"] == record["period"]]
-    found = (_of_version(source, _compared(files[STUDY], source.entry)) for source in own)
+    found = (_of_version(source, _compared(files[STUDY], source.files[ENTRY])) for source in own)
     return next(filter(None, found), None) or _asked_in(files[STUDY], record)
 
 
@@ -74,7 +74,9 @@ def _of_version(source: Source, problem: Problem) -> Problem:
 
 
 @lru_cache(maxsize=1024)  # once for its own crate, and again for a posterior of several releases
-def _compared(text: bytes, entry: Entry) -> Problem:
+def _compared(text: bytes, data: bytes) -> Problem:
+    """What differs; by the entry's bytes, because entries that state 1 and true are equal to Python."""
+    entry = entry_of({ENTRY: data})
     paid = entry.payload
     try:
         made = _compiled(text, paid["release"], None)

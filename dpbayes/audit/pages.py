@@ -88,7 +88,7 @@ ACTIVE = re.compile(rb"<\s*(?:script|iframe|frame|object|embed|applet|base|form|
 def _identity(metadata: bytes) -> Any:
     """What a description is about, and which files it names."""
     graph = json.loads(metadata)["@graph"]
-    root = next(each for each in graph if each["@id"] == "./")
+    (root,) = (each for each in graph if each["@id"] == "./")
     return [root[name] for name in IDENTITY], sorted(part["@id"] for part in root["hasPart"])
 
 

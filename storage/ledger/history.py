@@ -17,7 +17,7 @@ from storage.ledger.exposure import NOTHING, Tally
 from storage.ledger.homes import key_flaw
 from storage.ledger.request import AccountSpec, CapSpec, stored_decimal
 
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, DpbayesError)
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DpbayesError)
 """The errors that reading an edited entry or document may raise."""
 
 

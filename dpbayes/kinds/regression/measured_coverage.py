@@ -72,7 +72,7 @@ class Setting:
         schema, rows, found = evidence.schema, max(evidence.count, 1.0), response_of(evidence)
         variables, spread, explained = schema.variables[:-1], None, None
         if found is not None:
-            sigma = next(line["mean"] for line in posterior["coefficients"] if line["name"] == SIGMA)
+            sigma = {line["name"]: line["mean"] for line in posterior["coefficients"]}[SIGMA]
             spread = found.sd / (schema.standardised(schema.response).width / 2)
             explained = min(max(1 - (sigma / found.sd) ** 2, 0.0), 1.0)
         mechanisms, (told, spreads) = {part.mechanism.name for part in parts}, _covariate_moments(parts)

@@ -11,7 +11,7 @@ from dpbayes.audit import crate as audit_of_crates
 from dpbayes.audit import definition as audit_definition
 from dpbayes.audit.audit import audit_crate
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, attested
-from dpbayes.crates.release import PREDICATE, build_release_crate
+from dpbayes.crates.release import ENTRY, PREDICATE, build_release_crate
 from dpbayes_core.canonical import canonical_json, digest
 from dpbayes_core.privacy.mechanisms import GaussianMechanism
 from storage.home.signatures import Signer
@@ -46,6 +46,15 @@ def test_a_crate_that_agrees_with_its_study_passes(entry: Record, laplace: Recor
         crate = build_release_crate(each, STUDY_TEXT, signer)
         assert not failures(crate, signer)
     assert not failures(posterior_crate(build_release_crate(entry, STUDY_TEXT, signer), signer), signer)
+
+
+def test_an_entry_that_python_takes_for_another_gets_a_verdict_of_its_own(entry: Record, signer: Signer) -> None:
+    crate = build_release_crate(entry, STUDY_TEXT, signer)
+    forged = {**crate, ENTRY: crate[ENTRY].replace(b'"max_rows_per_unit":1', b'"max_rows_per_unit":true')}
+    assert json.loads(forged[ENTRY]) == json.loads(crate[ENTRY])
+    assert audit_of_crates.contents(crate, {})[audit_definition.STATED] is None
+    said = audit_of_crates.contents(forged, {})[audit_definition.STATED]
+    assert said == "study.yaml states something otherwise than the entry's definition"
 
 
 # --- the study file says otherwise --------------------------------------------------------------------------------

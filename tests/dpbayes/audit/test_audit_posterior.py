@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpbayes.audit import crate as audit_crates
 from dpbayes.audit import diagnostics as audit_diagnostics
 from dpbayes.audit import names as audit_names
 from dpbayes.audit import pages as audit_pages
 from dpbayes.audit.audit import audit, audit_crate
-from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, STATEMENT_TYPE, attested
+from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, STATEMENT_TYPE, attested
 from dpbayes.crates.own_source import SOURCE, own_source
 from dpbayes.crates.posterior import PREDICATE, predicate_of
 from dpbayes.crates.release import PREDICATE as RELEASE_PREDICATE
@@ -397,3 +398,18 @@ def test_two_crates_of_one_name_or_one_analysis_are_named(tmp_path: Path) -> Non
         (found,) = [check for check in report.checks if check.check == audit_names.UNIQUE]
         assert not found.ok
         assert said in found.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "edited"),
+    [
+        (METADATA, b'"@id":"./"', b'"@id":"."'),
+        ("posterior.json", b'"name":"sigma"', b'"name":"Sigma"'),
+    ],
+)
+def test_what_an_edited_record_lacks_is_a_finding_and_ends_no_audit(
+    posterior: Files, name: str, written: bytes, edited: bytes
+) -> None:
+    assert written in posterior[name]
+    files = {**posterior, name: posterior[name].replace(written, edited)}
+    assert audit_crates.problems(files, {})[audit_pages.RETOLD] is not None
