@@ -135,10 +135,10 @@ def _check_source(study: Study, period: str | None) -> str:
 
 def _release(study: Study, name: str) -> dict[str, Any]:
     spec = study.releases[name]
-    from dpbayes_core.privacy.mechanisms.beside import beside_of
+    from dpbayes_core.privacy.mechanisms.additional_noise import additional_noise_of
 
     mechanism = study.design(name).mechanism
-    beside = beside_of(mechanism)
+    beside = additional_noise_of(mechanism)
     price = ", ".join(f"{measure} {loss}" for measure, loss in spec.losses().items())
     return {
         "release": name,

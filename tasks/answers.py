@@ -63,11 +63,11 @@ def stored_answer(study: Study, period: str, releases: Which | None, *, analyses
     """What the flows answer where all of it is stored; None where something is missing or in doubt: they say what."""
     found: Document = {"study": study.study, "account": study.population, "period": period}
     try:
-        with AnchoredLedger.open(study.path) as books:
+        with AnchoredLedger.open(study.path) as anchored:
             if releases is not None:
-                found["releases"] = _releases(study, period, releases, books)
+                found["releases"] = _releases(study, period, releases, anchored)
             if analyses:
-                found["analyses"] = _analyses(study, period, books)
+                found["analyses"] = _analyses(study, period, anchored)
     except Exception:
         return None
     return found
@@ -83,33 +83,33 @@ def stored_crate(workspace: "CratesWorkspace") -> Document | None:
     return found
 
 
-def _releases(study: Study, period: str, which: Which, books: AnchoredLedger) -> list[Document]:
+def _releases(study: Study, period: str, which: Which, anchored: AnchoredLedger) -> list[Document]:
     refuse_table(study)
     found: list[Document] = []
     for name in study.releases:
         revision, reason, holder = which
         if revision is None:
-            revision, reason = newest_complete(study, name, period, books)
+            revision, reason = newest_complete(study, name, period, anchored)
         order = ReleaseOrder(
             study=str(study.path), release=name, period=period, revision=revision, reason=reason, holder=holder
         )
         requests = requests_of(study, order)
-        entries = [entry for entry in books.ledger.stored(requests) if entry is not None]
-        archived = [books.archive.exists(f"{release_path(entry.to_record())}/{MANIFEST}") for entry in entries]
+        entries = [entry for entry in anchored.ledger.stored(requests) if entry is not None]
+        archived = [anchored.archive.exists(f"{release_path(entry.to_record())}/{MANIFEST}") for entry in entries]
         key = replace(requests[0], holder=None).key
-        if archived != [True] * len(requests) or books.home.open_vault().has_unfinished(key, books.home.keys):
+        if archived != [True] * len(requests) or anchored.home.open_vault().has_unfinished(key, anchored.home.keys):
             raise NotStored
-        found += published(study, order, [STORED] * len(requests), books)
+        found += published(study, order, [STORED] * len(requests), anchored)
     return found
 
 
-def _analyses(study: Study, period: str, books: AnchoredLedger) -> list[Document]:
-    finish_posteriors(books)
+def _analyses(study: Study, period: str, anchored: AnchoredLedger) -> list[Document]:
+    finish_posteriors(anchored)
     found: list[Document] = []
     for name in study.analyses:
-        if not books.archive.list(f"posteriors/{place(study.study, period)}"):
+        if not anchored.archive.list(f"posteriors/{place(study.study, period)}"):
             raise NotStored
-        workspace = StudyWorkspace(prepare_analysis(study, name, period, books), study, books)
+        workspace = StudyWorkspace(prepare_analysis(study, name, period, anchored), study, anchored)
         if (files := workspace.stored()) is None:
             raise NotStored
         found.append(found_posterior(files, workspace))
@@ -134,44 +134,46 @@ def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
     return [study.request(*asked, holder=holder) for holder in study.only(order.holder)]
 
 
-def published(study: Study, order: ReleaseOrder, statuses: Sequence[str], books: AnchoredLedger) -> list[Document]:
+def published(study: Study, order: ReleaseOrder, statuses: Sequence[str], anchored: AnchoredLedger) -> list[Document]:
     """What a person is told of each release, one a holder, with its crate in the archive."""
     requests = requests_of(study, order)
-    entries = [_stored(books, request) for request in requests]
-    places = [store_crate(books, entry, study) for entry in entries]
+    entries = [_stored(anchored, request) for request in requests]
+    places = [store_crate(anchored, entry, study) for entry in entries]
     for entry in entries:
         if entry.payload["supersedes"] is not None:
-            books.mark(entry, entry.payload["supersedes"], "superseded")
-    account = next(one for one in books.ledger.accounts() if one.spec.population == study.population)
+            anchored.mark(entry, entry.payload["supersedes"], "superseded")
+    account = next(one for one in anchored.ledger.accounts() if one.spec.population == study.population)
     caps = account_document(account, order.period)["caps"]
     documents = [_document(*one) | {"caps": caps} for one in zip(entries, statuses, places, strict=True)]
-    pages = [validation_page(books.home, request) for request in requests]
+    pages = [validation_page(anchored.home, request) for request in requests]
     found = [None if page is None else str(page) for page in pages]
-    more = zip(documents, found, [_withdrawn(books, entry) for entry in entries], strict=True)
+    more = zip(documents, found, [_withdrawn(anchored, entry) for entry in entries], strict=True)
     return [one | {"validation": page, "withdrawn": said} for one, page, said in more]
 
 
-def _withdrawn(books: AnchoredLedger, entry: Entry) -> dict[str, str] | None:
+def _withdrawn(anchored: AnchoredLedger, entry: Entry) -> dict[str, str] | None:
     """When and why the release was withdrawn, if it was."""
-    found = books.ledger.withdrawn(entry.key)
+    found = anchored.ledger.withdrawn(entry.key)
     return None if found is None else {name: found.payload[name] for name in ("date", "reason")}
 
 
-def _stored(books: AnchoredLedger, request: Request) -> Entry:
-    entry = books.ledger.known(request)
+def _stored(anchored: AnchoredLedger, request: Request) -> Entry:
+    entry = anchored.ledger.known(request)
     if entry is None:
         raise IntegrityFailure(f"cannot publish {request.name}: the ledger lacks it. Release it.")
     return entry
 
 
-def store_crate(books: AnchoredLedger, entry: Entry, study: Study) -> str:
+def store_crate(anchored: AnchoredLedger, entry: Entry, study: Study) -> str:
     """The address of the release's crate, written now if a crash or a first run left it unwritten."""
     path = release_path(entry.to_record())
-    if not books.archive.exists(f"{path}/{MANIFEST}"):
+    if not anchored.archive.exists(f"{path}/{MANIFEST}"):
         report("writing the crate", 0.0)
-        books.archive.write_folder(path, crates.build_release_crate(entry.to_record(), study.text, books.home.signer()))
+        anchored.archive.write_folder(
+            path, crates.build_release_crate(entry.to_record(), study.text, anchored.home.signer())
+        )
         report("writing the crate", 1.0)
-    return books.archive.address(path)
+    return anchored.archive.address(path)
 
 
 def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:

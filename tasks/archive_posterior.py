@@ -61,7 +61,7 @@ def _crate(workspace: Workspace, posterior: Posterior) -> dict[str, bytes]:
     analysis, request = workspace.analysis, workspace.analysis.request
     if isinstance(workspace, StudyWorkspace):
         for entry in analysis.entries:
-            store_crate(workspace.books, entry, workspace.study)
+            store_crate(workspace.anchored, entry, workspace.study)
     beside = _beside(analysis)
     naive = beside and sample(
         analysis.evidence,

@@ -36,21 +36,21 @@ def inspect_once(order: InspectOrder) -> dict[str, Any]:
     holder = study.only(order.holder)[0]
     requests = [study.request(name, order.period, holder=holder) for name in study.releases]
     by = Stewardship(order.actor, order.holder, read_expectations(study))
-    with AnchoredLedger.open(study.path) as books:
+    with AnchoredLedger.open(study.path) as anchored:
         for request in requests:  # refused as a release is where the account is not open, whatever the budget says
-            books.ledger.quote(request, study.design(request.release).mechanism)
+            anchored.ledger.quote(request, study.design(request.release).mechanism)
         _check_shapes(study, requests, by)
         about = {"study": study.study, "account": study.population, "period": requests[0].period}
-        entry = books.ledger.note(_words(books, requests, order.holder), stamp_of(order.actor), about)
-        books.anchor_pending()
-        pages = _look(study, requests, books, by, entry.seq)
+        entry = anchored.ledger.note(_words(anchored, requests, order.holder), stamp_of(order.actor), about)
+        anchored.anchor_pending()
+        pages = _look(study, requests, anchored, by, entry.seq)
     return {"inspected": pages, "entry": {"seq": entry.seq}}
 
 
-def _words(books: AnchoredLedger, requests: Sequence[Request], holder: str | None) -> str:
+def _words(anchored: AnchoredLedger, requests: Sequence[Request], holder: str | None) -> str:
     """What the ledger says of the look: whether the releases were made by then is what an auditor asks."""
     first = requests[0]
-    released = [request.release for request in requests if books.ledger.find(request.key) is not None]
+    released = [request.release for request in requests if anchored.ledger.find(request.key) is not None]
     coming = [request.release for request in requests if request.release not in released]
     before = f" before its release: {', '.join(coming)}" if coming else ""
     after = f" after its release: {', '.join(released)}" if released else ""
@@ -69,10 +69,10 @@ def _check_shapes(study: Study, requests: Sequence[Request], by: Stewardship) ->
 
 @guard_leaks()
 def _look(
-    study: Study, requests: Sequence[Request], books: AnchoredLedger, by: Stewardship, entry: int
+    study: Study, requests: Sequence[Request], anchored: AnchoredLedger, by: Stewardship, entry: int
 ) -> list[dict[str, Any]]:
     """The pages, release by release; a failure in here says only of which type it was."""
-    pages = [TablePass(study, request, books, by).inspect(entry) for request in requests]
+    pages = [TablePass(study, request, anchored, by).inspect(entry) for request in requests]
     return [
         {"release": request.release, "holder": by.holder, "page": str(page)}
         for request, page in zip(requests, pages, strict=True)

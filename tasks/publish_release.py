@@ -28,5 +28,5 @@ def publish_release(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[s
 def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str, Any]]:
     """As the task, without Prefect."""
     study = load_study(order.study, order.sha256)
-    with AnchoredLedger.open(study.path) as books:
-        return published(study, order, statuses, books)
+    with AnchoredLedger.open(study.path) as anchored:
+        return published(study, order, statuses, anchored)

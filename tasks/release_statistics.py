@@ -37,55 +37,55 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
     """Charge and release, or find what was released before under the same name; of all holders in one transaction."""
     study = load_study(order.study, order.sha256)
     requests = requests_of(study, order)
-    with AnchoredLedger.open(study.path) as books:
-        stored = books.ledger.stored(requests)
+    with AnchoredLedger.open(study.path) as anchored:
+        stored = anchored.ledger.stored(requests)
         due = [request for request, entry in zip(requests, stored, strict=True) if entry is None]
         if not due:
-            _checkpoint(requests[0], books).forget()  # the attempt that was committed may have died before it did
+            _checkpoint(requests[0], anchored).forget()  # the attempt that was committed may have died before it did
             return tuple(STORED for _ in requests)
-        _refuse(study, due, books)
+        _refuse(study, due, anchored)
         own = read_expectations(study)
-        made = _read_and_charge(study, due, books, noise, Stewardship(order.actor, order.holder, own))
+        made = _read_and_charge(study, due, anchored, noise, Stewardship(order.actor, order.holder, own))
     return tuple("released" if request.holder in made else STORED for request in requests)
 
 
 def newest_revision(study: Study, release: str, period: str) -> tuple[int, str | None]:
     """What a run answers with, and its reason; a later one than the first is only ever found, never charged."""
-    with AnchoredLedger.open(study.path) as books:
-        return newest_complete(study, release, period, books)
+    with AnchoredLedger.open(study.path) as anchored:
+        return newest_complete(study, release, period, anchored)
 
 
-def _refuse(study: Study, due: list[Request], books: AnchoredLedger) -> None:
+def _refuse(study: Study, due: list[Request], anchored: AnchoredLedger) -> None:
     """Refuse before anything is read what a commit would refuse, all holders taken together."""
     mechanism = study.design(due[0].release).mechanism
-    books.ledger.check(due[0], mechanism, tuple(request.holder for request in due[1:] if request.holder is not None))
+    anchored.ledger.check(due[0], mechanism, tuple(request.holder for request in due[1:] if request.holder is not None))
     for request in due[1:]:
-        books.ledger.check(request, mechanism)
+        anchored.ledger.check(request, mechanism)
 
 
 @guard_leaks()
 def _read_and_charge(
-    study: Study, due: list[Request], books: AnchoredLedger, noise: NoiseSource, by: Stewardship
+    study: Study, due: list[Request], anchored: AnchoredLedger, noise: NoiseSource, by: Stewardship
 ) -> set[str | None]:
     """One pass and one transaction, and whose release it made; a failure in here says only of which type it was."""
     design = study.design(due[0].release)
-    checkpoint = _checkpoint(due[0], books)
-    done = TablePass(study, due[0], books, by).release(checkpoint)
+    checkpoint = _checkpoint(due[0], anchored)
+    done = TablePass(study, due[0], anchored, by).release(checkpoint)
     with done.room:
         exact = done.statistics
         parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
         summed = {request.holder: parts[request.holder] for request in due}
-        answers = books.ledger.commit_all(due[0], design, summed, noise, stamp=stamp_of(by.actor))
+        answers = anchored.ledger.commit_all(due[0], design, summed, noise, stamp=stamp_of(by.actor))
         made = {holder for holder, answer in zip(summed, answers, strict=True) if answer.made}
         if made:
             done.keep()
     checkpoint.forget()
-    books.anchor_pending()  # anchors the charges, and the account if they opened it
+    anchored.anchor_pending()  # anchors the charges, and the account if they opened it
     if made:
         report("charged and released", 1.0)
     return made
 
 
-def _checkpoint(request: Request, books: AnchoredLedger) -> PassCheckpoint:
+def _checkpoint(request: Request, anchored: AnchoredLedger) -> PassCheckpoint:
     """What earlier attempts at this request had summed, for all holders."""
-    return PassCheckpoint.open(books.home.open_vault(), books.home.keys, replace(request, holder=None).key)
+    return PassCheckpoint.open(anchored.home.open_vault(), anchored.home.keys, replace(request, holder=None).key)

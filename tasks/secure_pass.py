@@ -33,11 +33,11 @@ class Stewardship:
 
 @dataclass(frozen=True)
 class TablePass:
-    """What a pass is to read, for which release, with the books of which home; it keeps nothing of what it reads."""
+    """What a pass is to read, for which release, with the ledger of which home; it keeps nothing of what it reads."""
 
     study: Study
     request: Request
-    books: AnchoredLedger
+    anchored: AnchoredLedger
     by: Stewardship
 
     def release(self, checkpoint: PassCheckpoint) -> "ReleasePass":
@@ -46,7 +46,7 @@ class TablePass:
         found = self._found(
             done, validation_place(self.request, self.by.holder), RELEASED, {"revision": str(self.request.revision)}
         )
-        vault = self.books.home.open_vault()
+        vault = self.anchored.home.open_vault()
         return ReleasePass(done.statistics, found, vault, vault.room(found.name, found.size))
 
     def inspect(self, entry: int) -> Path:
@@ -54,7 +54,7 @@ class TablePass:
 
         `entry` is the ledger's note of the look.
         """
-        home = self.books.home
+        home = self.anchored.home
         checkpoint = PassCheckpoint.nothing_kept(home.open_vault(), home.keys, self.request.key)
         try:
             place = f"{table_place(self.request, self.by.holder)}-inspected"
@@ -71,7 +71,7 @@ class TablePass:
         return read_statistics(
             self._source,
             self.study.statistic(self.request.release),
-            key=self.books.home.contribution_key(),
+            key=self.anchored.home.contribution_key(),
             progress=lambda share: report("reading the table", share),
             checkpoint=checkpoint,
         )

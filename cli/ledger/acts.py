@@ -48,7 +48,7 @@ def raise_cap(study: Path, cap: str, limit: str, reason: str) -> dict[str, Any]:
     declared, amount = load_study(study), _amount(limit)
     return _act(
         study,
-        lambda books, stamp: books.ledger.raise_cap(declared.population, cap, amount, reason=reason, stamp=stamp),
+        lambda anchored, stamp: anchored.ledger.raise_cap(declared.population, cap, amount, reason=reason, stamp=stamp),
         _about(declared),
         reason,
     )
@@ -76,7 +76,7 @@ def close_period(study: Path, period: str, reason: str) -> dict[str, Any]:
     name = declared.parse_period(period).name
     return _act(
         study,
-        lambda books, stamp: books.ledger.close(declared.population, name, reason=reason, stamp=stamp),
+        lambda anchored, stamp: anchored.ledger.close(declared.population, name, reason=reason, stamp=stamp),
         _about(declared, name),
         reason,
     )
@@ -112,13 +112,13 @@ def withdraw_release(
         )
     key = release_key(declared.study, release, period, holder, revision)
 
-    def act(books: AnchoredLedger, stamp: Stamp) -> Entry:
-        if books.ledger.find(key) is None:
+    def act(anchored: AnchoredLedger, stamp: Stamp) -> Entry:
+        if anchored.ledger.find(key) is None:
             raise StudyInvalid(
                 f"cannot withdraw {release} of {period}, revision {revision}: nothing was released under "
                 f"that name in the study {declared.study}. Check release, period and revision."
             )
-        return books.ledger.withdraw(key, reason=reason, stamp=stamp)
+        return anchored.ledger.withdraw(key, reason=reason, stamp=stamp)
 
     document = _act(study, act, _about(declared, period), reason)
     return {**document, "notices": _marked(study, key)}
@@ -126,13 +126,13 @@ def withdraw_release(
 
 def _marked(near: Path, release: str) -> list[str]:
     """Where people find that a release was withdrawn: beside its crate and beside those that stand on it."""
-    with AnchoredLedger.open(near) as books:
-        charge = books.ledger.find(release)
-        act = books.ledger.withdrawn(release)
+    with AnchoredLedger.open(near) as anchored:
+        charge = anchored.ledger.find(release)
+        act = anchored.ledger.withdrawn(release)
         if act is not None:
-            books.mark(act, release, "withdrawn")
-        crates = [] if charge is None else marked(books.archive, charge.to_record())
-        return [books.archive.address(notice_name(crate, "withdrawn", "txt")) for crate in crates]
+            anchored.mark(act, release, "withdrawn")
+        crates = [] if charge is None else marked(anchored.archive, charge.to_record())
+        return [anchored.archive.address(notice_name(crate, "withdrawn", "txt")) for crate in crates]
 
 
 def note(
@@ -151,8 +151,8 @@ def write_note(near: Path, text: str) -> dict[str, Any]:
     """Write down something that happened; about a study, where its file is named."""
     about = _about(load_study(near)) if near.is_file() else {}
 
-    def act(books: AnchoredLedger, stamp: Stamp) -> Entry:
-        return books.ledger.note(text, stamp, {name: value for name, value in about.items() if value is not None})
+    def act(anchored: AnchoredLedger, stamp: Stamp) -> Entry:
+        return anchored.ledger.note(text, stamp, {name: value for name, value in about.items() if value is not None})
 
     return _act(near, act, about)
 
@@ -167,10 +167,10 @@ def change_key(near: Path, reason: str) -> dict[str, Any]:
     """Sign with a new key; the old one stays trusted for what it signed."""
     pending = pending_key(Home.find(near).keys)
 
-    def act(books: AnchoredLedger, stamp: Stamp) -> Entry:
-        # opening the books has finished a change that was killed: then there is nothing left to do
-        killed = pending and books.ledger.key_entry(pending)
-        return killed or books.rotate_key(reason=reason, stamp=stamp)
+    def act(anchored: AnchoredLedger, stamp: Stamp) -> Entry:
+        # opening the anchored ledger has finished a change that was killed: then there is nothing left to do
+        killed = pending and anchored.ledger.key_entry(pending)
+        return killed or anchored.rotate_key(reason=reason, stamp=stamp)
 
     document = _act(near, act)
     return {**document, "fingerprint": Home.find(near).signer().fingerprint}
@@ -186,9 +186,9 @@ def move_home(near: Path, reason: str) -> dict[str, Any]:
     """Put on record that ledger or archive are where the environment says now."""
     done = move_books(near, _reason(reason), stamp_of(actor()))
     moved = [{"part": part, "from": before, "to": after} for part, (before, after) in done.changed.items()]
-    with AnchoredLedger.open(near) as books:
-        document = {"status": "recorded", "entry": line_of(done.entry), **ledger_document(books), "moved": moved}
-        return {**document, **books.home.places}
+    with AnchoredLedger.open(near) as anchored:
+        document = {"status": "recorded", "entry": line_of(done.entry), **ledger_document(anchored), "moved": moved}
+        return {**document, **anchored.home.places}
 
 
 def _reason(text: str) -> str:
@@ -207,13 +207,13 @@ def _act(
     about: dict[str, Any] | None = None,
     reason: str | None = None,
 ) -> dict[str, Any]:
-    with AnchoredLedger.open(near) as books:
-        before = books.ledger.head.seq
-        entry = act(books, stamp_of(actor()))
-        books.anchor_pending()
+    with AnchoredLedger.open(near) as anchored:
+        before = anchored.ledger.head.seq
+        entry = act(anchored, stamp_of(actor()))
+        anchored.anchor_pending()
         status = "recorded" if entry.seq > before else "already-recorded"
         kept = {} if reason is None else {"reason_recorded": entry.payload["reason"] == reason}
-        return {**(about or {}), "status": status, **kept, "entry": line_of(entry), **ledger_document(books)}
+        return {**(about or {}), "status": status, **kept, "entry": line_of(entry), **ledger_document(anchored)}
 
 
 def show(document: Document) -> None:

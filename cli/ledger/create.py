@@ -33,12 +33,12 @@ def open_account(studies: Sequence[Path], home: Home) -> dict[str, Any]:
     """Open the account that these studies share, in a ledger that is made where there is none."""
     declared = [load_study(study) for study in studies]
     stamp = stamp_of(actor())
-    with AnchoredLedger.create(home, stamp) as books:
-        before = books.ledger.head.seq
-        entry = books.ledger.open_account(declared[0].account(), stamp, [one.study for one in declared])
-        books.anchor_pending()
+    with AnchoredLedger.create(home, stamp) as anchored:
+        before = anchored.ledger.head.seq
+        entry = anchored.ledger.open_account(declared[0].account(), stamp, [one.study for one in declared])
+        anchored.anchor_pending()
         about = {"study": declared[0].study, "account": declared[0].population, "home": str(home.folder)}
-        return {"status": "opened" if entry.seq > before else "already-open", **about, **ledger_document(books)}
+        return {"status": "opened" if entry.seq > before else "already-open", **about, **ledger_document(anchored)}
 
 
 def show(document: Document) -> None:

@@ -10,15 +10,15 @@ from storage.ledger.cap_document import AccountState, account_document
 from storage.ledger.reading import Reading
 
 
-def ledger_document(books: AnchoredLedger | Reading) -> dict[str, Any]:
+def ledger_document(anchored: AnchoredLedger | Reading) -> dict[str, Any]:
     """Every account with its caps, and where the chain stands."""
     head, acts = (
-        books.ledger.head,
-        [line_of(one) for one in (*books.ledger.of_kind("close"), *books.ledger.of_kind("withdraw"))],
+        anchored.ledger.head,
+        [line_of(one) for one in (*anchored.ledger.of_kind("close"), *anchored.ledger.of_kind("withdraw"))],
     )
     return {
-        "accounts": [account_document(account) | _acts(account, acts) for account in books.ledger.accounts()],
-        "charges": books.ledger.count("charge"),
+        "accounts": [account_document(account) | _acts(account, acts) for account in anchored.ledger.accounts()],
+        "charges": anchored.ledger.count("charge"),
         "head": {"seq": head.seq, "hash": head.hash},
     }
 

@@ -70,11 +70,11 @@ def export_ledger(near: Path, target: Path, keys: Sequence[str] = ()) -> dict[st
         with look(near, keys) as reading:
             written = write_export(reading, target, None, spreadsheet)
             return {"file": str(target), "entries": written, "fingerprint": reading.signed_by}
-    with AnchoredLedger.open(near) as books:
+    with AnchoredLedger.open(near) as anchored:
         if keys:
-            keys_of(books.home, books.archive, keys)  # refused where the named key is not this ledger's
-        signer = books.home.signer()
-        written = write_export(books, target, signer, spreadsheet)
+            keys_of(anchored.home, anchored.archive, keys)  # refused where the named key is not this ledger's
+        signer = anchored.home.signer()
+        written = write_export(anchored, target, signer, spreadsheet)
         return {"file": str(target), "entries": written, "fingerprint": signer.fingerprint}
 
 

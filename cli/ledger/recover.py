@@ -36,18 +36,18 @@ def recover_ledger(near: Path, *, set_aside: bool) -> dict[str, Any]:
     home = home_to_recover(near)
     done = write_again(home, set_aside=set_aside)
     rewrite_places(home.folder, home.places)
-    with AnchoredLedger.open(near) as books:
+    with AnchoredLedger.open(near) as anchored:
         if done.restored:
-            books.ledger.note(
+            anchored.ledger.note(
                 f"entries {done.first} to {done.last} were lost and written again from their anchors", stamp_of(actor())
             )
-            books.anchor_pending()
+            anchored.anchor_pending()
         return {
             "restored": done.restored,
             "first": done.first if done.restored else None,
             "last": done.last if done.restored else None,
             "set_aside": done.set_aside,
-            **ledger_document(books),
+            **ledger_document(anchored),
         }
 
 

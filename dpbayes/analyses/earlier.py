@@ -24,14 +24,16 @@ DEFAULTS = (IndependentPrior(), Prior())
 
 
 def told_of_earlier(
-    analysis: Analysis, books: AnchoredLedger, stands_at: Callable[[Analysis], str | None]
+    analysis: Analysis, anchored: AnchoredLedger, stands_at: Callable[[Analysis], str | None]
 ) -> Mapping[str, str]:
     """What changed and where the earlier posterior lies, where the same study was analysed under another default."""
-    others = (*_under_other_guesses(analysis, books), *_under_earlier_defaults(analysis)) if analysis.by_default else ()
+    others = (
+        (*_under_other_guesses(analysis, anchored), *_under_earlier_defaults(analysis)) if analysis.by_default else ()
+    )
     found = [(changed(analysis.request.prior, other.request.prior), other) for other in others]
     for said, earlier in (*found, *read_before(analysis, "alike: true", "prior: {law: conjugate}")):
         if (path := stands_at(earlier)) is not None:
-            return {"changed": said, "earlier": books.archive.address(path)}
+            return {"changed": said, "earlier": anchored.archive.address(path)}
     return {}
 
 
@@ -73,17 +75,17 @@ def _under_earlier_defaults(analysis: Analysis) -> tuple[Analysis, ...]:
     return tuple(analysis.under(prior) for prior in reversed(list(before)))
 
 
-def _under_other_guesses(analysis: Analysis, books: AnchoredLedger) -> tuple[Analysis, ...]:
+def _under_other_guesses(analysis: Analysis, anchored: AnchoredLedger) -> tuple[Analysis, ...]:
     """The same as the ledger names it under what was expected before, the latest first."""
     if analysis.request.prior == Prior().to_record():
         return ()
     request, found = analysis.request, list[Analysis]()
-    named = [each.publication for entry in books.ledger.of_kind("publish") for each in publications_of(entry)]
+    named = [each.publication for entry in anchored.ledger.of_kind("publish") for each in publications_of(entry)]
     for one in reversed(named):
         same = (one.study, one.period, one.analysis) == (request.study, request.period, request.analysis)
-        if same and one.key != analysis.key and books.archive.exists(f"{one.path}/{MANIFEST}"):
+        if same and one.key != analysis.key and anchored.archive.exists(f"{one.path}/{MANIFEST}"):
             with suppress(*MALFORMED):  # the audit says what is wrong with it
-                record = json.loads(books.archive.read(f"{one.path}/{POSTERIOR}"))["request"]["prior"]
+                record = json.loads(anchored.archive.read(f"{one.path}/{POSTERIOR}"))["request"]["prior"]
                 other = analysis.under(prior_from_record(record)) if is_expected(record) else None
                 found += [other] if other is not None and other.key == one.key else []
     return tuple(found)

@@ -87,10 +87,10 @@ class Analysis:
             return False
 
 
-def prepare_analysis(study: Study, name: str, period: str, books: AnchoredLedger) -> Analysis:
+def prepare_analysis(study: Study, name: str, period: str, anchored: AnchoredLedger) -> Analysis:
     """The analysis of the newest revision of every release it is about; spends nothing."""
     spec = study.analysis(name)
-    entries = entries_to_analyse(study, name, period, books)
+    entries = entries_to_analyse(study, name, period, anchored)
     return analysis_of(entries, spec, spec.prior, Named(study.study, period, name), study)
 
 
@@ -127,11 +127,11 @@ def analysis_of(
     return Analysis(entries, evidence, prior, request, test, seed=spec.seed, by_default=by_default, alike=spec.alike)
 
 
-def entries_to_analyse(study: Study, name: str, period: str, books: AnchoredLedger) -> tuple[Entry, ...]:
+def entries_to_analyse(study: Study, name: str, period: str, anchored: AnchoredLedger) -> tuple[Entry, ...]:
     """What is analysed: every holder's release of the period, or of all periods up to it."""
     spec = study.analysis(name)
     find = releases_until if spec.periods == "all" else newest_releases
-    return ordered(find(study, spec.release, period, books))
+    return ordered(find(study, spec.release, period, anchored))
 
 
 def ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -26,105 +26,105 @@ from storage.ledger.publishing import ADOPTION, Publication, adoption_key, homes
 from storage.ledger.request import release_key, released_under
 
 
-def publish_posterior(books: AnchoredLedger, population: str, path: str, files: Files, stamp: Stamp) -> None:
+def publish_posterior(anchored: AnchoredLedger, population: str, path: str, files: Files, stamp: Stamp) -> None:
     """On the ledger first, then into the archive; kept meanwhile, for whoever has to finish it after a kill."""
-    kept, one = Unarchived(books.home.work), publication_of(path, files)
+    kept, one = Unarchived(anchored.home.work), publication_of(path, files)
     kept.keep(one.statement, files)
     try:
-        put_on_record(books, population, one, stamp)
+        put_on_record(anchored, population, one, stamp)
     except IntegrityFailure:
-        if books.ledger.find(one.entry_key) is None:  # it was refused
+        if anchored.ledger.find(one.entry_key) is None:  # it was refused
             kept.drop(one.statement)
         raise
-    books.archive.write_folder(path, files)
+    anchored.archive.write_folder(path, files)
     kept.drop(one.statement)
 
 
-def finish_posteriors(books: AnchoredLedger) -> None:
+def finish_posteriors(anchored: AnchoredLedger) -> None:
     """Put into the archive what killed runs had on record; what has no entry may be a rival's that is about to."""
-    kept = Unarchived(books.home.work)
+    kept = Unarchived(anchored.home.work)
     for name, files in kept.each():
         with suppress(*MALFORMED, RecursionError):
             path = path_of(recorded(files))
-            stands = books.archive.exists(f"{path}/{MANIFEST}")
-            if not stands and is_on_record(books, path, files) and _signed(books, files):
-                books.archive.write_folder(path, files)
+            stands = anchored.archive.exists(f"{path}/{MANIFEST}")
+            if not stands and is_on_record(anchored, path, files) and _signed(anchored, files):
+                anchored.archive.write_folder(path, files)
                 stands = True
             if stands:
-                _mark(books, files)
+                _mark(anchored, files)
                 kept.drop(name)
 
 
-def _mark(books: AnchoredLedger, files: Files) -> None:
+def _mark(anchored: AnchoredLedger, files: Files) -> None:
     """Write the notices that became due while the crate was not in the archive."""
     for source in sources_of(files):
         named = released_under(source.entry.key)
         acts = {
-            "withdrawn": books.ledger.withdrawn(source.entry.key),
-            "superseded": books.ledger.find(release_key(**{**named, "revision": named["revision"] + 1})),
+            "withdrawn": anchored.ledger.withdrawn(source.entry.key),
+            "superseded": anchored.ledger.find(release_key(**{**named, "revision": named["revision"] + 1})),
         }
         for status in STATUSES:
             if (act := acts[status]) is not None:
-                books.mark(act, source.entry.key, status)
+                anchored.mark(act, source.entry.key, status)
 
 
-def put_on_record(books: AnchoredLedger, population: str, one: Publication, stamp: Stamp) -> None:
+def put_on_record(anchored: AnchoredLedger, population: str, one: Publication, stamp: Stamp) -> None:
     """An entry for the crate, anchored; a home's first one also names everything sound that lies in its archive."""
-    adopted = () if _has_begun(books) else tuple(_standing(books))
-    for entry in books.ledger.publish(population, one, adopted, stamp=stamp):
-        books.anchor(entry)
+    adopted = () if _has_begun(anchored) else tuple(_standing(anchored))
+    for entry in anchored.ledger.publish(population, one, adopted, stamp=stamp):
+        anchored.anchor(entry)
 
 
-def is_on_record(books: AnchoredLedger, path: str, files: Files) -> bool:
+def is_on_record(anchored: AnchoredLedger, path: str, files: Files) -> bool:
     """Whether the ledger names the crate at this place; of earlier versions' only once it names any of this home."""
-    retired = books.ledger.retirements()
+    retired = anchored.ledger.retirements()
     if signed_late(files, retired):
         return False
-    if not (needs_entry(files) or _has_begun(books)):
+    if not (needs_entry(files) or _has_begun(anchored)):
         return True
     one = publication_of(path, files)
-    found = [books.ledger.find(key) for key in (one.entry_key, adoption_key(_home(books)), ADOPTION)]
+    found = [anchored.ledger.find(key) for key in (one.entry_key, adoption_key(_home(anchored)), ADOPTION)]
     entries = [entry for entry in found if entry is not None]
     named = [each for entry in entries for each in publications_of(entry) if each.publication.names(one)]
     last = retired.get(one.signed_by)
     return any(not needs_entry(files) if each.adopted else last is None or each.seq <= last for each in named)
 
 
-def _home(books: AnchoredLedger) -> str:
-    return home_of(books.home.signer().fingerprint, replaced_keys(books.ledger.of_kind("key")))
+def _home(anchored: AnchoredLedger) -> str:
+    return home_of(anchored.home.signer().fingerprint, replaced_keys(anchored.ledger.of_kind("key")))
 
 
-def _has_begun(books: AnchoredLedger) -> bool:
+def _has_begun(anchored: AnchoredLedger) -> bool:
     """Whether anything of this home is on record."""
-    return _home(books) in homes(books.ledger.of_kind("publish"), replaced_keys(books.ledger.of_kind("key")))
+    return _home(anchored) in homes(anchored.ledger.of_kind("publish"), replaced_keys(anchored.ledger.of_kind("key")))
 
 
-def _standing(books: AnchoredLedger) -> Iterator[Publication]:
+def _standing(anchored: AnchoredLedger) -> Iterator[Publication]:
     """Every posterior of earlier versions in the archive that a key of this home signed in time, of its entries."""
     from dpbayes.audit.audit import posteriors
 
-    retired, replaced = books.ledger.retirements(), replaced_keys(books.ledger.of_kind("key"))
-    for path, files in posteriors(books.archive):
+    retired, replaced = anchored.ledger.retirements(), replaced_keys(anchored.ledger.of_kind("key"))
+    for path, files in posteriors(anchored.archive):
         try:
             listing = files.pop(MANIFEST, b"")
-            sound = manifest(files) == listing and _signed(books, files)
-            if sound and not needs_entry(files) and not signed_late(files, retired) and _is_of(books, files):
+            sound = manifest(files) == listing and _signed(anchored, files)
+            if sound and not needs_entry(files) and not signed_late(files, retired) and _is_of(anchored, files):
                 one = publication_of(path, files)
-                if home_of(one.signed_by, replaced) == _home(books):
+                if home_of(one.signed_by, replaced) == _home(anchored):
                     yield one
         except (*MALFORMED, RecursionError):
             continue  # the audit says what is wrong with it
 
 
-def _is_of(books: AnchoredLedger, files: Files) -> bool:
-    entries = [books.ledger.entry_at(link["ledger"]["seq"]) for link in links_of(recorded(files))]
+def _is_of(anchored: AnchoredLedger, files: Files) -> bool:
+    entries = [anchored.ledger.entry_at(link["ledger"]["seq"]) for link in links_of(recorded(files))]
     stored = [source.files[ENTRY] for source in sources_of(files)]
     return stored == [b"" if entry is None else canonical_json(entry.to_record()) for entry in entries]
 
 
-def _signed(books: AnchoredLedger, files: Files) -> bool:
+def _signed(anchored: AnchoredLedger, files: Files) -> bool:
     """Whether a key of the home signed every byte."""
-    return asked(lambda files: signed(files, books.home.trusted()), files) is None
+    return asked(lambda files: signed(files, anchored.home.trusted()), files) is None
 
 
 class Unarchived:

@@ -11,15 +11,15 @@ from storage.ledger.periods import Period
 from storage.ledger.request import Request
 
 
-def newest_releases(study: Study, release: str, period: Period | str, books: AnchoredLedger) -> tuple[Entry, ...]:
+def newest_releases(study: Study, release: str, period: Period | str, anchored: AnchoredLedger) -> tuple[Entry, ...]:
     """The entries of the highest revision, one a holder in the declared order; one where the study has no holders.
 
     Refused where a holder's is missing, of another revision than the others', or withdrawn.
     """
     wanted = [study.request(release, period, holder=holder) for holder in study.holders]
-    newest = [_newest(request, books) for request in wanted]
+    newest = [_newest(request, anchored) for request in wanted]
     highest = max(request.revision for request in newest)
-    found = [books.ledger.known(request) for request in newest]
+    found = [anchored.ledger.known(request) for request in newest]
     entries: list[Entry] = []
     for request, entry in zip(newest, found, strict=True):
         if entry is None or request.revision < highest:
@@ -29,16 +29,16 @@ def newest_releases(study: Study, release: str, period: Period | str, books: Anc
                 f"cannot analyse {request.name}{revision}: nothing was released under that name. Run `dpbayes release`"
                 f"{again} first."
             )
-        if books.ledger.withdrawn(entry.key):
+        if anchored.ledger.withdrawn(entry.key):
             raise _withdrawn(study, request)
         entries.append(entry)
     return tuple(entries)
 
 
-def newest_complete(study: Study, release: str, period: str, books: AnchoredLedger) -> tuple[int, str | None]:
+def newest_complete(study: Study, release: str, period: str, anchored: AnchoredLedger) -> tuple[int, str | None]:
     """The highest revision that is stored at every holder, with its reason; the first where there is no later one."""
     asked, revision, reason = [study.request(release, period, holder=one) for one in study.holders], 1, None
-    while all(found := [books.ledger.find(replace(one, revision=revision + 1).key) for one in asked]):
+    while all(found := [anchored.ledger.find(replace(one, revision=revision + 1).key) for one in asked]):
         revision, reason = revision + 1, next(entry.payload["reason"] for entry in found if entry is not None)
     return revision, reason
 
@@ -54,27 +54,27 @@ def _withdrawn(study: Study, request: Request) -> StudyInvalid:
     )
 
 
-def _newest(request: Request, books: AnchoredLedger) -> Request:
+def _newest(request: Request, anchored: AnchoredLedger) -> Request:
     """The request of the highest revision that is stored; as it is where nothing is."""
-    while books.ledger.find((later := replace(request, revision=request.revision + 1)).key):
+    while anchored.ledger.find((later := replace(request, revision=request.revision + 1)).key):
         request = later
     return request
 
 
-def releases_until(study: Study, release: str, period: Period | str, books: AnchoredLedger) -> tuple[Entry, ...]:
+def releases_until(study: Study, release: str, period: Period | str, anchored: AnchoredLedger) -> tuple[Entry, ...]:
     """Every release of the period asked for, as `newest_releases` has it, and those of earlier periods that stand.
 
     Of an earlier period the newest revision counts, as it was released then; one that was withdrawn does not.
     """
     asked = study.parse_period(str(period))
-    found = newest_releases(study, release, asked, books)
+    found = newest_releases(study, release, asked, anchored)
     newest: dict[tuple[str, str | None], Entry] = {}
-    for entry in books.ledger.entries():
+    for entry in anchored.ledger.entries():
         stated = entry.payload
         mine = entry.kind == "charge" and (stated["study"], stated["release"]) == (study.study, release)
         if mine and stated["account"] == study.population and study.parse_period(stated["period"]) < asked:
             newest[stated["period"], stated["holder"]] = _newer(entry, newest.get((stated["period"], stated["holder"])))
-    return (*(entry for entry in newest.values() if not books.ledger.withdrawn(entry.key)), *found)
+    return (*(entry for entry in newest.values() if not anchored.ledger.withdrawn(entry.key)), *found)
 
 
 def _newer(entry: Entry, known: Entry | None) -> Entry:

@@ -71,22 +71,22 @@ class Workspace(Protocol):
 class StudyWorkspace:
     """A study's analysis, in the steward's home."""
 
-    def __init__(self, analysis: Analysis, study: Study, books: AnchoredLedger) -> None:
+    def __init__(self, analysis: Analysis, study: Study, anchored: AnchoredLedger) -> None:
         self.analysis = analysis
         self.study = study
-        self.books = books
-        self.work = books.home.work
-        self.dask = books.home.dask
+        self.anchored = anchored
+        self.work = anchored.home.work
+        self.dask = anchored.home.dask
 
     @property
     def signer(self) -> Signer | None:
         """The home's present key."""
-        return self.books.home.signer()
+        return self.anchored.home.signer()
 
     def provenance(self) -> Provenance:
         """The releases as the archive has them, and the study."""
         folders = [release_path(entry.to_record()) for entry in self.analysis.entries]
-        crates = [self.books.archive.read_folder(folder) for folder in folders]
+        crates = [self.anchored.archive.read_folder(folder) for folder in folders]
         sources = tuple(Source({name: crate[name] for name in HELD}) for crate in crates)
         return Provenance(sources=sources, study_text=self.study.text, alike=self.analysis.alike)
 
@@ -95,9 +95,11 @@ class StudyWorkspace:
         path = self._stands_at()
         if path is None:
             return None
-        files = self.books.archive.read_folder(path)
-        mine = not asked(lambda files: signed(files, self.books.home.trusted()), files) and self.analysis.is_of(files)
-        if not (mine and is_on_record(self.books, path, files)):
+        files = self.anchored.archive.read_folder(path)
+        mine = not asked(lambda files: signed(files, self.anchored.home.trusted()), files) and self.analysis.is_of(
+            files
+        )
+        if not (mine and is_on_record(self.anchored, path, files)):
             raise IntegrityFailure(
                 f"cannot use {path}: it is not this home's analysis of these ledger entries, or not on the ledger. "
                 "Run `dpbayes audit`, move that folder away, and run again."
@@ -109,21 +111,21 @@ class StudyWorkspace:
         stands = self._stands_at()
         if stands is None:
             path = path_of(recorded(files))
-            publish_posterior(self.books, self.study.population, path, files, stamp)
+            publish_posterior(self.anchored, self.study.population, path, files, stamp)
         else:
-            self.books.archive.write_folder(stands, files)
+            self.anchored.archive.write_folder(stands, files)
 
     def address(self, name: str = "") -> str:
         """In the archive."""
-        return self.books.archive.address(f"{self._stands_at()}/{name}".rstrip("/"))
+        return self.anchored.archive.address(f"{self._stands_at()}/{name}".rstrip("/"))
 
     def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
         """What changed, where the same study was analysed before its default prior or the law of parts did."""
-        return told_of_earlier(self.analysis, self.books, self._stands_at)
+        return told_of_earlier(self.analysis, self.anchored, self._stands_at)
 
     def _stands_at(self, analysis: Analysis | None = None) -> str | None:
         """Where the archive has the crate, if it has it; under its earlier name only if it is of these very entries."""
-        archive, analysis = self.books.archive, analysis or self.analysis
+        archive, analysis = self.anchored.archive, analysis or self.analysis
         present = (path for path in analysis.paths if archive.exists(f"{path}/{MANIFEST}"))
         named = analysis.key[:16]
         return next(
@@ -142,13 +144,13 @@ def open_workspace(order: Order, prepared: Workspace | None = None) -> Generator
         workspace.tidy()
         return
     study = load_study(order["study"], order["sha256"])
-    with AnchoredLedger.open(study.path) as books:
-        finish_posteriors(books)
-        asked = (study, order["analysis"], order["period"], books)
+    with AnchoredLedger.open(study.path) as anchored:
+        finish_posteriors(anchored)
+        asked = (study, order["analysis"], order["period"], anchored)
         if prepared is not None and prepared.analysis.entries != entries_to_analyse(*asked):
             raise DpbayesError(
                 f"cannot archive {order['analysis']}: its releases were superseded, or another period was added, while "
                 "chains were drawn. Run again."
             )
         analysis = prepare_analysis(*asked) if prepared is None else prepared.analysis
-        yield StudyWorkspace(analysis, study, books)
+        yield StudyWorkspace(analysis, study, anchored)

@@ -16,7 +16,7 @@ from dpbayes.markup.numbers import listed
 from dpbayes.plans.effects import Effect, effects_of, effects_words, warnings_of
 from dpbayes.study.guesses import expected_of, relations_of
 from dpbayes.study.study import Study
-from dpbayes_core.privacy.mechanisms.beside import beside_of
+from dpbayes_core.privacy.mechanisms.additional_noise import additional_noise_of
 from dpbayes_core.regression.expected_prior import is_expected
 from dpbayes_core.regression.independent_prior import IndependentPrior
 from dpbayes_core.regression.planning.expected_moments import Expectation, Expected
@@ -123,7 +123,7 @@ class _Regression:
         draws = self.prior.draws(schema, PRIOR_DRAWS, np.random.Generator(np.random.Philox(SEED)))
         ends = [np.quantile(draws[one.coefficient], (0.025, 0.975)) for one in predicted]
         alone = tuple(float(high - low) / 2 for low, high in ends)
-        beside = beside_of(self.design.mechanism)
+        beside = additional_noise_of(self.design.mechanism)
         return ReleasePrediction(
             predicted,
             worse,
@@ -219,7 +219,7 @@ def _assumptions(regression: _Regression, known: Expectation, whose: str) -> lis
 
 def _besides(design: RegressionDesign) -> list[tuple[str, str]]:
     """What is released in addition to second moments: its share of the loss, and which sampler reads it."""
-    beside = beside_of(design.mechanism)
+    beside = additional_noise_of(design.mechanism)
     if beside is None:
         return []
     share = float(Fraction(beside.cost().rho, design.mechanism.cost().rho))

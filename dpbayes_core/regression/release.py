@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.mechanisms import Mechanism, mechanism_from_record
-from dpbayes_core.privacy.mechanisms.beside import beside_of
+from dpbayes_core.privacy.mechanisms.additional_noise import additional_noise_of
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.privacy.release import PublicNumbers
 from dpbayes_core.privacy.sensitivity import NEIGHBOURS, REPLACE_ONE, Sensitivity
@@ -57,7 +57,7 @@ class Release(PublicNumbers):
     @property
     def fourth(self) -> HigherMoments | None:
         """Noisy third and fourth moments of the covariates, where they were released."""
-        beside = beside_of(self.mechanism)
+        beside = additional_noise_of(self.mechanism)
         if beside is None or not self.higher or self.residuals is not None:
             return None
         return HigherMoments(schema=self.schema, mechanism=beside, values=self.higher)
@@ -87,10 +87,10 @@ class Release(PublicNumbers):
 
     def _rest_is(self) -> bool:
         if self.residuals is not None:
-            by_it = self.residuals.mechanism == beside_of(self.mechanism) and not self.higher
+            by_it = self.residuals.mechanism == additional_noise_of(self.mechanism) and not self.higher
             by_fit = self.residuals.fit.agrees(self.fit())  # else residuals might be of a fit that was not charged
             return by_it and by_fit and self.residuals.protected(self.neighbours, self.max_rows_per_unit)
-        if beside_of(self.mechanism) is None and not self.higher:
+        if additional_noise_of(self.mechanism) is None and not self.higher:
             return True
         return self.fourth is not None and self.fourth.protected(self.neighbours, self.max_rows_per_unit)
 
@@ -126,7 +126,7 @@ class Release(PublicNumbers):
             values=tuple(record["noisy"]["values"]),
             max_rows_per_unit=record.get("max_rows_per_unit", 1),
             higher=tuple(record["noisy"].get("fourth", {"values": ()})["values"]),
-            residuals=_residuals(schema, beside_of(mechanism), record["noisy"].get("residuals")),
+            residuals=_residuals(schema, additional_noise_of(mechanism), record["noisy"].get("residuals")),
         )
 
 
@@ -193,7 +193,7 @@ class RegressionDesign:
 
     @property
     def _beside(self) -> Mechanism | None:
-        return beside_of(self.mechanism)
+        return additional_noise_of(self.mechanism)
 
 
 HEAVY = 0.2  # a mean weight above which standard deviations become a tenth too small, and soon half

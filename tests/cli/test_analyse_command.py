@@ -92,8 +92,8 @@ def test_chains_on_dask_draw_what_one_process_draws(released: Desk) -> None:
     crate = Path(analyse(released)["analyses"][0]["crate"])
     stored = read_draws((crate / "draws.parquet").read_bytes())
     study = load_study(released.study)
-    with AnchoredLedger.open(study.path) as books:
-        analysis = prepare_analysis(study, "pay-posterior", PERIOD, books)
+    with AnchoredLedger.open(study.path) as anchored:
+        analysis = prepare_analysis(study, "pay-posterior", PERIOD, anchored)
     request = analysis.request
     here = sample(
         analysis.evidence, analysis.prior, chains=request.chains, draws=request.draws, seed=request.seed, block=333

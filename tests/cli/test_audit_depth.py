@@ -33,17 +33,17 @@ def told_otherwise(desk: Desk, old: str, new: str, monkeypatch: pytest.MonkeyPat
     honest = load_study(desk.study).design("pay-regression")
     desk.edit_study(old, new)
     declared = load_study(desk.study)
-    with AnchoredLedger.open(desk.study) as books, monkeypatch.context() as dishonest:
+    with AnchoredLedger.open(desk.study) as anchored, monkeypatch.context() as dishonest:
         dishonest.setattr(charging, "is_as_defined", lambda definition, release: True)
-        entry = books.ledger.commit(
+        entry = anchored.ledger.commit(
             declared.request("pay-regression", PERIOD),
             honest,
             sums_of(np.zeros(len(honest.schema.entries)), 2000),
             OpenDPNoise(),
             stamp=stamp_of("liar"),
         )
-        books.anchor_pending()
-        return Path(store_crate(books, entry, declared))
+        anchored.anchor_pending()
+        return Path(store_crate(anchored, entry, declared))
 
 
 @pytest.mark.parametrize("lie", LIES)

@@ -124,13 +124,13 @@ def test_what_an_unfinished_run_left_is_said_and_not_mended(audited: Desk, tmp_p
 
 @pytest.mark.slow
 def test_a_writer_at_work_is_respected_and_read_up_to_its_last_commit(audited: Desk, out: Path) -> None:
-    with AnchoredLedger.open(audited.study) as books:  # its log stands until it closes
-        books.ledger.note("while it is open", STAMP)
+    with AnchoredLedger.open(audited.study) as anchored:  # its log stands until it closes
+        anchored.ledger.note("while it is open", STAMP)
         assert (audited.home / "ledger.db-wal").stat().st_size > 0
         shown = document_as_nobody("ledger", "show", audited.study, "--key", key_of(audited))
-        assert shown["head"]["seq"] == books.ledger.head.seq
-        assert shown["unanchored"] == [books.ledger.head.seq]
-        books.anchor_pending()
+        assert shown["head"]["seq"] == anchored.ledger.head.seq
+        assert shown["unanchored"] == [anchored.ledger.head.seq]
+        anchored.anchor_pending()
     assert not (audited.home / "ledger.db-wal").exists()
 
 

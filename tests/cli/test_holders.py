@@ -36,8 +36,8 @@ def spent(document: dict[str, Any], cap: str = "lifetime") -> float:
 
 
 def charges(desk: Desk) -> list[dict[str, Any]]:
-    with AnchoredLedger.open(desk.study) as books:
-        return [entry.payload for entry in books.ledger.entries() if entry.kind == "charge"]
+    with AnchoredLedger.open(desk.study) as anchored:
+        return [entry.payload for entry in anchored.ledger.entries() if entry.kind == "charge"]
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_the_newest_release_of_every_office_is_found_in_the_declared_order(tmp_p
     first = desk.release()["releases"]
     second = desk.release("--revision", "2", "--reason", "the source was wrong")["releases"]
     study = load_study(desk.study)
-    with AnchoredLedger.open(desk.study) as books:
-        found = newest_releases(study, "pay-regression", PERIOD, books)
+    with AnchoredLedger.open(desk.study) as anchored:
+        found = newest_releases(study, "pay-regression", PERIOD, anchored)
     assert [entry.payload["holder"] for entry in found] == list(OFFICES)
     assert [entry.payload["digest"] for entry in found] == [one["digest"] for one in second]
     assert {one["digest"] for one in first}.isdisjoint(one["digest"] for one in second)
@@ -300,20 +300,20 @@ def test_a_release_of_one_office_is_withdrawn_by_its_name(tmp_path: Path) -> Non
     done = desk.document(*name, "--holder", "s")
     assert done["entry"]["what"] == "pay-regression of 2026-01 at s withdrawn"
     with (
-        AnchoredLedger.open(desk.study) as books,
+        AnchoredLedger.open(desk.study) as anchored,
         pytest.raises(StudyInvalid, match="at s: its newest revision was withdrawn"),
     ):
-        newest_releases(load_study(desk.study), "pay-regression", PERIOD, books)
+        newest_releases(load_study(desk.study), "pay-regression", PERIOD, anchored)
 
 
 def test_an_analysis_of_offices_that_were_not_all_released_is_refused(tmp_path: Path) -> None:
     desk = offices(tmp_path)
     study = load_study(desk.study)
     with (
-        AnchoredLedger.open(desk.study) as books,
+        AnchoredLedger.open(desk.study) as anchored,
         pytest.raises(StudyInvalid, match="pay-regression of 2026-01 at n: nothing"),
     ):
-        newest_releases(study, "pay-regression", PERIOD, books)
+        newest_releases(study, "pay-regression", PERIOD, anchored)
 
 
 @pytest.mark.parametrize("paths", [True, pytest.param(False, marks=pytest.mark.slow)])

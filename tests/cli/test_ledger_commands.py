@@ -51,8 +51,8 @@ def test_a_raised_cap_stands_with_its_reason_and_actor(desk: Desk, monkeypatch: 
 def test_a_raise_is_needed_to_pass_a_cap_and_enough(desk: Desk) -> None:
     desk.edit_study("epsilon: 1\n", "epsilon: 2.5\n")
     study = load_study(desk.study)
-    with AnchoredLedger.open(desk.study) as books, pytest.raises(Exception, match="per-period cap of staff"):
-        books.ledger.check(study.request("pay-regression", PERIOD), study.design("pay-regression").mechanism)
+    with AnchoredLedger.open(desk.study) as anchored, pytest.raises(Exception, match="per-period cap of staff"):
+        anchored.ledger.check(study.request("pay-regression", PERIOD), study.design("pay-regression").mechanism)
     desk.document("ledger", "raise", desk.study, "per-period", "2.5", "--reason", "council decision 8")
     assert charge(desk.study).kind == "charge"
     assert desk.document("audit", desk.study, exit_code=5)["checks"]  # no crate was made: nothing else is wrong

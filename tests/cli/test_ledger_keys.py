@@ -155,8 +155,8 @@ def test_a_change_of_key_that_was_killed_is_finished_by_running_it_again(
     old, (owner, name) = fingerprint(desk), BOUNDARIES[boundary]
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, dying)
-        with pytest.raises(Killed), AnchoredLedger.open(desk.study) as books:
-            books.rotate_key(reason="yearly", stamp=charged_stamp())
+        with pytest.raises(Killed), AnchoredLedger.open(desk.study) as anchored:
+            anchored.rotate_key(reason="yearly", stamp=charged_stamp())
     new = rotate(desk)
     assert new != old
     lines = desk.document("ledger", "history", desk.study)["entries"]
@@ -174,8 +174,8 @@ def test_any_other_command_finishes_a_recorded_change_of_key(
     old, (owner, name) = fingerprint(desk), BOUNDARIES[boundary]
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, dying)
-        with pytest.raises(Killed), AnchoredLedger.open(desk.study) as books:
-            books.rotate_key(reason="yearly", stamp=charged_stamp())
+        with pytest.raises(Killed), AnchoredLedger.open(desk.study) as anchored:
+            anchored.rotate_key(reason="yearly", stamp=charged_stamp())
     charge(desk.study)
     assert fingerprint(desk) != old
     assert [signer_of(desk, seq) for seq in range(1, 5)] == [old] * 3 + [fingerprint(desk)]
@@ -189,10 +189,10 @@ def charged_stamp() -> object:
 
 
 def test_a_run_that_began_under_the_old_key_anchors_with_the_new_one(desk: Desk) -> None:
-    with AnchoredLedger.open(desk.study) as books:  # as a release does, before minutes of reading
+    with AnchoredLedger.open(desk.study) as anchored:  # as a release does, before minutes of reading
         new = rotate(desk)
-        entry = books.ledger.note("finished", charged_stamp())
-        books.anchor_pending()
+        entry = anchored.ledger.note("finished", charged_stamp())
+        anchored.anchor_pending()
     assert signer_of(desk, entry.seq) == new
     assert flaws(desk) == []
 

@@ -211,8 +211,8 @@ def test_a_killed_recovery_has_written_nothing(desk: Desk, monkeypatch: pytest.M
 
 def test_entries_that_were_never_anchored_are_kept(desk: Desk) -> None:
     """A run killed between commit and anchor: the ledger is ahead of its anchors, and right."""
-    with AnchoredLedger.open(desk.study) as books:
-        entry = books.ledger.note("killed here", _stamp())
+    with AnchoredLedger.open(desk.study) as anchored:
+        entry = anchored.ledger.note("killed here", _stamp())
     assert recovered(desk)["restored"] == 0
     assert (desk.home / "archive" / anchor_name(entry.seq)).exists()
     assert entries(desk)[-1] == entry

@@ -32,9 +32,9 @@ REASON = "the source was wrong"
 
 def posterior_of(desk: Desk) -> Path:
     """The crate of a posterior that stands on the month's release, in the archive."""
-    with AnchoredLedger.open(desk.study) as books:
-        entry = next(each for each in books.ledger.entries() if each.kind == "charge")
-        release = books.archive.read_folder(release_path(entry.to_record()))
+    with AnchoredLedger.open(desk.study) as anchored:
+        entry = next(each for each in anchored.ledger.entries() if each.kind == "charge")
+        release = anchored.archive.read_folder(release_path(entry.to_record()))
         source = Provenance(sources=sources_of(release), study_text=desk.study.read_bytes())
         random = np.random.default_rng(3)
         names = ("(intercept)", "age", "female[yes]", "region[south]", "region[east]", "sigma")
@@ -46,11 +46,11 @@ def posterior_of(desk: Desk) -> Path:
             source,
             naive=None,
             software=software_versions(),
-            signer=books.home.signer(),
+            signer=anchored.home.signer(),
         )
         path = path_of(json.loads(files["posterior.json"]))
-        publish_posterior(books, source.sources[0].entry.payload["account"], path, files, stamp_of("steward"))
-        return Path(books.archive.address(path))
+        publish_posterior(anchored, source.sources[0].entry.payload["account"], path, files, stamp_of("steward"))
+        return Path(anchored.archive.address(path))
 
 
 @pytest.fixture(scope="module")
@@ -203,11 +203,11 @@ def forged(desk: Desk, place: Path) -> None:
     """By a key of the forger's own, who knows what notices look like."""
     (desk.folder / "forger").mkdir()
     other = Signer.create(desk.folder / "forger" / "keys")
-    with AnchoredLedger.open(desk.study) as books:
-        by_kind = {entry.kind: entry.to_record() for entry in books.ledger.entries()}
+    with AnchoredLedger.open(desk.study) as anchored:
+        by_kind = {entry.kind: entry.to_record() for entry in anchored.ledger.entries()}
         for name in (place, place.with_suffix(".txt")):
             name.unlink()
-        write_notices(books.archive, other, by_kind["charge"], by_kind["withdraw"], "withdrawn")
+        write_notices(anchored.archive, other, by_kind["charge"], by_kind["withdraw"], "withdrawn")
         assert release_path(by_kind["charge"]) in place.as_posix()
 
 

@@ -430,8 +430,8 @@ def test_a_posterior_whose_entry_was_written_before_entries_stated_contents_is_u
 
 
 def entries_of(desk: Desk) -> list[Entry]:
-    with AnchoredLedger.open(desk.study) as books:
-        return list(books.ledger.entries())
+    with AnchoredLedger.open(desk.study) as anchored:
+        return list(anchored.ledger.entries())
 
 
 @pytest.mark.slow

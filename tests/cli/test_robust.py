@@ -34,8 +34,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory, prefect_home: Path) -> Desk:
 
 
 def charges(desk: Desk) -> list[Any]:
-    with AnchoredLedger.open(desk.folder) as books:
-        return [entry for entry in books.ledger.entries() if entry.kind == "charge"]
+    with AnchoredLedger.open(desk.folder) as anchored:
+        return [entry for entry in anchored.ledger.entries() if entry.kind == "charge"]
 
 
 @pytest.mark.slow

@@ -207,5 +207,5 @@ def test_a_posterior_of_what_was_superseded_meanwhile_is_not_archived(desk: Desk
     desk.release("--revision", "2", "--reason", "the table was corrected")
     with pytest.raises(DpbayesError, match="its releases were superseded"):
         archive_posterior.fn(order, prepared, (drawn, 0.0))
-    with AnchoredLedger.open(desk.study) as books:
-        assert len([entry for entry in books.ledger.entries() if entry.kind == "publish"]) == 1
+    with AnchoredLedger.open(desk.study) as anchored:
+        assert len([entry for entry in anchored.ledger.entries() if entry.kind == "publish"]) == 1

@@ -10,7 +10,7 @@ import pytest
 from dpbayes_core.bounds import Bounds
 from dpbayes_core.privacy.accounting import limit_units
 from dpbayes_core.privacy.mechanisms import GaussianMechanism, Mechanism, gaussian_for, laplace_for
-from dpbayes_core.privacy.mechanisms.beside import beside_of
+from dpbayes_core.privacy.mechanisms.additional_noise import additional_noise_of
 from dpbayes_core.privacy.noise import OpenDPNoise, SeededNoise
 from dpbayes_core.privacy.sensitivity import Sensitivity
 from dpbayes_core.regression.fixed_point import UNIT
@@ -245,7 +245,7 @@ def test_both_steps_together_cost_what_is_stated_and_protect_what_they_release(n
     assert release.protected
     assert Release.from_record(release.to_record()) == release
     certified = OpenDPNoise()
-    beside = beside_of(release.mechanism)
+    beside = additional_noise_of(release.mechanism)
     assert beside is not None
     for part in (release.mechanism, beside):
         assert isinstance(part, GaussianMechanism) == (name == "gaussian")

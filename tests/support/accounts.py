@@ -21,6 +21,6 @@ def open_where_missing(ledger: Ledger, spec: AccountSpec) -> None:
 
 def open_account_of(study: Path) -> None:
     """Open the account of a study in the ledger of the home near it, and anchor that."""
-    with AnchoredLedger.open(study) as books:
-        open_where_missing(books.ledger, load_study(study).account())
-        books.anchor_pending()
+    with AnchoredLedger.open(study) as anchored:
+        open_where_missing(anchored.ledger, load_study(study).account())
+        anchored.anchor_pending()

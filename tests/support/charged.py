@@ -25,16 +25,16 @@ def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str =
     declared = load_study(study)
     name = next(iter(declared.releases))
     design = declared.design(name)
-    with AnchoredLedger.open(study) as books:
-        open_where_missing(books.ledger, declared.account())
-        entry = books.ledger.commit(
+    with AnchoredLedger.open(study) as anchored:
+        open_where_missing(anchored.ledger, declared.account())
+        entry = anchored.ledger.commit(
             declared.request(name, period, revision, "the source was wrong" if revision > 1 else None),
             design,
             sums_of(np.zeros(len(design.schema.entries)), 2000),
             OpenDPNoise(),
             stamp=stamp_of(actor),
         )
-        books.anchor_pending()
+        anchored.anchor_pending()
     return entry
 
 

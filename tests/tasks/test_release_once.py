@@ -48,15 +48,15 @@ def test_a_clock_set_back_changes_no_order_and_no_total(place: Place, monkeypatc
     assert second.payload["date"] == "2025-01-01" < first.payload["date"]
     lifetime = [int(charge.payload["debits"][0]["total"]["rho"]) for charge in (first, second)]
     assert lifetime[1] == 2 * lifetime[0]
-    with AnchoredLedger.open(place.desk.folder) as books:  # refused, were the last entry not the one last anchored
-        assert books.ledger.head == second
-        assert books.anchors.newest() == second.seq
+    with AnchoredLedger.open(place.desk.folder) as anchored:  # refused, were the last entry not the one last anchored
+        assert anchored.ledger.head == second
+        assert anchored.anchors.newest() == second.seq
     assert place.release() == ("already-released", first.payload["digest"])
 
 
 def test_a_closed_period_is_refused_before_anything_is_read(place: Place) -> None:
-    with AnchoredLedger.open(place.desk.folder) as books:
-        books.ledger.close("staff", PERIOD, reason="published", stamp=STAMP)
+    with AnchoredLedger.open(place.desk.folder) as anchored:
+        anchored.ledger.close("staff", PERIOD, reason="published", stamp=STAMP)
     place.desk.table().unlink()
     assert "the period was closed" in place.refused(exit_code=3)
     assert place.charges() == []

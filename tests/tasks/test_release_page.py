@@ -61,8 +61,8 @@ def test_nobody_sees_the_page_while_the_ledger_is_locked(place: Place, monkeypat
 
 def test_a_charge_that_is_refused_under_the_lock_shows_no_page(place: Place) -> None:
     def close() -> None:
-        with AnchoredLedger.open(place.desk.folder) as books:
-            books.ledger.close("staff", PERIOD, reason="published", stamp=STAMP)
+        with AnchoredLedger.open(place.desk.folder) as anchored:
+            anchored.ledger.close("staff", PERIOD, reason="published", stamp=STAMP)
 
     place.refused(close, exit_code=3)
     assert seen(place) == []

@@ -121,17 +121,17 @@ class Offices:
 
     def unmet(self) -> list[str]:
         """The checks that an audit of this home finds wanting."""
-        with AnchoredLedger.open(self.desk.study) as books:
-            trusted = books.home.signer().trusted
-            checks = audit(books.ledger.entries(), books.anchors, books.archive, trusted).checks
+        with AnchoredLedger.open(self.desk.study) as anchored:
+            trusted = anchored.home.signer().trusted
+            checks = audit(anchored.ledger.entries(), anchored.anchors, anchored.archive, trusted).checks
         return [check.check for check in checks if not check.ok]
 
     def charges(self) -> list[Entry]:
         """The charges of a ledger that verifies and whose every entry this home has anchored."""
-        with AnchoredLedger.open(self.desk.study) as books:
-            assert [check for check in verify(books.ledger.entries()) if not check.ok] == []
-            assert books.anchors.newest() == books.ledger.head.seq
-            return [entry for entry in books.ledger.entries() if entry.kind == "charge"]
+        with AnchoredLedger.open(self.desk.study) as anchored:
+            assert [check for check in verify(anchored.ledger.entries()) if not check.ok] == []
+            assert anchored.anchors.newest() == anchored.ledger.head.seq
+            return [entry for entry in anchored.ledger.entries() if entry.kind == "charge"]
 
 
 @pytest.fixture
@@ -228,8 +228,8 @@ def test_what_an_older_version_left_incomplete_is_not_completed_but_superseded(p
     assert place.release(revision=2, reason="the first was cut off") == ("already-released", "already-released")
     first, *second = place.charges()
     assert [charge.payload["supersedes"] for charge in second] == [first.key, first.key.replace('"n"', '"s"')]
-    with AnchoredLedger.open(place.desk.study) as books:
-        newest = newest_releases(load_study(place.desk.study), RELEASE, PERIOD, books)
+    with AnchoredLedger.open(place.desk.study) as anchored:
+        newest = newest_releases(load_study(place.desk.study), RELEASE, PERIOD, anchored)
     assert [entry.payload["digest"] for entry in newest] == [charge.payload["digest"] for charge in second]
     assert "every charge has its crate" in place.unmet()
     publish_once(place.order(revision=2, reason="the first was cut off"), ("released",) * 2)

@@ -36,8 +36,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 @pytest.fixture(scope="module")
 def undisturbed(desk: Desk) -> Posterior:
     study = load_study(desk.study)
-    with AnchoredLedger.open(study.path) as books:
-        analysis = prepare_analysis(study, "pay-posterior", PERIOD, books)
+    with AnchoredLedger.open(study.path) as anchored:
+        analysis = prepare_analysis(study, "pay-posterior", PERIOD, anchored)
     request = analysis.request
     return sample(
         analysis.evidence, analysis.prior, chains=request.chains, draws=request.draws, seed=request.seed, block=1000

@@ -21,7 +21,7 @@ from dpbayes_core.privacy.accounting import (
     largest_rho,
     limit_units,
 )
-from dpbayes_core.privacy.mechanisms.beside import cost_with, read_beside, recorded
+from dpbayes_core.privacy.mechanisms.additional_noise import cost_with, read_beside, recorded
 from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN, NoiseLaw
 from dpbayes_core.privacy.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up

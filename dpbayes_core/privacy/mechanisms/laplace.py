@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, laplace_cost, limit_units
-from dpbayes_core.privacy.mechanisms.beside import cost_with, read_beside, recorded, shares
+from dpbayes_core.privacy.mechanisms.additional_noise import cost_with, read_beside, recorded, shares
 from dpbayes_core.privacy.mechanisms.noise_law import LAPLACE, NoiseLaw
 from dpbayes_core.privacy.noise import GRID_EXPONENT, NoiseSource, check_statistics
 from dpbayes_core.rounding import HEADROOM, float_up, printed_down, root_up

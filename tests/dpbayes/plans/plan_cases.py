@@ -86,8 +86,8 @@ class Bureau:
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
         """The real ledger."""
-        with AnchoredLedger.open(self.folder) as books:
-            yield books.ledger
+        with AnchoredLedger.open(self.folder) as anchored:
+            yield anchored.ledger
 
     @contextmanager
     def snapshot(self) -> Iterator[AccountSnapshot]:

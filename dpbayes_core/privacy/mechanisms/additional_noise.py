@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dpbayes_core.privacy.mechanisms import Mechanism
 
 
-def beside_of(mechanism: "Mechanism") -> "Mechanism | None":
+def additional_noise_of(mechanism: "Mechanism") -> "Mechanism | None":
     """The noise on the further statistics of a release, where there are any."""
     return getattr(mechanism, "beside", None)
 
