@@ -6,11 +6,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba import config
 
 from tasks.kernel_cache import PACKAGES, SETTING, keep_kernels_private
 from tests.support.command import ROOT, clean_environment, dpbayes
 
 WHERE = "import flows; from numba import config; from dpbayes_core import siphash; print(config.CACHE_DIR)"
+
+
+@pytest.fixture(autouse=True)
+def numba_keeps_its_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test here tells numba ends with it: later tests of this process would compile every kernel anew."""
+    monkeypatch.setattr(config, "CACHE_DIR", config.CACHE_DIR)
 
 
 @pytest.fixture
