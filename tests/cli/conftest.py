@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.desk import Desk
+from tests.support.desk import PERIOD, Desk
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -63,3 +63,12 @@ def desk(tmp_path: Path) -> Desk:
 def shared_desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """One desk for the tests of a module that only look."""
     return Desk.set_up(tmp_path_factory.mktemp("desk"))
+
+
+@pytest.fixture(scope="module")
+def agency(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A desk with a released month and its posterior by the quick naive sampler, for a module to copy."""
+    agency = Desk.set_up(tmp_path_factory.mktemp("agency"))
+    agency.edit_study("draws: 500", "draws: 300\n    sampler: naive")
+    agency.document("run", agency.study, "--period", PERIOD)
+    return agency

@@ -25,14 +25,6 @@ Files = dict[str, bytes]
 QUICK = ("--chains", "2", "--draws", "300", "--sampler", "naive")
 
 
-@pytest.fixture(scope="module")
-def agency(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    agency = Desk.set_up(tmp_path_factory.mktemp("agency"))
-    agency.edit_study("draws: 500", "draws: 300\n    sampler: naive")
-    agency.document("run", agency.study, "--period", PERIOD)
-    return agency
-
-
 @pytest.fixture
 def desk(agency: Desk, tmp_path: Path) -> Desk:
     shutil.copytree(agency.folder, tmp_path / "agency")
