@@ -1,6 +1,7 @@
 """`dpbayes run`: release and analyse period by period; what fails in the middle leaves what was done to be shown."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from cli.launch import actor, ready, start
 from cli.options import AsJson, Debug, StudyFile
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
+from storage.home.home import Home
 from storage.ledger.periods import Period
 from tasks.answers import Which, stored_answer
 from tasks.progress import Done, collected
@@ -47,6 +49,7 @@ class Runs:
     names: list[str]
     finished: list[Document] = field(default_factory=list)
     under_way: Done | None = None
+    cluster: ExitStack = field(default_factory=ExitStack)  # of this machine, for the chains of all periods
 
     def document(self) -> Document:
         """Everything that was done, at any moment; of one period alone without the list around it."""
@@ -76,7 +79,7 @@ def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool
     ready(study, runs.names)
     console.keep(runs.document, show)
     first: Exception | None = None
-    with console.progress():
+    with console.progress(), runs.cluster:
         for name in runs.names:
             try:
                 _run(runs, study, name)
@@ -93,16 +96,20 @@ def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool
 def _run(runs: Runs, study: Path, name: str) -> None:
     with collected() as runs.under_way:
         declared = load_study(study, runs.study.sha256)
-        document = stored_answer(declared, name, Which(), analyses=True) or _made(declared, str(study), name)
+        document = stored_answer(declared, name, Which(), analyses=True) or _made(runs, str(study), name)
     runs.finished.append(document)
     runs.under_way = None
 
 
-def _made(declared: Study, study: str, name: str) -> Document:
-    start(declared, "flows.run")
+def _made(runs: Runs, study: str, name: str) -> Document:
+    start(runs.study, "flows.run")
     from flows.run import run_study
     from flows.states import answer
+    from tasks.dask import shared_cluster
 
+    home = Home.find(runs.study.path)
+    ahead = bool(runs.study.analyses)
+    runs.cluster.enter_context(shared_cluster(home.dask, home.work, ahead=ahead))  # once: nested ones add nothing
     return answer(run_study, study, name, actor=actor())
 
 

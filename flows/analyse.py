@@ -7,9 +7,11 @@ from prefect import flow
 
 from dpbayes.study.load import load_study
 from flows.states import stated
+from storage.home.home import Home
 from tasks import progress
 from tasks.answers import crates_answer
 from tasks.archive_posterior import archive_posterior, find_posterior
+from tasks.dask import shared_cluster
 from tasks.orders import AnalysisOrder, CratesOrder, PosteriorOrder
 from tasks.sample_chains import sample_chains
 
@@ -21,9 +23,11 @@ def analyse_study(study: str, period: str, actor: str = "scheduler", sha256: str
     declared = load_study(study, sha256)
     asked = {"study": study, "sha256": declared.sha256, "period": period, "actor": actor}
     analysed = []
-    for name in declared.analyses:
-        analysed.append(_analysed(AnalysisOrder(analysis=name, **asked)))
-        progress.analysed(analysed[-1])
+    home = Home.find(declared.path)
+    with shared_cluster(home.dask, home.work, ahead=False):
+        for name in declared.analyses:
+            analysed.append(_analysed(AnalysisOrder(analysis=name, **asked)))
+            progress.analysed(analysed[-1])
     return {"study": declared.study, "account": declared.population, "period": period, "analyses": analysed}
 
 

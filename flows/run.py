@@ -10,7 +10,9 @@ from dpbayes.study.study import Study
 from flows.analyse import analyse_study
 from flows.release import release_study
 from flows.states import answer, stated
+from storage.home.home import Home
 from storage.ledger.periods import Period
+from tasks.dask import shared_cluster
 from tasks.giving_up import give_up_without_server
 
 
@@ -21,8 +23,10 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
     give_up_without_server()
     declared = load_study(study)
     named = _last_completed(declared) if period == "previous" else period
-    released = release_study(study, named, None, actor=actor, sha256=declared.sha256)
-    return released | answer(analyse_study, study, named, actor, declared.sha256)
+    home = Home.find(declared.path)
+    with shared_cluster(home.dask, home.work, ahead=bool(declared.analyses)):
+        released = release_study(study, named, None, actor=actor, sha256=declared.sha256)
+        return released | answer(analyse_study, study, named, actor, declared.sha256)
 
 
 def _last_completed(declared: Study) -> str:

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ from distributed.comm.core import FatalCommClosedError
 from distributed.security import Security
 from distributed.versions import VersionMismatchWarning
 
+from storage.files.durable import make_folder
 from tasks import dask_faults as faults
 from tasks.dask_workers import Workers
 
@@ -39,7 +40,7 @@ def dask_workers(address: str | None, work: Path | None, *, kept: str) -> Genera
     `kept` says after a failure what running again begins with.
     """
     if address is None:
-        with _scratch(work) as scratch, _own(scratch) as client:
+        with _lent(work) as client:
             yield Workers(client, faults.Place("the Dask scheduler of this run", kept))
         return
     client = _attached(address)
@@ -49,6 +50,76 @@ def dask_workers(address: str | None, work: Path | None, *, kept: str) -> Genera
         yield workers
     finally:
         _close(client)
+
+
+@contextmanager
+def shared_cluster(address: str | None, work: Path | None, *, ahead: bool) -> Generator[None]:
+    """Inside, all analyses use one cluster of this machine; `ahead` starts it now, while something else is done.
+
+    With a scheduler of the user's at `address` there is nothing to start. Inside another such block that one's is used.
+    """
+    if address is not None or _shared:
+        yield
+        return
+    _shared.append(_Shared(work, ahead=ahead))
+    try:
+        yield
+    finally:
+        _shared.pop().close()
+
+
+class _Shared:
+    """A cluster of this machine for several analyses, started in a thread or when the first of them needs it."""
+
+    def __init__(self, work: Path | None, *, ahead: bool) -> None:
+        self._work = work
+        self._open = ExitStack()
+        self._client: Client | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._start if ahead else None, name="dpbayes-cluster", daemon=True)
+        self._thread.start()
+
+    def client(self) -> Client:
+        """The client of the cluster, which is started anew after it was closed or did not start."""
+        self._thread.join()
+        if self._client is None and self._failure is None:
+            self._start()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        assert self._client is not None
+        return self._client
+
+    def close(self) -> None:
+        """End the cluster; the next client has a new one."""
+        self._thread.join()
+        self._client = None
+        self._open.close()
+
+    def _start(self) -> None:
+        try:
+            scratch = self._open.enter_context(_scratch(self._work))
+            self._client = self._open.enter_context(_own(scratch))
+        except BaseException as failure:
+            self._open.close()
+            self._failure = failure
+
+
+_shared: list[_Shared] = []
+
+
+@contextmanager
+def _lent(work: Path | None) -> Generator[Client]:
+    """A client of the shared cluster, else of one for this block alone; after a failure the next has a new one."""
+    if not _shared:
+        with _scratch(work) as scratch, _own(scratch) as client:
+            yield client
+        return
+    try:
+        yield _shared[-1].client()
+    except BaseException:
+        _shared[-1].close()
+        raise
 
 
 class SilentScheduler(Scheduler):
@@ -69,6 +140,7 @@ class SilentWorker(Worker):
 def _scratch(work: Path | None) -> Generator[str]:
     """A folder for this user alone; what runs that were killed hard left in `work` goes."""
     if work is not None:
+        make_folder(work, mode=0o700)
         _sweep(work)
     with tempfile.TemporaryDirectory(dir=work, prefix=SCRATCH) as folder:
         handle = os.open(folder, os.O_RDONLY)

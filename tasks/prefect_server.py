@@ -111,6 +111,7 @@ def own_server() -> OwnServer | None:
     atexit.register(server.stop)
     os.environ |= {"PREFECT_API_URL": server.url, _OURS: word}
     refresh_global_settings_context()
+    get_current_settings().flows.heartbeat_frequency = None  # nobody watches; each flow would end up to a second later
     return server
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from distributed import LocalCluster
 
-from tasks.dask import dask_workers
+from tasks.dask import dask_workers, shared_cluster
 from tasks.dask_faults import DaskUnavailable
 from tasks.dask_workers import Workers
 from tests.support.faults import fault, faults_of
@@ -182,3 +182,35 @@ def test_a_piece_that_kills_its_workers_is_not_tried_for_ever(tmp_path: Path) ->
     expected = faults_of(test_a_piece_that_kills_its_workers_is_not_tried_for_ever)[0]
     assert str(failure.value) == expected.sentence
     assert failure.value.exit_code == expected.exit_code
+
+
+def worker(_number: int) -> int:
+    """The process that runs it."""
+    return os.getpid()
+
+
+def processes(work: Path) -> set[int]:
+    with dask_workers(None, work, kept="nothing is") as workers:
+        for number in range(8):
+            workers.submit(number, worker, number)
+        return {process for _, process in workers.finished()}
+
+
+@pytest.mark.slow
+def test_analyses_inside_one_block_share_processes_that_are_gone_after_it(tmp_path: Path) -> None:
+    with shared_cluster(None, tmp_path, ahead=True):
+        first = processes(tmp_path)
+        with shared_cluster(None, tmp_path, ahead=True):
+            assert processes(tmp_path) <= first
+        assert processes(tmp_path) <= first
+    assert [process for process in first if psutil.pid_exists(process)] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_what_failed_on_a_shared_cluster_leaves_a_new_one_to_the_next(tmp_path: Path) -> None:
+    with shared_cluster(None, tmp_path, ahead=False):
+        first = processes(tmp_path)
+        with pytest.raises(ZeroDivisionError), dask_workers(None, tmp_path, kept="nothing is"):
+            raise ZeroDivisionError
+        assert not processes(tmp_path) & first
