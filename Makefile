@@ -14,8 +14,8 @@ help:  ## show this help
 
 setup: .venv/.ready  ## make .venv and install the hash-pinned requirements.lock
 
-# From empty each time, and ready only at the end: a set-up that was killed leaves nothing that is taken for one.
-# Nothing is resolved: the lock is complete, so pip fetches the files that it names and asks no index what is newest.
+# Made from empty each time and marked ready only at the end, so that a killed set-up is not mistaken for a complete one.
+# The lock is complete: pip resolves nothing and fetches exactly the files that the lock names.
 .venv/.ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 		{ echo 'cannot set up with $(PYTHON): dpbayes needs Python 3.11. Name one: make setup PYTHON=/path/to/python3.11' >&2; exit 1; }
@@ -42,13 +42,13 @@ check: setup  ## format, lint, types, architecture
 	$(BIN)/basedpyright
 	$(PYTEST) -q tests/test_architecture.py
 
-bench: setup  ## ratios against named peers, measured in one run
+bench: setup  ## ratios of running times to named alternatives, measured in one run
 	$(BIN)/python -m bench
 
 lock: setup  ## compile what pyproject.toml asks for to requirements.lock, say what changed; newer: UPGRADE="names", or UPGRADE=1 for all
 	$(BIN)/python -m tools.lock $(UPGRADE)
 
-tables: setup  ## the tables of docs/coverage.md; of real tables: DATA="folder of public files"; of robust releases: ROBUST="cells"; of several: POOLS="results.json"
+tables: setup  ## the tables of docs/coverage.md; for real data: DATA="folder of public files"; for robust releases: ROBUST="cells"; for several releases: POOLS="results.json"
 	$(if $(DATA),$(BIN)/python -m tools.real_tables $(DATA),$(if $(ROBUST),$(BIN)/python -m tools.robust_coverage $(ROBUST),$(if $(POOLS),$(BIN)/python -m tools.pool_coverage $(POOLS),$(BIN)/python -m tools.coverage_tables)))
 
 clean:  ## remove what was built here: .venv, caches, the demo and its ledger

@@ -27,25 +27,25 @@ def _alone(help: str, *names: str) -> Any:
 
 
 def analyse(
-    study: Annotated[Path | None, typer.Argument(help="The study file (YAML); none with --from.")] = None,
+    study: Annotated[Path | None, typer.Argument(help="The study file (YAML); not with --from.")] = None,
     *,
     period: Annotated[
         str | None,
-        typer.Option(help="A period such as 2026-01; the last one where an analysis pools all.", show_default=False),
+        typer.Option(help="A period such as 2026-01; where an analysis pools periods, the last.", show_default=False),
     ] = None,
     crates: Annotated[
         list[str] | None, _alone("A published crate: folder, zip or URL; repeat it to pool.", "--from")
     ] = None,
-    prior: Annotated[Path | None, _alone("A YAML file with what a study says under prior.")] = None,
-    sampler: Annotated[str | None, _alone("How to draw; auto by default.")] = None,
+    prior: Annotated[Path | None, _alone("A YAML file with what a study states under prior.")] = None,
+    sampler: Annotated[str | None, _alone("The sampler; auto by default.")] = None,
     chains: Annotated[int | None, _alone("Independent chains; 4 by default.")] = None,
     draws: Annotated[
         int | None, _alone("Draws of each at first, up to 16 times as many until they converge; 1000 by default.")
     ] = None,
-    seed: Annotated[int | None, _alone("By default derived from what is asked.")] = None,
+    seed: Annotated[int | None, _alone("By default derived from the request.")] = None,
     alike: Annotated[
         bool | None,
-        _alone("People are dealt out to the releases at random: their covariates have one law.", "--alike"),
+        _alone("People were assigned to the releases at random, so covariates have one law.", "--alike"),
     ] = None,
     to: Annotated[Path | None, _alone("A folder for the crate, or a .zip; ./posteriors by default.")] = None,
     key: Annotated[
@@ -55,7 +55,7 @@ def analyse(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Chains, diagnostics, archived posterior, report; spends nothing; the same request returns the stored crate."""
+    """Draw, diagnose and archive a posterior; spends nothing; the same request returns the stored crate."""
     with guarded(json, debug) as console:
         given = {"prior": prior, "sampler": sampler, "chains": chains, "draws": draws, "seed": seed, "to": to}
         given |= {"key": key, "sign": sign, "alike": alike}

@@ -47,12 +47,12 @@ def audit(
         list[str] | None, typer.Option(help="The fingerprint of the public key you trust; may be repeated.")
     ] = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Also draw the posteriors again and compare; takes their time.")
+        bool, typer.Option("--replay", help="Also draw the posteriors again and compare; takes as long as drawing.")
     ] = False,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Recompute everything offline: chain, totals against caps, anchors, release bytes, signatures, crates."""
+    """Recompute everything offline: hash chain, totals and caps, anchors, releases, signatures, crates."""
     with guarded(json, debug) as console:
         keys = key or []
         if ledger and crate:

@@ -26,11 +26,11 @@ def check(
     source: Annotated[
         bool, typer.Option("--source", help="Also compare the table's shape with the declaration.")
     ] = False,
-    period: Annotated[str | None, typer.Option(help="With --source: whose table to look at.")] = None,
+    period: Annotated[str | None, typer.Option(help="With --source: the period of the table.")] = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Validate a study file without touching data; with --source also the table's declared shape."""
+    """Validate a study file without reading data; with --source also compare the table's shape with it."""
     with guarded(json, debug) as console:
         console.show(check_study(study, period if source else None, look_at_source=source), show)
 

@@ -137,7 +137,7 @@ app = typer.Typer(
 app.add_typer(
     typer.Typer(cls=LedgerCommands, no_args_is_help=True),
     name="ledger",
-    help="The privacy budget: open it, look at it, change it on the record. Nothing is refunded.",
+    help="The privacy budget: open accounts, show them, change them on record. Nothing is refunded.",
 )
 
 
@@ -152,7 +152,7 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def dpbayes(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Say the version and exit.")
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Publish differentially private Bayesian analyses on a schedule, and let anyone verify them."""

@@ -26,11 +26,11 @@ def evaluate(
         Path | None,
         typer.Option(help="A folder of public tables; by default DPBAYES_EVALUATION_DATA.", show_default=False),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions: a look, not a measurement.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few repetitions, for a first impression only.")] = False,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """The papers' experiments and calibration studies on public tables and synthetic data; touches no ledger."""
+    """Run the papers' experiments and the calibration studies on public and synthetic tables; uses no ledger."""
     with guarded(json, debug) as console:
         with console.progress():
             document = run_evaluation(name, seed, quick=quick, out=out, data=data)

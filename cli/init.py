@@ -27,7 +27,7 @@ def init(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Make a study folder that runs as it stands: synthetic data, its own home and ledger."""
+    """Make a folder with complete studies, synthetic data, a home and a ledger."""
     with guarded(json, debug) as console:
         console.show(make_study_folder(name), show)
 

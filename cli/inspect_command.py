@@ -9,7 +9,7 @@ from cli.options import AsJson, Debug, Holder, PeriodName, StudyFile
 def inspect(
     study: StudyFile, period: PeriodName, *, holder: Holder = None, json: AsJson = False, debug: Debug = False
 ) -> None:
-    """The pass without the charge: a validation page for the steward's eyes; the ledger notes that it was looked at."""
+    """Make a table's validation page for the steward, without a charge; the ledger records the inspection."""
     with guarded(json, debug) as console:
         declared = ready(study, [period])
         declared.only(holder)

@@ -8,7 +8,7 @@ import typer
 StudyFile = Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)]
 PeriodName = Annotated[str, typer.Option("--period", help="A period such as 2026-01.", show_default=False)]
 Near = Annotated[Path, typer.Argument(help="A study file or folder near the home.", show_default="here")]
-Holder = Annotated[str | None, typer.Option(help="This holder alone, where the others' tables are elsewhere.")]
+Holder = Annotated[str | None, typer.Option(help="Only this holder, where the others' tables are elsewhere.")]
 Trusted = Annotated[
     list[str] | None,
     typer.Option("--key", help="The agency's fingerprint, for those who may not read the home's keys; repeatable."),

@@ -55,7 +55,7 @@ def plan(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """What each release would cost, what the caps would keep, and which coming period they refuse; reads no table."""
+    """Show what releases would cost, what would remain, and which coming period the budget refuses; reads no table."""
     with guarded(json, debug) as console:
         console.show(plan_study(study, period, html, key or []), show)
 

@@ -24,7 +24,7 @@ def predict(
         str, typer.Argument(help="A posterior's crate: a folder, a zip, or the URL of one.", show_default=False)
     ],
     rows: Annotated[
-        Path | None, typer.Argument(help="CSV or Parquet of public rows, a column a covariate.", show_default=False)
+        Path | None, typer.Argument(help="CSV or Parquet of public rows, one column per covariate.", show_default=False)
     ] = None,
     *,
     at: Annotated[
@@ -35,7 +35,7 @@ def predict(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """What a published posterior predicts for public rows: responses and their mean; needs no study, ledger or data."""
+    """Predict responses and their means for public rows from a published posterior, without study, ledger or data."""
     with guarded(json, debug) as console:
         document = run_predict(crate, rows, at or [], level, key or [])
         console.show(document, show)

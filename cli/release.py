@@ -11,7 +11,7 @@ from cli.options import AsJson, Debug, Holder, PeriodName, StudyFile
 from tasks.answers import Which, stored_answer
 
 Revision = Annotated[
-    int, typer.Option(help="A number above 1 is a new, fully charged release that supersedes the one before.")
+    int, typer.Option(help="A number above 1 makes a new, fully charged release that supersedes the one before.")
 ]
 Reason = Annotated[str | None, typer.Option(help="Why a revision is needed; recorded for ever.")]
 
@@ -26,7 +26,7 @@ def release(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """One pass over the table, charge, release; again: the same stored answer at no cost."""
+    """Read the table once, charge the budget, store the release; a second call returns the stored one at no cost."""
     with guarded(json, debug) as console:
         declared = ready(study, [period])
         declared.only(holder)

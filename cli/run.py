@@ -25,7 +25,7 @@ Document = dict[str, Any]
 
 def run(
     study: StudyFile,
-    period: Annotated[str, typer.Option(help="2026-01, or a range as 2026-01..2026-03.", show_default=False)],
+    period: Annotated[str, typer.Option(help="2026-01, or a range such as 2026-01..2026-03.", show_default=False)],
     *,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Where a period fails, still try those after it.")
@@ -33,7 +33,7 @@ def run(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Release, then analyse; `--period 2026-01..2026-03` does one period after the other, to the first that fails."""
+    """Release, then analyse; `--period 2026-01..2026-03` takes the periods in turn, up to the first that fails."""
     with guarded(json, debug) as console:
         document = run_periods(study, period, console, keep_going=keep_going)
         console.show(document, show)

@@ -23,20 +23,20 @@ def main() -> int:
     if done.returncode not in (0, 6):
         print(done.stdout)
         return done.returncode
-    tell(json.loads(done.stdout), json.loads((FOLDER / "data" / "truth.json").read_text()))
+    print_result(json.loads(done.stdout), json.loads((FOLDER / "data" / "truth.json").read_text()))
     return done.returncode
 
 
-def tell(result: dict[str, Any], truth: dict[str, float]) -> None:
+def print_result(result: dict[str, Any], truth: dict[str, float]) -> None:
     """Print what was released, its cost, what remains, the posterior next to the true values, and the report's path."""
     print()
     for release in result["releases"]:
-        _tell_release(release, result["period"])
+        _print_release(release, result["period"])
     for analysis in result["analyses"]:
-        _tell_analysis(analysis, truth)
+        _print_analysis(analysis, truth)
 
 
-def _tell_release(release: dict[str, Any], period: str) -> None:
+def _print_release(release: dict[str, Any], period: str) -> None:
     if release["status"] == "released":
         cost = release["cost"]
         counted = "one of them is the number of people" if release["rows"] is None else f"of {release['rows']:,} people"
@@ -54,7 +54,7 @@ def _tell_release(release: dict[str, Any], period: str) -> None:
     print(f"Crate of the release: {release['crate']}")
 
 
-def _tell_analysis(analysis: dict[str, Any], truth: dict[str, float]) -> None:
+def _print_analysis(analysis: dict[str, Any], truth: dict[str, float]) -> None:
     print()
     if analysis["status"] == "converged":
         print(
@@ -71,7 +71,7 @@ def _tell_analysis(analysis: dict[str, Any], truth: dict[str, float]) -> None:
 
 
 def _down(value: float) -> str:
-    """Four digits that promise no more than there is."""
+    """The number with four digits, rounded down."""
     return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(Decimal(value)).normalize():f}"
 
 

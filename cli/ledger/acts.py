@@ -89,7 +89,7 @@ def withdraw(
     reason: Reason,
     *,
     revision: Annotated[int, typer.Option(help="Which revision.")] = 1,
-    holder: Annotated[str | None, typer.Option(help="Whose, where the table has several holders.")] = None,
+    holder: Annotated[str | None, typer.Option(help="The holder, where the table has several.")] = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -142,7 +142,7 @@ def note(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Write down something that auditors should know, such as a release that was held by hand."""
+    """Record something that auditors should know, such as a release that was withheld."""
     with guarded(json, debug) as console:
         console.show(write_note(near, text), show)
 
@@ -158,7 +158,7 @@ def write_note(near: Path, text: str) -> dict[str, Any]:
 
 
 def rotate_key(reason: Reason, near: Near = Path(), *, json: AsJson = False, debug: Debug = False) -> None:
-    """Sign with a new key from here on; the old one stays trusted for what it signed."""
+    """Sign with a new key from now on; the old one stays trusted for what it signed."""
     with guarded(json, debug) as console:
         console.show(change_key(near, reason), show)
 
@@ -177,7 +177,7 @@ def change_key(near: Path, reason: str) -> dict[str, Any]:
 
 
 def move(reason: Reason, near: Near = Path(), *, json: AsJson = False, debug: Debug = False) -> None:
-    """Use the ledger and archive that the environment names from here on, once they were copied there."""
+    """Record that ledger and archive were copied to the places that the environment names."""
     with guarded(json, debug) as console:
         console.show(move_home(near, reason), show)
 

@@ -42,7 +42,7 @@ def export(
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Write the whole ledger to one file; auditors check the JSON with nothing else but a fingerprint."""
+    """Write the whole ledger to one file; auditors check its JSON with nothing but a fingerprint."""
     with guarded(json, debug) as console:
         console.show(export_ledger(near, file, key or []), show_export)
 

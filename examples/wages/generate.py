@@ -1,4 +1,4 @@
-"""Synthetic wages with known coefficients: the same people every month, a little older and sometimes elsewhere."""
+"""Synthetic wages with known coefficients: the same people every month, who age, change jobs, move and graduate."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class People:
     unexplained: Floats  # standard normal
 
     def log_wage(self) -> Floats:
-        """The response that the truth gives them."""
+        """Everybody's log wage, by the true coefficients."""
         effects = {
             "female": np.array([0, TRUTH["female[yes]"]]),
             "education": np.array([0, *(TRUTH[f"education[{level}]"] for level in EDUCATION[1:])]),
@@ -70,7 +70,7 @@ class People:
 def generate(
     folder: Path | str, periods: Sequence[str] = PERIODS, rows: int = ROWS, *, seed: int = SEED
 ) -> tuple[Path, ...]:
-    """Write `data/wages-{period}.parquet` under a folder, and the true coefficients beside them; the files' paths."""
+    """Write `data/wages-{period}.parquet` and `data/truth.json` under a folder; return the tables' paths."""
     data = Path(folder) / "data"
     data.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -87,7 +87,7 @@ def table(period: str, rows: int = ROWS, *, seed: int = SEED) -> Any:
     import pyarrow as pa
 
     people = everybody(period, rows, seed=seed)
-    order = np.random.default_rng([seed, 1]).permutation(rows)  # identifiers say nothing of the order
+    order = np.random.default_rng([seed, 1]).permutation(rows)  # identifiers do not show the order of rows
     return pa.table(
         {
             "person_id": pa.array(100_000 + order),
@@ -102,7 +102,7 @@ def table(period: str, rows: int = ROWS, *, seed: int = SEED) -> Any:
 
 
 def everybody(period: str, rows: int = ROWS, *, seed: int = SEED) -> People:
-    """Everybody's state in one month, reached by living through the months before."""
+    """Everybody's state in one month, simulated month by month from the first."""
     if Period.parse(period, "month") < Period.parse(FIRST, "month"):
         raise StudyInvalid(f"cannot generate wages of {period}: the example begins in {FIRST}. Ask for a later month.")
     months = Period.range(f"{FIRST}..{period}", "month")
@@ -145,4 +145,4 @@ def _write(path: Path, content: Any) -> None:
 
     partial = path.with_suffix(".partial")
     pq.write_table(content, partial, row_group_size=ROW_GROUP)
-    partial.replace(path)  # an interrupted run leaves no half table behind
+    partial.replace(path)  # an interrupted run leaves no incomplete table
