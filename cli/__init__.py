@@ -1,3 +1,3 @@
-"""The `dpbayes` command. Importing `flows` first settles where kernels are kept, before any of them is loaded."""
+"""The `dpbayes` command. Importing `flows` first sets numba's cache folder, before any kernel is loaded."""
 
 import flows  # noqa: F401

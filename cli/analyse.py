@@ -1,4 +1,4 @@
-"""`dpbayes analyse`: chains, diagnostics, an archived posterior; of a study, or of published crates alone."""
+"""`dpbayes analyse`: draw, diagnose and archive posteriors of a study, or one of published crates alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,8 +9,8 @@ import typer
 
 from cli.console import Console, exit_unless_converged, guarded
 from cli.environment import prepare
-from cli.format import Document, fixed, grid, line, number, of_whom, origins, shortened, unconverged
-from cli.launch import ANALYSES, actor, kept, ready, start
+from cli.format import Document, fixed, grid, line, number, origins, shortened, study_and_account, unconverged
+from cli.launch import ANALYSES, actor, partial_on_failure, ready, start
 from cli.options import AsJson, Debug
 from dpbayes.analyses.crates_workspace import crates_workspace
 from dpbayes_core.errors import StudyInvalid
@@ -20,8 +20,8 @@ from tasks.orders import CratesOrder
 PLACE = "posteriors"  # below the current folder
 
 
-def _alone(help: str, *names: str) -> Any:
-    """An option that goes with --from."""
+def _crates_option(help: str, *names: str) -> Any:
+    """An option that may only be used together with --from."""
     panel = "With a published crate alone: no study, no data, no home"
     return typer.Option(*names, help=help, rich_help_panel=panel)
 
@@ -34,24 +34,25 @@ def analyse(
         typer.Option(help="A period such as 2026-01; where an analysis pools periods, the last.", show_default=False),
     ] = None,
     crates: Annotated[
-        list[str] | None, _alone("A published crate: folder, zip or URL; repeat it to pool.", "--from")
+        list[str] | None, _crates_option("A published crate: folder, zip or URL; repeat it to pool.", "--from")
     ] = None,
-    prior: Annotated[Path | None, _alone("A YAML file with what a study states under prior.")] = None,
-    sampler: Annotated[str | None, _alone("The sampler; auto by default.")] = None,
-    chains: Annotated[int | None, _alone("Independent chains; 4 by default.")] = None,
+    prior: Annotated[Path | None, _crates_option("A YAML file with what a study states under prior.")] = None,
+    sampler: Annotated[str | None, _crates_option("The sampler; auto by default.")] = None,
+    chains: Annotated[int | None, _crates_option("Independent chains; 4 by default.")] = None,
     draws: Annotated[
-        int | None, _alone("Draws of each at first, up to 16 times as many until they converge; 1000 by default.")
+        int | None,
+        _crates_option("Draws of each at first, up to 16 times as many until they converge; 1000 by default."),
     ] = None,
-    seed: Annotated[int | None, _alone("By default derived from the request.")] = None,
+    seed: Annotated[int | None, _crates_option("By default derived from the request.")] = None,
     alike: Annotated[
         bool | None,
-        _alone("People were assigned to the releases at random, so covariates have one law.", "--alike"),
+        _crates_option("People were assigned to the releases at random, so covariates have one law.", "--alike"),
     ] = None,
-    to: Annotated[Path | None, _alone("A folder for the crate, or a .zip; ./posteriors by default.")] = None,
+    to: Annotated[Path | None, _crates_option("A folder for the crate, or a .zip; ./posteriors by default.")] = None,
     key: Annotated[
-        list[str] | None, _alone("The fingerprint of the agency you trust; may be repeated.", "--key")
+        list[str] | None, _crates_option("The fingerprint of the agency you trust; may be repeated.", "--key")
     ] = None,
-    sign: Annotated[Path | None, _alone("A folder with a key of your own; made if there is none.")] = None,
+    sign: Annotated[Path | None, _crates_option("A folder with a key of your own; made if there is none.")] = None,
     json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -60,7 +61,7 @@ def analyse(
         given = {"prior": prior, "sampler": sampler, "chains": chains, "draws": draws, "seed": seed, "to": to}
         given |= {"key": key, "sign": sign, "alike": alike}
         if crates:
-            document = analyse_alone(crate_order(study, period, crates, given), console)
+            document = analyse_crates_option(crate_order(study, period, crates, given), console)
         else:
             document = analyse_period(*only_a_study(study, period, given), console)
         console.show(document, show)
@@ -68,7 +69,7 @@ def analyse(
 
 
 def analyse_period(study: Path, period: str, console: Console) -> dict[str, Any]:
-    """The posteriors of one period of a study: what is stored of all of them, or the analysis flow."""
+    """The posteriors of one period of a study: the stored ones if none is missing, else from the analysis flow."""
     declared = ready(study, [period])
     if (found := stored_answer(declared, period, None, analyses=True)) is not None:
         return found
@@ -76,12 +77,12 @@ def analyse_period(study: Path, period: str, console: Console) -> dict[str, Any]
     from flows.analyse import analyse_study
     from flows.states import answer
 
-    with kept(console, declared, period, show), console.progress():
+    with partial_on_failure(console, declared, period, show), console.progress():
         return answer(analyse_study, str(study), period, actor(), declared.sha256)
 
 
-def analyse_alone(order: CratesOrder, console: Console) -> dict[str, Any]:
-    """The posterior of crates, where there may be no home: the stored one, or the analysis flow."""
+def analyse_crates_option(order: CratesOrder, console: Console) -> dict[str, Any]:
+    """The posterior of published crates, which needs no home: the stored one, else from the analysis flow."""
     if (found := stored_crate(crates_workspace(asdict(order)))) is not None:
         return found
     prepare(None, ANALYSES)
@@ -93,7 +94,7 @@ def analyse_alone(order: CratesOrder, console: Console) -> dict[str, Any]:
 
 
 def crate_order(study: Path | None, period: str | None, crates: Sequence[str], given: Mapping[str, Any]) -> CratesOrder:
-    """The order for an analysis of crates."""
+    """Check that no study or period is named with --from, and put the options into an order for the flow."""
     if study is not None or period is not None:
         raise StudyInvalid("cannot analyse crates in a study: --from needs no study and no period. Leave them out.")
     return CratesOrder(
@@ -107,7 +108,7 @@ def crate_order(study: Path | None, period: str | None, crates: Sequence[str], g
 
 
 def only_a_study(study: Path | None, period: str | None, given: Mapping[str, Any]) -> tuple[Path, str]:
-    """The study and period; everything else stands in the study file."""
+    """The study and period; any other option is refused, because the study file states it."""
     if study is None:
         raise StudyInvalid("cannot analyse: no study is named. Name a study file, or a crate with --from.")
     if period is None:
@@ -118,9 +119,9 @@ def only_a_study(study: Path | None, period: str | None, given: Mapping[str, Any
 
 
 def show(document: Document) -> None:
-    """Status first, then the coefficients."""
+    """Print each analysis: status, warnings, coefficients, then the checks and where the crate is."""
     for one in document["analyses"]:
-        which = f"{one['analysis']} for {document['period']} {of_whom(document)}"
+        which = f"{one['analysis']} for {document['period']} {study_and_account(document)}"
         if one["status"] == "converged":
             line(f"{which}: converged ({one['sampler']}).", "bold")
         else:
@@ -130,12 +131,12 @@ def show(document: Document) -> None:
         if "changed" in one:
             line(f"  changed: {one['changed']}.")
             line(f"  earlier: {shortened(one['earlier'])}")
-        _revised(one["releases"])
-        _alarms(one)
-        _coefficients(one["numbers"], one["coefficients"])
+        _show_releases(one["releases"])
+        _show_warnings(one)
+        _show_coefficients(one["numbers"], one["coefficients"])
         doubled(one["draws"])
-        _of_the_prior(one["prior_check"])
-        _of_the_parts(one["parts"])
+        _show_prior_check(one["prior_check"])
+        _show_parts(one["parts"])
         if one["missing"]:
             line(f"  missing: {one['missing']}")
         line(f"  law:    {one['target']} ({'calibrated' if one['calibrated'] else 'NOT calibrated'}; {one['choice']})")
@@ -150,47 +151,50 @@ def show(document: Document) -> None:
     origins(document)
 
 
-def _revised(releases: Sequence[Document]) -> None:
-    """Which release it is about, by its revision; of many, only those that are not the first."""
+def _show_releases(releases: Sequence[Document]) -> None:
+    """Print the release and revision analysed; of several releases, only those with a revision above 1."""
     for one in releases:
         if len(releases) == 1 or one["revision"] > 1:
             at = "" if one["holder"] is None else f" at {one['holder']}"
             line(f"  of:     {one['release']}{at} of {one['period']}, revision {one['revision']}")
 
 
-def _alarms(one: Document) -> None:
-    """What has to be known before the numbers are read."""
-    for tried in _of_several(one["parts"]):
-        if tried["alarm"]:
-            line(f"  parts:  {tried['words']}", "yellow")
+def _show_warnings(one: Document) -> None:
+    """Print the warnings that a reader needs before the coefficients."""
+    for check in _checks_of_parts(one["parts"]):
+        if check["alarm"]:
+            line(f"  parts:  {check['words']}", "yellow")
     if (one["prior_check"] or {}).get("conflict"):
         line(f"  prior:  {one['prior_check']['words']}", "yellow")
     if one["clipping"]:
         line(f"  clipped: {one['clipping']}", "yellow")
 
 
-def _of_the_prior(found: Document | None) -> None:
-    """What the prior decided, and that the release does not contradict it; earlier versions said the latter only."""
+def _show_prior_check(found: Document | None) -> None:
+    """Print how much the result depends on the prior, and that the release does not contradict it.
+
+    Records of earlier versions have the second part only.
+    """
     if found and "dependence" in found:
         line(f"  prior:  {found['dependence']}", "yellow" if found["decides"] else None)
     if found and not found["conflict"]:
         line(f"  prior:  {found['words']}")
 
 
-def _of_the_parts(found: Document | None) -> None:
-    """That several releases are as the sampler takes them and as somebody declared, as far as their numbers tell."""
-    for tried in _of_several(found):
-        if not tried["alarm"]:
-            line(f"  parts:  {tried['words']}")
+def _show_parts(found: Document | None) -> None:
+    """Print the checks that several releases passed: they are as alike as the sampler assumes and the study states."""
+    for check in _checks_of_parts(found):
+        if not check["alarm"]:
+            line(f"  parts:  {check['words']}")
 
 
-def _of_several(found: Document | None) -> list[Document]:
-    """What was asked of the numbers of several releases, if anything: their residuals, and a declared split."""
-    return [tried for name in ("spread", "check") if (tried := (found or {}).get(name))]
+def _checks_of_parts(found: Document | None) -> list[Document]:
+    """The checks of several releases against each other, if any: of their residuals, and of a declared random split."""
+    return [check for name in ("spread", "check") if (check := (found or {}).get(name))]
 
 
 def doubled(draws: Document) -> None:
-    """How many draws there are of each chain, where they are more than were asked for."""
+    """Print the number of draws of each chain where it was increased until the chains converged."""
     if draws["made"] > draws["asked"]:
         line(
             f"  draws:  {draws['made']:,} of each chain, where {draws['asked']:,} were asked for: doubled while the "
@@ -198,8 +202,8 @@ def doubled(draws: Document) -> None:
         )
 
 
-def _coefficients(numbers: str, rows: Sequence[Document]) -> None:
-    """What was drawn, a posterior or another spread, in the user's units."""
+def _show_coefficients(numbers: str, rows: Sequence[Document]) -> None:
+    """Print a summary of the draws of each coefficient, in the units of the data."""
     grid(
         f"  {numbers}",
         ("coefficient", "mean", "sd", "2.5%", "97.5%", "R-hat", "ESS bulk", "ESS tail"),

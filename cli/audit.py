@@ -1,4 +1,4 @@
-"""`dpbayes audit`: nothing is run and nothing is trusted but the keys; everything stored is recomputed."""
+"""`dpbayes audit`: recompute everything stored, trusting only the named public keys."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.console import guarded
-from cli.format import Document, line, of_whom
+from cli.format import Document, line, study_and_account
 from cli.options import AsJson, Debug, Near
 from dpbayes.audit.audit import AuditReport, audit_crate, posteriors
 from dpbayes.audit.audit import audit as audit_all
@@ -69,35 +69,37 @@ def audit(
 
 
 def audit_home(near: Path, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
-    """Audit a home's ledger, anchors and archive; `keys` narrow what is trusted."""
+    """Audit a home's ledger, anchors and archive; with `keys`, trust only those of the home's keys."""
     refuse_unspelled(keys)
     home = Home.look(near)
     refuse_empty_archive(home)
     archive = home.archive()
-    trusted = _counted(home, archive, keys) if keys else keys_of(home, archive, ())
+    trusted = _vouched_keys(home, archive, keys) if keys else keys_of(home, archive, ())
     if not trusted:
         named = " or ".join(keys)
         raise StudyInvalid(f"cannot audit with key {named}: this home has no such key. Check the fingerprint.")
     with open_ledger(home, "read") as ledger:
         accounts: list[str] = []
-        # the keys that were named are the home's: those that they vouch for may be of other homes at its ledger
+        # only the named keys are this home's: keys that they vouch for may be of other homes that share the ledger
         own = [spelled(key) for key in keys]
-        found = audit_all(_noting(ledger.entries(), accounts), Anchors(archive, None), archive, trusted, signers=own)
+        found = audit_all(
+            _noting_accounts(ledger.entries(), accounts), Anchors(archive, None), archive, trusted, signers=own
+        )
     again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
     return {"accounts": accounts, **replace(found, checks=(*found.checks, *again)).to_record()}
 
 
 def audit_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> dict[str, Any]:
-    """Audit an exported file, or a folder's anchors, by the fingerprint that is trusted, or by the keys of a home."""
+    """Audit an exported ledger, or the anchors in a folder, with the trusted fingerprints or a home's own keys."""
     offline, fingerprints = _read_ledger(near, ledger, keys)
     return {
         **_accounts(offline),
-        **AuditReport(_held(offline, fingerprints)).to_record(),
+        **AuditReport(_ledger_checks(offline, fingerprints)).to_record(),
     }
 
 
 def audit_crate_alone(near: Path, crate: str, keys: Sequence[str], *, replay: bool = False) -> dict[str, Any]:
-    """Audit one crate by the keys that are named, or by those of a home nearby, without any ledger."""
+    """Audit one crate without a ledger, with the trusted fingerprints `keys`, or else the keys of the nearest home."""
     refuse_unspelled(keys)
     try:
         files = load_with_manifest(crate)
@@ -105,9 +107,9 @@ def audit_crate_alone(near: Path, crate: str, keys: Sequence[str], *, replay: bo
     except (LedgerMissing, KeyNeeded):
         raise StudyInvalid("cannot audit a crate alone: no key is trusted. Add --key FINGERPRINT.") from None
     reasons = Reasons.of(keys, () if keys else fingerprints)
-    alone = audit_crate(files, fingerprints, replayed if replay else None, reasons)
-    report = with_surroundings(alone, files, crate, fingerprints, reasons)
-    # of what did not pass nothing is believed, its names included
+    crate_report = audit_crate(files, fingerprints, replayed if replay else None, reasons)
+    report = with_surroundings(crate_report, files, crate, fingerprints, reasons)
+    # nothing in a crate that failed is believed, including its names
     return {**(_about_crate(files) if report.ok else {}), **report.to_record()}
 
 
@@ -116,24 +118,24 @@ def audit_crate_on_ledger(
 ) -> dict[str, Any]:
     """Audit a crate against an exported ledger or anchors: is it on record, and were its keys valid then?"""
     offline, fingerprints = _read_ledger(near, ledger, keys)
-    held, files = _held(offline, fingerprints), load_with_manifest(crate)
+    ledger_checks, files = _ledger_checks(offline, fingerprints), load_with_manifest(crate)
     reasons = Reasons.of(keys, () if keys else fingerprints, ledger=True)
     found = audit_crate(files, offline.trusted(fingerprints), replayed if replay else None, reasons)
     report = on_ledger(found, files, crate, offline)
-    report = replace(report, checks=(*held, *found.checks, *crate_on_ledger(files, offline.entries)))
-    # of what did not pass nothing is believed, its names included
+    report = replace(report, checks=(*ledger_checks, *found.checks, *crate_on_ledger(files, offline.entries)))
+    # nothing in a crate that failed is believed, including its names
     return {**(_about_crate(files) if report.ok else {}), **_accounts(offline), **report.to_record()}
 
 
-def _held(offline: OfflineLedger, fingerprints: Sequence[str]) -> tuple[Check, ...]:
-    """What is checked of a ledger alone, and how many analyses it names."""
+def _ledger_checks(offline: OfflineLedger, fingerprints: Sequence[str]) -> tuple[Check, ...]:
+    """The checks of a ledger by itself, and the number of analyses that it records."""
     return (*offline.check(fingerprints), count_check(offline.entries))
 
 
 def _accounts(offline: OfflineLedger) -> dict[str, Any]:
-    """Whose ledger it is, as it says itself."""
+    """The accounts that the ledger's own entries open."""
     accounts: list[str] = []
-    for _ in _noting(offline.entries, accounts):
+    for _ in _noting_accounts(offline.entries, accounts):
         pass
     return {"accounts": accounts}
 
@@ -148,13 +150,13 @@ def _read_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> tuple[Offline
 
 
 def _own_keys(near: Path) -> Mapping[str, bytes]:
-    """The keys of the home nearby, where this user may read them."""
+    """The keys of the nearest home, if this user may read them."""
     home = Home.look(near)
     return keys_of(home, home.archive(), ())
 
 
-def _counted(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, bytes]:
-    """The keys with the earlier and later keys that the anchors tie to them; alone where they are not sound."""
+def _vouched_keys(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, bytes]:
+    """The named keys with the earlier and later keys linked to them by anchors; only the named ones if those fail."""
     try:
         return read_anchors(archive).trusted(list(keys))
     except DpbayesError:  # the audit says what is wrong with them
@@ -162,8 +164,8 @@ def _counted(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, 
         return {name: value for name, value in home.trusted().items() if name in named}
 
 
-def _noting(entries: Iterable[Entry], accounts: list[str]) -> Iterator[Entry]:
-    """The entries as they are, while the accounts that they open are noted."""
+def _noting_accounts(entries: Iterable[Entry], accounts: list[str]) -> Iterator[Entry]:
+    """Pass the entries through unchanged, adding the name of each account they open to `accounts`."""
     for entry in entries:
         if entry.kind == "account":
             accounts.append(str(entry.payload.get("account")))
@@ -171,7 +173,7 @@ def _noting(entries: Iterable[Entry], accounts: list[str]) -> Iterator[Entry]:
 
 
 def _about_crate(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Study, account and period of the releases in a crate that passed; several are told with commas."""
+    """Study, account and period of the releases in a crate that passed; several are joined with commas."""
     found: dict[str, Any] = {}
     with suppress(*MALFORMED):
         sources = sources_of(files)
@@ -180,7 +182,7 @@ def _about_crate(files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def show(document: Document) -> None:
-    """Every check, failures in full."""
+    """Print every check, with failures in full, and the verdict."""
     if about := _about(document):
         line(f"Audit of {about}.", "bold")
     for notice in document.get("notices", ()):
@@ -192,8 +194,8 @@ def show(document: Document) -> None:
     for unsure in document.get("cannot_tell", ()):
         line(f"One crate cannot tell {unsure}", "yellow")
     if document["ok"]:
-        mind = " But read the NOTICE at the top: a crate that nobody altered may have been withdrawn or superseded."
-        line(f"The audit passed.{mind if document.get('notices') else ''}", "bold")
+        caution = " But read the NOTICE at the top: a crate that nobody altered may have been withdrawn or superseded."
+        line(f"The audit passed.{caution if document.get('notices') else ''}", "bold")
     else:
         line(
             "The audit FAILED: something was altered, is missing, or is not vouched for. The lines with FAIL say what.",
@@ -202,10 +204,10 @@ def show(document: Document) -> None:
 
 
 def _about(document: Document) -> str:
-    """What was audited: a ledger, a crate, or a crate by a ledger."""
+    """What was audited, in words: a ledger, a crate, or a crate against a ledger."""
     ledger = f"the ledger of {' and '.join(document['accounts'])}" if document.get("accounts") else ""
     if document.get("verdict") is None:
         return ledger
-    period = f" for {document['period']} {of_whom(document)}" if document.get("period") else ""
+    period = f" for {document['period']} {study_and_account(document)}" if document.get("period") else ""
     by = f", by {ledger}" if ledger else ""
     return f"a crate{period}{by}" if period or by else ""

@@ -1,4 +1,4 @@
-"""`dpbayes check`: a study against its rules, and a table against its declared shape."""
+"""`dpbayes check`: validate a study file, and the shape of its table against the declaration."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.console import guarded
-from cli.format import Document, known_accounts, line, published, silent
+from cli.format import Document, known_accounts, line, missing_values_note, public_count_note
 from cli.options import AsJson, Debug, StudyFile
 from dpbayes.kinds.regression.pooled_parts import planned_words
 from dpbayes.kinds.regression.prior import law_words
@@ -66,7 +66,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
 
 
 def show(document: Document) -> None:
-    """What a valid study would do."""
+    """Print what a valid study would do."""
     line(f"{document['file']} is a valid study: {document['study']}, account {document['account']}.")
     if document["account_status"] == "unknown":
         line(f"  whether its account is open is not known: {document['account_detail']}")
@@ -99,14 +99,14 @@ def show(document: Document) -> None:
     if document["schedule"] is not None:
         when = f"cron {document['schedule']['cron']}, {document['schedule']['timezone']}"
         line(f"  schedule: {when}. `plan` counts with it; the cron in prefect.yaml is what starts runs")
-    published(document)
-    silent(document)
+    public_count_note(document)
+    missing_values_note(document)
     if document["source"] is not None:
         line(f"  table {document['source']} of {document['period']}: its shape is as declared")
 
 
 def _account(study: Study) -> dict[str, Any]:
-    """Whether the account that would pay is open; refused where it, or its study, is known otherwise."""
+    """Whether the account to be charged is open; refused where the ledger knows it, or the study, with other terms."""
     from storage.ledger.reading import AccountSnapshot
 
     try:
@@ -116,8 +116,8 @@ def _account(study: Study) -> dict[str, Any]:
     except StudyInvalid:
         raise
     except KeyNeeded:
-        said = "the home's keys belong to another user. `dpbayes plan STUDY --key FINGERPRINT` says it."
-        return {"account_status": "unknown", "known_accounts": [], "account_detail": said}
+        detail = "the home's keys belong to another user. `dpbayes plan STUDY --key FINGERPRINT` says it."
+        return {"account_status": "unknown", "known_accounts": [], "account_detail": detail}
     except DpbayesError as error:  # a study may be checked where its ledger cannot be reached
         return {"account_status": "unknown", "known_accounts": [], "account_detail": str(error)}
 
@@ -138,7 +138,7 @@ def _release(study: Study, name: str) -> dict[str, Any]:
     from dpbayes_core.privacy.mechanisms.additional_noise import additional_noise_of
 
     mechanism = study.design(name).mechanism
-    beside = additional_noise_of(mechanism)
+    additional = additional_noise_of(mechanism)
     price = ", ".join(f"{measure} {loss}" for measure, loss in spec.losses().items())
     return {
         "release": name,
@@ -146,7 +146,7 @@ def _release(study: Study, name: str) -> dict[str, Any]:
         "mechanism": mechanism.name,
         "price": price,
         "entries": len(mechanism.scales),
-        "noisy_numbers": len(mechanism.scales) + (0 if beside is None else len(beside.scales)),
+        "noisy_numbers": len(mechanism.scales) + (0 if additional is None else len(additional.scales)),
         "kind": spec.kind,
         "chosen": spec.chosen(study.context),
         "missing": missing_words(study, name),
@@ -154,7 +154,7 @@ def _release(study: Study, name: str) -> dict[str, Any]:
 
 
 def _parts(study: Study, spec: AnalysisSpec) -> str | None:
-    """How an analysis will read several releases; of one, or of what is not pooled, nothing."""
+    """How an analysis will combine several releases, in words; None where it uses only one."""
     if not (spec.pools(len(study.holders)) and study.releases[spec.release].by_holder):
         return None
     design: Any = study.design(spec.release)

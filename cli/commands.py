@@ -1,4 +1,4 @@
-"""The commands in the order of the help, each imported when it is asked for, and what is said of unreadable words."""
+"""The commands in the order of the help, each imported only when it is used, and the reporting of usage errors."""
 
 import ast
 from collections.abc import Generator, Mapping
@@ -16,18 +16,18 @@ from cli.console import guarded
 from dpbayes.markup.visible import visible_json
 
 UsageError = typer.BadParameter.__mro__[1]
-"""What every failure to read the words of a command is; typer has no public name for it."""
+"""The base class of every error in a command's arguments, for which typer has no public name."""
 
 
 class LateCommand(TyperCommand):
-    """A command that is imported when somebody uses it, from a place such as `cli.run:run`."""
+    """A command whose function, such as `cli.run:run`, is imported only when the command is used."""
 
     def __init__(self, name: str, place: str) -> None:
         super().__init__(name)
         self._module, _, self._function = place.partition(":")
 
     def sentence(self) -> str:
-        """What the command does, by the docstring of its function; nothing that the function needs is imported."""
+        """The docstring of the command's function, read from the source so that nothing is imported."""
         spec = find_spec(self._module)
         assert spec is not None
         tree = ast.parse(Path(str(spec.origin)).read_text(encoding="utf-8"))
@@ -35,20 +35,20 @@ class LateCommand(TyperCommand):
         return ast.get_docstring(next(node for node in functions if node.name == self._function)) or ""
 
     def imported(self) -> Any:
-        """The command itself."""
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(self.name)(getattr(import_module(self._module), self._function))
-        return get_command(alone)
+        """Import the function and return the command made from it."""
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(self.name)(getattr(import_module(self._module), self._function))
+        return get_command(app)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Import the command and let it read its words; Ctrl-C ends the import as it ends the command."""
+        """Import the command and parse its arguments; Ctrl-C ends the import as it ends the command."""
         with guarded("--json" in args, "--debug" in args):
             command = self.imported()
         return command.make_context(info_name, args, parent, **extra)
 
 
 class LateCommands(TyperGroup):
-    """Commands that are imported when they are asked for."""
+    """A group of commands that are imported only when they are used."""
 
     places: ClassVar[Mapping[str, str]]
 
@@ -57,7 +57,7 @@ class LateCommands(TyperGroup):
         self.commands = {name: LateCommand(name, place) for name, place in self.places.items()} | dict(self.commands)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """List the commands, each with its sentence."""
+        """List the commands, each with its docstring."""
         for command in self.commands.values():
             if isinstance(command, LateCommand):
                 command.help = command.sentence()
@@ -83,7 +83,7 @@ class LedgerCommands(LateCommands):
 
 
 class Commands(LateCommands):
-    """All commands; a failure to read their words keeps the promise of `--json`."""
+    """All commands; with `--json`, a usage error is also one JSON document on stdout."""
 
     places: ClassVar[Mapping[str, str]] = {
         "init": "cli.init:init",
@@ -103,25 +103,25 @@ class Commands(LateCommands):
         self._as_json = False
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Read the words before the command's name."""
+        """Parse the arguments before the command's name."""
         self._as_json = "--json" in args
-        with self._telling():
+        with self._usage_errors_as_json():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the command's own words, and run it."""
-        with self._telling():
+        """Parse the command's own arguments, and run it."""
+        with self._usage_errors_as_json():
             return super().invoke(ctx)
 
     @contextmanager
-    def _telling(self) -> Generator[None]:
+    def _usage_errors_as_json(self) -> Generator[None]:
         try:
             yield
         except UsageError as error:
             if self._as_json:
                 message: str = error.format_message()  # type: ignore[attr-defined]
                 typer.echo(visible_json({"error": {"kind": "usage", "message": message}}))
-            raise  # typer says it on stderr, with the usage, and exits with 2
+            raise  # typer prints it on stderr, with the usage, and exits with 2
 
 
 app = typer.Typer(

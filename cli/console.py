@@ -1,4 +1,4 @@
-"""How results and failures reach people and programs: tables, or one JSON document; all else goes to stderr."""
+"""How a command shows results and failures: tables, or one JSON document, on stdout; all else on stderr."""
 
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ NOT_CONVERGED = 6
 
 @dataclass(frozen=True)
 class Failure:
-    """What a command says of a failure: a kind, one or two sentences, and the exit code that goes with it."""
+    """A failure as a command reports it: a kind, one or two sentences, and the exit code."""
 
     kind: str
     message: str
@@ -32,7 +32,7 @@ class Failure:
 
 
 def failure_of(error: Exception) -> Failure:
-    """The failure in plain words; of one that nobody foresaw only the type."""
+    """The failure in words; of an unexpected exception only its type, since its message may be confidential."""
     if (foreseen := known(error)) is not None:
         return Failure(foreseen.kind, str(foreseen), foreseen.exit_code)
     kind = type(error).__name__
@@ -46,12 +46,12 @@ class Console:
         self.json = json
         self._so_far: tuple[SoFar, View] = dict, lambda document: None  # nothing yet
 
-    def keep(self, so_far: SoFar, view: View) -> None:
-        """Where a failure finds what was done before it: a document and its `view` for people."""
+    def keep_partial(self, so_far: SoFar, view: View) -> None:
+        """Register what to show if the command fails: a function that gives the document so far, and its `view`."""
         self._so_far = so_far, view
 
     def fail(self, failure: Failure) -> None:
-        """Show what was done before the failure, then the failure; one JSON document, as always."""
+        """Show what was done before the failure, then the failure; with `--json`, both in one document."""
         so_far, view = self._so_far
         done = so_far()
         if self.json:
@@ -63,11 +63,11 @@ class Console:
 
     @contextmanager
     def progress(self) -> Iterator[None]:
-        """Show what tasks report on stderr: bars to a person at a terminal, else a line where each step begins."""
+        """Show the tasks' progress on stderr: bars on a terminal, else one line as each step begins."""
         from tasks import progress as reports
 
         if not format.errors.is_terminal:
-            with _lines(reports):
+            with _progress_lines(reports):
                 yield
             return
         with format.progress_bar() as bar:
@@ -95,7 +95,7 @@ class Console:
 
 
 @contextmanager
-def _lines(reports: Any) -> Iterator[None]:
+def _progress_lines(reports: Any) -> Iterator[None]:
     begun: str | None = None
 
     def say(step: str, _: float) -> None:
@@ -112,7 +112,7 @@ def _lines(reports: Any) -> Iterator[None]:
 
 
 def _sentences(done: Document, message: str) -> Iterator[str]:
-    """What is said of a failure on stderr: of each period that failed, what is safe, and how to go on."""
+    """The sentences about a failure on stderr: each period that failed, what is stored, and how to go on."""
     failed = [one for one in done.get("runs", ()) if "error" in one]
     if failed:
         yield from (f"{one['period']}: {one['error']['message']}" for one in failed)
@@ -127,28 +127,28 @@ def _sentences(done: Document, message: str) -> Iterator[str]:
 
 
 def exit_unless_converged(analyses: Sequence[Mapping[str, Any]]) -> None:
-    """Posteriors that did not converge have an exit code of their own."""
+    """Exit with code 6 if any posterior did not converge."""
     if any(analysis["status"] != "converged" for analysis in analyses):
         raise typer.Exit(NOT_CONVERGED)
 
 
 @contextmanager
 def guarded(json: bool, debug: bool) -> Iterator[Console]:
-    """The console of a command, whose every failure becomes one or two sentences and an exit code."""
+    """The console of a command; any exception inside becomes one or two sentences and an exit code."""
     console = Console(json)
-    ending.let_speak(lambda failure: console.fail(failure_of(failure)))
+    ending.set_reporter(lambda failure: console.fail(failure_of(failure)))
     try:
         yield console
     except (typer.Exit, typer.Abort):
         raise
     except (Exception, KeyboardInterrupt) as error:
         failure = failure_of(ending.Stopped() if isinstance(error, KeyboardInterrupt) else error)
-        if ending.speaks():
+        if ending.claim_report():
             console.fail(failure)
-        _trace(debug)
+        _print_traceback(debug)
         raise typer.Exit(failure.exit_code) from None
 
 
-def _trace(debug: bool) -> None:
+def _print_traceback(debug: bool) -> None:
     if debug:
         typer.echo(visible(traceback.format_exc(), keep="\n"), err=True)

@@ -1,6 +1,6 @@
-"""How a command ends: soon after Ctrl-C or SIGTERM, and without long waits for Prefect, whatever hangs.
+"""End a command soon after Ctrl-C or SIGTERM, and soon after Prefect's server stops answering, whatever hangs.
 
-A command may be cut off at any moment: what is charged, archived or kept of a chain is whole or absent.
+Ending it at any moment is safe: each charge, archived file and chain checkpoint is complete or absent.
 """
 
 import atexit
@@ -21,22 +21,22 @@ from dpbayes_core.errors import DpbayesError
 from tasks.surroundings import PREFECT_SILENT, SurroundingsFailed
 
 STOP = 3.5
-"""Seconds from a signal until a command is ended that does not end by itself."""
+"""Seconds after a signal until the process is ended if it has not ended by itself."""
 
 SILENT = 40.0
-"""Seconds that a command waits for Prefect's server at a stretch."""
+"""Seconds without an answer from Prefect's server after which the command is ended."""
 
 LEAVE = 10.0
-"""Seconds that Prefect's threads may take for their last reports when everything is said."""
+"""Seconds that Prefect's threads may take for their last reports after the command's own output."""
 
 POLL = 0.25
 CLIENT = os.path.join("prefect", "client", "base.py")
 
-Say = Callable[[DpbayesError], None]
+Reporter = Callable[[DpbayesError], None]
 
 
 class Stopped(DpbayesError):
-    """Somebody ended the command."""
+    """The command was stopped by Ctrl-C or a signal."""
 
     kind = "stopped"
 
@@ -50,64 +50,64 @@ class Stopped(DpbayesError):
         )
 
 
-def _say_on_stderr(failure: DpbayesError) -> None:
-    """The last words before a command has begun."""
+def _report_on_stderr(failure: DpbayesError) -> None:
+    """Report a failure that comes before the command's console exists."""
     print(visible(str(failure)), file=sys.stderr)
 
 
 class _Ending:
-    """A thread that sees signals and the main thread's waits, and ends the process when its time is over."""
+    """The state of a thread that watches for signals and for waits on Prefect, and ends the process in time."""
 
     def __init__(self) -> None:
-        self._say: Say = _say_on_stderr
-        self._speaking = threading.Lock()
-        self._stopping = threading.Lock()
+        self._report: Reporter = _report_on_stderr
+        self._report_lock = threading.Lock()
+        self._stop_lock = threading.Lock()
         self._failure: DpbayesError = Stopped()
         self._end = float("inf")
         self._code = 1
         self._answered = time.monotonic()
 
-    def let_speak(self, say: Say) -> None:
-        """Who says the last words of the command that begins, should it come to that."""
-        self._say, self._speaking = say, threading.Lock()
+    def set_reporter(self, reporter: Reporter) -> None:
+        """Set the function that reports a failure of the command which begins now."""
+        self._report, self._report_lock = reporter, threading.Lock()
 
-    def stopped(self) -> None:
-        """Say that somebody stopped what no command had begun to speak for."""
-        if self.speaks():
-            self._say(Stopped())
+    def report_stopped(self) -> None:
+        """Report that the command was stopped, unless a failure was reported already."""
+        if self.claim_report():
+            self._report(Stopped())
 
-    def speaks(self) -> bool:
-        """Whether the caller is the first who has something to say of a failure."""
-        return self._speaking.acquire(blocking=False)
+    def claim_report(self) -> bool:
+        """Whether no failure was reported yet; from now on the caller is the one who reports."""
+        return self._report_lock.acquire(blocking=False)
 
-    def stops(self) -> bool:
-        """Whether the caller is the first who stops the command."""
-        return self._stopping.acquire(blocking=False)
+    def claim_stop(self) -> bool:
+        """Whether nothing stopped the command yet; from now on it counts as being stopped."""
+        return self._stop_lock.acquire(blocking=False)
 
-    def leave(self, code: int) -> None:
-        """Everything is said: what is left may take a while, but not for ever."""
-        self.speaks()
+    def end_soon(self, code: int) -> None:
+        """All output is written: give the rest of the process `LEAVE` seconds, then end it with this exit code."""
+        self.claim_report()
         self._code = code
         self._end = min(self._end, time.monotonic() + LEAVE)
-        if self._stopping.locked():  # at the very end Python hears no more signals, and would die of another
+        if self._stop_lock.locked():  # at exit Python no longer handles signals: another one would kill it
             atexit._run_exitfuncs()
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
 
-    def watch(self, wakes: int) -> None:
-        """Until the process ends."""
+    def watch(self, signal_pipe: int) -> None:
+        """Watch until the process ends; `signal_pipe` receives the number of each signal."""
         stopped = 0
         while time.monotonic() < self._end:
-            if select.select([wakes], [], [], POLL)[0]:
-                for number in os.read(wakes, 64):
+            if select.select([signal_pipe], [], [], POLL)[0]:
+                for number in os.read(signal_pipe, 64):
                     if number in (signal.SIGINT, signal.SIGTERM):
-                        logging.disable()  # what libraries log of being stopped is no failure of theirs or ours
+                        logging.disable()  # libraries would log being stopped as their own failure
                         self._end = min(self._end, time.monotonic() + STOP)
                         stopped += number == signal.SIGINT  # Prefect sends a SIGTERM on to itself
             if stopped > 1:
                 break
-            if not _asks_prefect():
+            if not _waits_for_prefect():
                 self._answered = time.monotonic()
             elif time.monotonic() - self._answered > SILENT:
                 self._failure = SurroundingsFailed(PREFECT_SILENT)
@@ -115,15 +115,15 @@ class _Ending:
         self._finish()
 
     def _finish(self) -> NoReturn:
-        if self.speaks():
-            last = threading.Thread(target=self._say, args=(self._failure,), daemon=True)
+        if self.claim_report():
+            last = threading.Thread(target=self._report, args=(self._failure,), daemon=True)
             last.start()
-            last.join(1)  # nobody may be reading
+            last.join(1)  # writing may block where nothing reads
         os._exit(self._code)  # workers and servers end with this process
 
 
-def _asks_prefect() -> bool:
-    """Whether the main thread is waiting for an answer of Prefect's server."""
+def _waits_for_prefect() -> bool:
+    """Whether the main thread is inside Prefect's HTTP client, waiting for the server."""
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         if frame.f_code.co_filename.endswith(CLIENT):
@@ -133,18 +133,18 @@ def _asks_prefect() -> bool:
 
 
 _ENDING = _Ending()
-let_speak, speaks = _ENDING.let_speak, _ENDING.speaks
+set_reporter, claim_report = _ENDING.set_reporter, _ENDING.claim_report
 
 
 @contextmanager
 def bounded() -> Generator[None]:
-    """A command of its own process: signals stop it, and nothing keeps it."""
-    wakes, wakened = os.pipe()
-    os.set_blocking(wakened, False)
-    signal.set_wakeup_fd(wakened, warn_on_full_buffer=False)
+    """Run a command as the whole process: signals stop it, and the process ends within the limits above."""
+    signal_pipe, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
-    threading.Thread(target=_ENDING.watch, args=(wakes,), name="ending", daemon=True).start()
+    threading.Thread(target=_ENDING.watch, args=(signal_pipe,), name="ending", daemon=True).start()
     code = 1
     try:
         yield
@@ -153,13 +153,13 @@ def bounded() -> Generator[None]:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise
     except KeyboardInterrupt:
-        _ENDING.stopped()
+        _ENDING.report_stopped()
         raise SystemExit(code) from None
     finally:
-        _ENDING.leave(code)
+        _ENDING.end_soon(code)
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    """Stop what is under way, once: while that comes to its end the thread alone listens."""
-    if _ENDING.stops():
+    """Raise KeyboardInterrupt at the first signal only; the watching thread handles any later one."""
+    if _ENDING.claim_stop():
         raise KeyboardInterrupt

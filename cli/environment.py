@@ -1,4 +1,4 @@
-"""Settings of Prefect, Dask and Great Expectations that must stand before any of them is imported."""
+"""Settings of Prefect, Dask and Great Expectations that must be made before any of them is imported."""
 
 import atexit
 import os
@@ -20,35 +20,35 @@ UNLESS_SET = {
     "PREFECT_CLIENT_MAX_RETRIES": "2",
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
-    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",  # of a process that was ended in haste
+    "PYTHONWARNINGS": "ignore:resource_tracker:UserWarning",  # printed when a process is killed
 }
-"""What a user may set otherwise; with the first two a server that is gone is given up within half a minute."""
+"""Defaults that a user may override; with the first two, a server that is gone is noticed within half a minute."""
 
 
 def prepare(home: Home | None, flow: str, *others: str) -> None:
-    """Telemetry off, and a Prefect server of this command's own, unless the user has one.
+    """Turn telemetry off, and start a Prefect server for this command, unless the user has configured one.
 
-    It keeps its database in the home; without a home, for as long as the command runs. While it starts, which takes
-    seconds, this process imports the module of a flow and others that it will need.
+    The server's database is in the home; without a home, in a folder deleted at exit. While the server starts, which
+    takes seconds, this process imports the module of the flow and the `others` that it will need.
     """
     os.environ.update(ALWAYS)
     for name, value in UNLESS_SET.items():
         os.environ.setdefault(name, value)
     if "PREFECT_HOME" not in os.environ:
-        os.environ["PREFECT_HOME"] = _passing() if home is None else str(home.prefect)
+        os.environ["PREFECT_HOME"] = _temporary_home() if home is None else str(home.prefect)
     from tasks.prefect_server import own_server
 
     server = own_server()
     import_module(flow)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of libraries, which a pass silences where it imports them itself
+        warnings.simplefilter("ignore")  # libraries warn as they are imported
         for module in others:
             import_module(module)
     if server is not None:
         server.wait()
 
 
-def _passing() -> str:
+def _temporary_home() -> str:
     folder = tempfile.mkdtemp(prefix="dpbayes-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # before Prefect registers its own: it ends after it
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # before Prefect's, to run after them
     return folder

@@ -73,7 +73,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data:
 
 
 def show(document: Document) -> None:
-    """The table and what is published beside it, for people."""
+    """Print the table of results and its notes."""
     from dpbayes.pages.evaluation import shown
 
     columns = ["method", *(column for column in document["columns"] if column != "method")]

@@ -1,4 +1,4 @@
-"""How lines, tables and numbers look to people, and what the screens of several commands have in common."""
+"""How lines, tables and numbers are printed, and the lines that several commands share."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +16,15 @@ from storage.ledger.cap_document import measure_words, rounded_down
 
 Document = Mapping[str, Any]
 
-PLAIN_WIDTH = 160  # where no terminal says otherwise
-ADDED_UP = 1.001  # times a cap's limit: within what rounding leaves
+PLAIN_WIDTH = 160  # columns, where there is no terminal
+ADDED_UP = 1.001  # times a cap's limit: a larger sum of spent and remaining is not due to rounding
 
 
 class Screen(Console):
-    """Where people read: whatever reaches it, no text that others wrote is obeyed or hidden."""
+    """A terminal console that makes control characters in any text visible instead of sending them."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is printed, piece by piece; only rich's own pieces drive the terminal."""
+        """The segments to print; only rich's own control segments reach the terminal as they are."""
         for piece in super().render(renderable, options):
             shown = piece.control or piece.text.isprintable()
             yield piece if shown else Segment(visible(piece.text, keep="\n"), piece.style)
@@ -35,7 +35,7 @@ errors = Screen(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def failure(message: str) -> None:
-    """An error, on stderr."""
+    """Print an error on stderr."""
     errors.print(visible(message), style="red", markup=False)
 
 
@@ -52,12 +52,12 @@ def progress_bar() -> Progress:
 
 
 def line(text: str, style: str | None = None) -> None:
-    """One line, whatever is in it."""
+    """Print one line, without reading markup in it."""
     out.print(visible(text), style=style, markup=False)
 
 
 def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
-    """A table of names and numbers, none of them cut: columns that have no room stand below, by the names again."""
+    """Print a table without cutting any cell: columns that do not fit follow below, with the name columns repeated."""
     rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(headers, *rows, strict=True)]
     if title:
@@ -70,7 +70,7 @@ def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], name
 
 
 def _pieces(widths: Sequence[int], names: int) -> list[list[int]]:
-    """Which columns stand beside the first; numbers go on below where the line is full, one of them at least."""
+    """The columns after the first in each part of a table that is too wide for one line; at least one number each."""
     again = list(range(1, names))
     pieces = [again.copy()]
     for column in range(names, len(widths)):
@@ -82,41 +82,41 @@ def _pieces(widths: Sequence[int], names: int) -> list[list[int]]:
 
 
 def number(value: float | str | None, digits: int = 4) -> str:
-    """A number for people; nothing where there is none."""
+    """A number of so many significant digits; a dash for None."""
     if value is None:
         return "-"
     return value if isinstance(value, str) else f"{value:.{digits}g}"
 
 
 def counted(many: int, thing: str) -> str:
-    """How many of a thing there are, as people say it."""
+    """A count with its noun, in the plural unless it is 1."""
     return f"{many} {thing}{'' if many == 1 else 's'}"
 
 
 def fixed(value: float | None, places: int) -> str:
-    """A number with so many decimals; nothing where there is none."""
+    """A number with so many decimals; a dash for None."""
     return "-" if value is None else f"{value:.{places}f}"
 
 
-def of_whom(document: Document) -> str:
-    """Which study and account a line is about, as far as the document says."""
+def study_and_account(document: Document) -> str:
+    """The study and account of a document in parentheses, as far as it names them."""
     named = [f"{word} {document[word]}" for word in ("study", "account") if document.get(word)]
     return f"({', '.join(named)})"
 
 
 def known_accounts(names: Sequence[str]) -> str:
-    """Which populations a ledger knows."""
+    """A sentence naming the accounts in the ledger."""
     return f"The ledger has accounts of {', '.join(names)}." if names else "There is no account in a ledger here."
 
 
-def published(document: Document) -> None:
-    """What goes out without noise because of the rows that were chosen."""
+def public_count_note(document: Document) -> None:
+    """Print the count that is public_count_note without noise because of how rows are selected, if there is one."""
     if document["public_count"] is not None:
         line(f"  without noise: {document['public_count']}", "yellow")
 
 
-def silent(document: Document) -> None:
-    """Columns of whose missing values the study says nothing."""
+def missing_values_note(document: Document) -> None:
+    """Print which columns' missing values the study does not declare, if any."""
     if document["missing"] is not None:
         line(f"  missing values: {document['missing']}", "yellow")
 
@@ -135,7 +135,7 @@ def cost(record: Document) -> str:
 
 
 def caps(title: str, rows: Sequence[Document]) -> None:
-    """Caps with their limits, what was spent and what remains."""
+    """Print caps with their limits, what was spent and what remains."""
     grid(
         title,
         ("cap", "period", "limit", "spent", "remaining"),
@@ -155,18 +155,18 @@ def measured(cap: Document) -> str:
 
 
 def remaining(value: float) -> str:
-    """What remains: four digits that promise no more than there is."""
+    """What remains of a cap, in four digits rounded down."""
     return f"{rounded_down(value).normalize():f}"
 
 
 def unconverged(what: str, document: Document) -> None:
-    """Of chains that have not converged: why, that their numbers are not to be published, and what to do."""
+    """Print why chains have not converged, that their numbers are not to be public_count_note, and what to do."""
     line(f"{what}: NOT CONVERGED. {why_words(document)} Do not publish these numbers.", "bold red")
     line(f"  {document['advice']}")
 
 
 def origins(document: Document) -> None:
-    """Of what is made from crates: what it stands on, what became of that, and what nobody has checked."""
+    """Print the releases that a result is computed from, notices about them, and what was not verified."""
     for notice in document.get("notices", ()):
         line(f"  NOTICE: {notice['said']}", "bold red")
     for source in document.get("sources", ()):
@@ -178,6 +178,6 @@ def origins(document: Document) -> None:
 
 
 def shortened(address: str) -> str:
-    """Relative to the current folder where that is shorter."""
+    """A path relative to the current folder if it is inside it; any other address unchanged."""
     path, here = Path(address), Path.cwd()
     return str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else address

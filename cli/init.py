@@ -1,4 +1,4 @@
-"""`dpbayes init`: a study folder that runs as it stands."""
+"""`dpbayes init`: make an example study folder that is ready to run."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from examples.wages.generate import PERIODS, generate
 from storage.home.home import Home
 
 EXAMPLES = ("study.yaml", "networks.yaml", "questions.yaml")
-"""The first is the study; the others ask other things of the same people."""
+"""The first is the main study; the others release other statistics of the same people."""
 
 
 def init(
@@ -33,7 +33,7 @@ def init(
 
 
 def make_study_folder(folder: Path) -> dict[str, Any]:
-    """Study files, a schedule, synthetic data, a home with keys, and a ledger with the study's account."""
+    """Make study files, a schedule, synthetic data, a home with keys, and a ledger with the study's account."""
     if folder.exists():
         raise StudyInvalid(f"cannot make {folder}: it exists already. Choose another name.")
     Home.refuse_second(folder)
@@ -49,14 +49,14 @@ def make_study_folder(folder: Path) -> dict[str, Any]:
 
 
 def _write_schedule(folder: Path) -> None:
-    """A deployment for Prefect, named like the folder, so that two studies are two deployments."""
+    """Write a Prefect deployment named like the folder, so that two study folders are two deployments."""
     schedule = (files("examples.wages") / "prefect.yaml").read_text()
     name = re.sub(r"[^\w.-]+", "-", folder.resolve().name)  # Prefect takes no slash, percent sign or angle
     (folder / "prefect.yaml").write_text(schedule.replace("- name: wages", f"- name: {json.dumps(name)}"))
 
 
 def show(document: Document) -> None:
-    """What `init` made and what to do next."""
+    """Print what `init` made and what to do next."""
     line(
         f"Made {document['folder']}: a study, synthetic data for {', '.join(document['periods'])}, "
         "and a home with keys and a ledger."

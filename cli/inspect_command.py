@@ -1,7 +1,7 @@
-"""`dpbayes inspect`: the pass without the charge."""
+"""`dpbayes inspect`: read and validate the table without a charge."""
 
 from cli.console import guarded
-from cli.format import Document, line, of_whom, published, shortened, silent
+from cli.format import Document, line, missing_values_note, public_count_note, shortened, study_and_account
 from cli.launch import actor, ready, start
 from cli.options import AsJson, Debug, Holder, PeriodName, StudyFile
 
@@ -22,11 +22,11 @@ def inspect(
 
 
 def show(document: Document) -> None:
-    """Where the pages of a look are, and that it is on record."""
-    line(f"Inspected the table for {document['period']} {of_whom(document)}. Nothing was charged.", "bold")
+    """Print where the validation pages are, and that the ledger records the inspection."""
+    line(f"Inspected the table for {document['period']} {study_and_account(document)}. Nothing was charged.", "bold")
     line(f"  on record: entry {document['entry']['seq']} of the ledger notes that the table was looked at")
-    published(document)
-    silent(document)
+    public_count_note(document)
+    missing_values_note(document)
     for one in document["inspected"]:
         at = "" if one["holder"] is None else f" at {one['holder']}"
         line(f"  validation of {one['release']}{at}, confidential: {shortened(one['page'])}")

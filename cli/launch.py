@@ -1,4 +1,4 @@
-"""From a command to a flow: settings first, then Prefect, once for the whole command."""
+"""What a command does before it runs a flow: check the study, then start Prefect once."""
 
 import getpass
 import os
@@ -17,16 +17,16 @@ from tasks.progress import collected
 
 ANALYSES = "flows.analyse"
 OF_A_PASS = ("pyarrow.parquet", "great_expectations", "numba")
-"""What the flows that read a table import late, and what takes longest to import."""
+"""The slowest imports of the flows that read a table; they are imported while Prefect starts."""
 
 
 def actor() -> str:
-    """Who acts, for the ledger: DPBAYES_ACTOR, else the login name."""
+    """The actor recorded in the ledger: DPBAYES_ACTOR, else the login name."""
     return os.environ.get("DPBAYES_ACTOR") or getpass.getuser()
 
 
 def ready(study: Path, periods: Sequence[str]) -> Study:
-    """The study, once everything is refused that can be refused before Prefect starts."""
+    """Load the study, and refuse before Prefect starts whatever can be refused by then."""
     declared = load_study(study)
     for period in periods:
         Period.parse(period, declared.period.grain)
@@ -37,14 +37,14 @@ def ready(study: Path, periods: Sequence[str]) -> Study:
 
 
 def start(study: Study, flow: str) -> None:
-    """Prefect and the module of a flow, for the rest of the command."""
+    """Start Prefect and import the module of a flow, for the rest of the command."""
     prepare(Home.find(study.path), flow, *(() if flow == ANALYSES else OF_A_PASS))
 
 
 @contextmanager
-def kept(console: Console, study: Study, period: str, view: View) -> Generator[None]:
-    """What is done inside is shown, should it fail there."""
+def partial_on_failure(console: Console, study: Study, period: str, view: View) -> Generator[None]:
+    """If the block fails, show the releases and analyses that were done inside it first."""
     about = {"study": study.study, "account": study.population, "period": period}
     with collected() as found:
-        console.keep(lambda: about | found.to_record(), view)
+        console.keep_partial(lambda: about | found.to_record(), view)
         yield

@@ -1,4 +1,4 @@
-"""Where the `dpbayes` command begins: Ctrl-C ends it properly while it is still importing what it needs."""
+"""Start of the `dpbayes` command: signals are handled before the slow imports begin."""
 
 from cli.ending import bounded
 

@@ -17,12 +17,12 @@ from cli.format import (
     known_accounts,
     line,
     measured,
+    missing_values_note,
     number,
-    of_whom,
-    published,
+    public_count_note,
     remaining,
     shortened,
-    silent,
+    study_and_account,
 )
 from cli.options import AsJson, Debug, StudyFile, Trusted
 from dpbayes.markup.numbers import percent
@@ -84,16 +84,16 @@ def _write(page: Path, document: dict[str, Any]) -> None:
 
 
 def show(document: Document) -> None:
-    """What each release would cost and leave, and how long the budget lasts."""
-    whose = of_whom({"study": document["study"], "account": document["population"]})
+    """Print what each release would cost and leave, and how long the budget lasts."""
+    whose = study_and_account({"study": document["study"], "account": document["population"]})
     line(f"Plan for {document['period']} {whose}. The table is not read, and nothing is spent.", "bold")
     if document["account"] != "open":
         line(f"The account {document['population']} is not open yet: its caps are those that the study states.")
         known = known_accounts(document["known_accounts"])
         line(f"{known} Open it with `dpbayes ledger create STUDY`: releases need it.")
         line(f"Looked in: {document['home']}.")
-    published(document)
-    silent(document)
+    public_count_note(document)
+    missing_values_note(document)
     for release in document["releases"]:
         _release(release)
     _year(document["year"])
@@ -104,7 +104,7 @@ def show(document: Document) -> None:
 
 def _release(release: Document) -> None:
     line("")
-    line(f"{release['name']}: {_made(release)}.{_status(release)}", "bold")
+    line(f"{release['name']}: {_mechanism(release)}.{_status(release)}", "bold")
     line(f"  cost:        {cost(release['cost'])}")
     if release["holders"]:
         line(f"  holders:     {', '.join(release['holders'])}: a charge of that cost for each; below, all of them")
@@ -124,7 +124,7 @@ def _release(release: Document) -> None:
         [
             (
                 *(cap["cap"], cap["period"] or "", measured(cap), number(cap["spent"]), remaining(cap["remaining"])),
-                *(_reached(cap["after"], cap["fits"]), number(cap["largest_epsilon"]), _fits(release, cap)),
+                *(_total_after(cap["after"], cap["fits"]), number(cap["largest_epsilon"]), _fits(release, cap)),
             )
             for cap in release["caps"]
         ],
@@ -141,10 +141,10 @@ def _fits(release: Document, cap: Document) -> str:
 
 
 def _predicted(release: Document) -> None:
-    """Each coefficient's predicted precision: as asked for, in the worse case, beside the prior's, and nearby."""
+    """Print each coefficient's predicted precision; also by the prior alone, without noise, and at other epsilon."""
     predicted: Sequence[Document] = release["predicted"]
     high = f"± if {HIGH_CORRELATION:g}"
-    headers = ["coefficient", "sd", "± 95%", high, "± prior", "± no noise", "told from 0"]
+    headers = ["coefficient", "sd", "± 95%", high, "± prior", "± no noise", "least effect"]
     rows = [
         [
             one["coefficient"] + (" (rough)" if one["rough"] else ""),
@@ -160,7 +160,7 @@ def _predicted(release: Document) -> None:
     grid("  predicted posterior, in the units of the columns (sd, halves of 95% intervals)", headers, rows)
     if high in headers:
         line(f"  {high}: where numbers of which nothing is stated are correlated by {HIGH_CORRELATION:g}")
-    line("  ± prior: of the prior alone; ± no noise: of the rows themselves; told from 0: effects beyond it, -: none")
+    line("  ± prior: by the prior alone; ± no noise: by the rows alone; least effect: distinguishable from 0, -: none")
     known, shown = {point["epsilon"]: point["sd"] for point in release["grid"]}, shown_epsilons(release)
     grid(
         "  predicted sd at other epsilon",
@@ -173,7 +173,7 @@ def _predicted(release: Document) -> None:
 
 
 def _blocks(release: Document) -> None:
-    """The noise on every kind of released number, against what it measures."""
+    """Print the noise on each kind of released number, relative to the size of that number."""
     grid(
         "  noise on averages over the rows, columns in -1 ... 1; of each kind the worst",
         ("released", "numbers", "noise", "measures", "noise of it"),
@@ -189,7 +189,7 @@ def _blocks(release: Document) -> None:
     )
 
 
-def _made(release: Document) -> str:
+def _mechanism(release: Document) -> str:
     if not release["entries"]:
         return f"{release['kind']}, drawn exactly"
     return f"{release['mechanism']} noise on {counted(noisy_numbers(release), 'number')}"
@@ -204,7 +204,7 @@ def _status(release: Document) -> str:
 
 
 def _analytic(release: Document) -> str:
-    """Balle and Wang's figures beside the zCDP ones: they hold for one release alone and do not add up."""
+    """Balle and Wang's analytic Gaussian figures: tighter than zCDP, but for one release, since they do not compose."""
     analytic, asked = release["analytic"], release["cost"]
     return (
         f"alone, this noise satisfies epsilon {number(analytic['epsilon'])} at delta {number(asked['delta'])}; "
@@ -220,8 +220,8 @@ def _scale(scale: float | Sequence[float]) -> str:
     return f"{number(high)} ({number(low)} on {scale.count(low)} squares)"
 
 
-def _reached(value: float | None, fits: bool) -> str:
-    """What a cap would stand at; past its limit even where that shows in the fifth digit only."""
+def _total_after(value: float | None, fits: bool) -> str:
+    """What would be spent of a cap; rounded up where the charge does not fit, so that it shows as above the limit."""
     if value is None or fits:
         return number(value)
     return f"{FOUR_DIGITS_UP.create_decimal(Decimal(repr(value))).normalize():f}"

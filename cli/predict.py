@@ -1,4 +1,4 @@
-"""`dpbayes predict`: what a published posterior says of public rows; nothing is charged, only the crate is read."""
+"""`dpbayes predict`: predictions of a published posterior for public rows; reads only the crate, charges nothing."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ def predict(
 def run_predict(
     crate: str, rows: Path | None, at: Sequence[str], level: float, keys: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Predictions for the rows of a file, or for the one row that is stated."""
+    """Predictions for the rows of a file, or for the one row given with --at."""
     if (rows is None) == (not at):
         raise StudyInvalid("cannot predict: there are no rows, or two sources of them. Name a file, or use --at.")
     posterior = read_posterior(crate, keys)
@@ -54,7 +54,7 @@ def run_predict(
 
 
 def show(document: Document) -> None:
-    """Predictions with their intervals, and what they stand on."""
+    """Print predictions with their intervals, and the releases behind them."""
     about = f"{document['analysis']} of {document['study']} for {document['period']}"
     if document["status"] == "converged":
         line(

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from cli.console import guarded
-from cli.format import Document, caps, cost, line, of_whom, shortened
-from cli.launch import actor, kept, ready, start
+from cli.format import Document, caps, cost, line, shortened, study_and_account
+from cli.launch import actor, partial_on_failure, ready, start
 from cli.options import AsJson, Debug, Holder, PeriodName, StudyFile
 from tasks.answers import Which, stored_answer
 
@@ -36,16 +36,16 @@ def release(
             from flows.release import release_study
 
             named = {"holder": holder, "actor": actor(), "sha256": declared.sha256}
-            with kept(console, declared, period, show), console.progress():
+            with partial_on_failure(console, declared, period, show), console.progress():
                 document = release_study(str(study), period, revision, reason, **named)
         console.show(document, show)
 
 
 def show(document: Document) -> None:
-    """What was released, at what cost, and what remains; after a failure also what was charged and is not published."""
+    """Print what was released, its cost and what remains; after a failure also what was charged but not published."""
     for one in document["releases"]:
         at = "" if one["holder"] is None else f" at {one['holder']}"
-        which = f"{one['release']}{at} for {document['period']} {of_whom(document)}"
+        which = f"{one['release']}{at} for {document['period']} {study_and_account(document)}"
         if one["status"] == "released":
             line(f"Released {which}, revision {one['revision']}.", "bold")
             line(f"  cost: {cost(one['cost'])}")
@@ -71,8 +71,8 @@ def show(document: Document) -> None:
 
 
 def _unpublished(document: Document) -> None:
-    """Charged and stored, while the crate is still to be written."""
+    """Print the releases that were charged and stored, but whose crates are not written yet."""
     for one in document.get("unpublished", ()):
         how = "Charged and stored" if one["status"] == "released" else "Stored since an earlier run"
-        whose = f"{one['release']} for {document['period']} {of_whom(document)}"
+        whose = f"{one['release']} for {document['period']} {study_and_account(document)}"
         line(f"{how}: {whose}. Its crate is not written yet.", "bold")

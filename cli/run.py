@@ -1,4 +1,4 @@
-"""`dpbayes run`: release and analyse period by period; what fails in the middle leaves what was done to be shown."""
+"""`dpbayes run`: release and analyse period by period; after a failure, what was done before it is shown."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -10,7 +10,7 @@ import typer
 
 from cli import analyse, release
 from cli.console import Console, exit_unless_converged, failure_of, guarded
-from cli.format import line, of_whom
+from cli.format import line, study_and_account
 from cli.launch import actor, ready, start
 from cli.options import AsJson, Debug, StudyFile
 from dpbayes.study.load import load_study
@@ -43,7 +43,7 @@ def run(
 
 @dataclass
 class Runs:
-    """The periods of a command: those that were run or failed, the one under way, those still to come."""
+    """The periods of a command: finished or failed (`finished`), running now (`under_way`), and still to come."""
 
     study: Study
     names: list[str]
@@ -52,7 +52,7 @@ class Runs:
     cluster: ExitStack = field(default_factory=ExitStack)  # of this machine, for the chains of all periods
 
     def document(self) -> Document:
-        """Everything that was done, at any moment; of one period alone without the list around it."""
+        """Everything done so far; if the command has one period only, the document of that period itself."""
         tried = [*self.finished, *([] if self.under_way is None else [self._so_far(self.under_way)])]
         if len(self.names) == 1:
             return tried[0] if tried else self._about(self.names[0])
@@ -60,7 +60,7 @@ class Runs:
         return {**about, "runs": tried, "not_tried": self.names[len(tried) :]}
 
     def failed(self, error: Exception) -> None:
-        """Keep what the period under way had done, with what stopped it."""
+        """Move the period under way to the finished ones, with the error that stopped it."""
         assert self.under_way is not None
         self.finished.append(self._so_far(self.under_way) | {"error": failure_of(error).to_record()})
         self.under_way = None
@@ -73,16 +73,16 @@ class Runs:
 
 
 def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool = False) -> Document:
-    """Release and analyse one period, or each of a range; the first failure is raised, at once or after the rest."""
+    """Release and analyse each period of a range; raise the first failure, with `keep_going` after trying the rest."""
     declared = load_study(study)
     runs = Runs(declared, [period.name for period in Period.range(periods, declared.period.grain)])
     ready(study, runs.names)
-    console.keep(runs.document, show)
+    console.keep_partial(runs.document, show)
     first: Exception | None = None
     with console.progress(), runs.cluster:
         for name in runs.names:
             try:
-                _run(runs, study, name)
+                _run_period(runs, study, name)
             except Exception as error:
                 runs.failed(error)
                 first = first or error
@@ -93,15 +93,15 @@ def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool
     return runs.document()
 
 
-def _run(runs: Runs, study: Path, name: str) -> None:
+def _run_period(runs: Runs, study: Path, name: str) -> None:
     with collected() as runs.under_way:
         declared = load_study(study, runs.study.sha256)
-        document = stored_answer(declared, name, Which(), analyses=True) or _made(runs, str(study), name)
+        document = stored_answer(declared, name, Which(), analyses=True) or _run_flow(runs, str(study), name)
     runs.finished.append(document)
     runs.under_way = None
 
 
-def _made(runs: Runs, study: str, name: str) -> Document:
+def _run_flow(runs: Runs, study: str, name: str) -> Document:
     start(runs.study, "flows.run")
     from flows.run import run_study
     from flows.states import answer
@@ -114,9 +114,9 @@ def _made(runs: Runs, study: str, name: str) -> Document:
 
 
 def show(document: Mapping[str, Any]) -> None:
-    """Every period that was tried, in order: its release, then its analyses, or what was done before it failed."""
+    """Print every period that was tried: its release, then its analyses, or what was done before it failed."""
     for one in document.get("runs", [document]):
         release.show(one)
         analyse.show(one)
         if "error" in one and "runs" in document:
-            line(f"{one['period']} {of_whom(document)}: FAILED ({one['error']['kind']}).", "bold red")
+            line(f"{one['period']} {study_and_account(document)}: FAILED ({one['error']['kind']}).", "bold red")

@@ -1,1 +1,1 @@
-"""`dpbayes ledger ...`: the budget, opened, looked at and changed on the record."""
+"""`dpbayes ledger ...`: open the budget, show it, and record changes to it."""

@@ -1,4 +1,4 @@
-"""What people do to the ledger by hand: each act is one more entry with its actor and reason, anchored at once."""
+"""The changes people make to the ledger by hand: each is one entry with its actor and reason, anchored at once."""
 
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.console import guarded
-from cli.format import Document, line, of_whom, shortened
+from cli.format import Document, line, shortened, study_and_account
 from cli.launch import actor
 from cli.ledger.document import ledger_document
 from cli.ledger.readable import line_of
@@ -20,8 +20,8 @@ from storage.home.home import Home
 from storage.home.signatures import pending_key
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry, Stamp
-from storage.ledger.notices import marked, notice_name
-from storage.ledger.recovery import move as move_books
+from storage.ledger.notices import crates_to_mark, notice_name
+from storage.ledger.recovery import move as record_move
 from storage.ledger.request import release_key
 from tasks.stamp import stamp_of
 
@@ -44,7 +44,7 @@ def raise_(
 
 
 def raise_cap(study: Path, cap: str, limit: str, reason: str) -> dict[str, Any]:
-    """Lift a cap of the study's population for every later charge."""
+    """Raise a cap of the study's population for every later charge."""
     declared, amount = load_study(study), _amount(limit)
     return _act(
         study,
@@ -65,13 +65,13 @@ def _amount(text: str) -> Decimal:
 
 
 def close(study: StudyFile, period: PeriodName, reason: Reason, *, json: AsJson = False, debug: Debug = False) -> None:
-    """Take no further charge for a period of the study's population, for good; what was released stays."""
+    """Refuse every further charge for a period of the study's population, permanently; its releases stay."""
     with guarded(json, debug) as console:
         console.show(close_period(study, period, reason), show)
 
 
 def close_period(study: Path, period: str, reason: str) -> dict[str, Any]:
-    """Take no further charge for a period of the study's population."""
+    """Refuse every further charge for a period of the study's population."""
     declared = load_study(study)
     name = declared.parse_period(period).name
     return _act(
@@ -121,17 +121,17 @@ def withdraw_release(
         return anchored.ledger.withdraw(key, reason=reason, stamp=stamp)
 
     document = _act(study, act, _about(declared, period), reason)
-    return {**document, "notices": _marked(study, key)}
+    return {**document, "notices": _write_notices(study, key)}
 
 
-def _marked(near: Path, release: str) -> list[str]:
-    """Where people find that a release was withdrawn: beside its crate and beside those that stand on it."""
+def _write_notices(near: Path, release: str) -> list[str]:
+    """Write a withdrawal's notices next to the release's crate and posteriors drawn from it; return their addresses."""
     with AnchoredLedger.open(near) as anchored:
         charge = anchored.ledger.find(release)
         act = anchored.ledger.withdrawn(release)
         if act is not None:
             anchored.mark(act, release, "withdrawn")
-        crates = [] if charge is None else marked(anchored.archive, charge.to_record())
+        crates = [] if charge is None else crates_to_mark(anchored.archive, charge.to_record())
         return [anchored.archive.address(notice_name(crate, "withdrawn", "txt")) for crate in crates]
 
 
@@ -148,7 +148,7 @@ def note(
 
 
 def write_note(near: Path, text: str) -> dict[str, Any]:
-    """Write down something that happened; about a study, where its file is named."""
+    """Write a note; it names the study if `near` is a study file."""
     about = _about(load_study(near)) if near.is_file() else {}
 
     def act(anchored: AnchoredLedger, stamp: Stamp) -> Entry:
@@ -168,9 +168,9 @@ def change_key(near: Path, reason: str) -> dict[str, Any]:
     pending = pending_key(Home.find(near).keys)
 
     def act(anchored: AnchoredLedger, stamp: Stamp) -> Entry:
-        # opening the anchored ledger has finished a change that was killed: then there is nothing left to do
-        killed = pending and anchored.ledger.key_entry(pending)
-        return killed or anchored.rotate_key(reason=reason, stamp=stamp)
+        # opening the ledger has completed an interrupted change of key: then there is nothing left to do
+        completed = pending and anchored.ledger.key_entry(pending)
+        return completed or anchored.rotate_key(reason=reason, stamp=stamp)
 
     document = _act(near, act)
     return {**document, "fingerprint": Home.find(near).signer().fingerprint}
@@ -183,11 +183,11 @@ def move(reason: Reason, near: Near = Path(), *, json: AsJson = False, debug: De
 
 
 def move_home(near: Path, reason: str) -> dict[str, Any]:
-    """Put on record that ledger or archive are where the environment says now."""
-    done = move_books(near, _reason(reason), stamp_of(actor()))
-    moved = [{"part": part, "from": before, "to": after} for part, (before, after) in done.changed.items()]
+    """Record that ledger or archive are now where the environment says."""
+    recorded = record_move(near, _reason(reason), stamp_of(actor()))
+    moved = [{"part": part, "from": before, "to": after} for part, (before, after) in recorded.changed.items()]
     with AnchoredLedger.open(near) as anchored:
-        document = {"status": "recorded", "entry": line_of(done.entry), **ledger_document(anchored), "moved": moved}
+        document = {"status": "recorded", "entry": line_of(recorded.entry), **ledger_document(anchored), "moved": moved}
         return {**document, **anchored.home.places}
 
 
@@ -212,15 +212,21 @@ def _act(
         entry = act(anchored, stamp_of(actor()))
         anchored.anchor_pending()
         status = "recorded" if entry.seq > before else "already-recorded"
-        kept = {} if reason is None else {"reason_recorded": entry.payload["reason"] == reason}
-        return {**(about or {}), "status": status, **kept, "entry": line_of(entry), **ledger_document(anchored)}
+        stored_reason = {} if reason is None else {"reason_recorded": entry.payload["reason"] == reason}
+        return {
+            **(about or {}),
+            "status": status,
+            **stored_reason,
+            "entry": line_of(entry),
+            **ledger_document(anchored),
+        }
 
 
 def show(document: Document) -> None:
-    """The entry that was written."""
+    """Print the entry that was written, or was there already."""
     entry = document["entry"]
     fresh = document["status"] == "recorded"
-    whose = f" {of_whom(document)}" if "study" in document else ""
+    whose = f" {study_and_account(document)}" if "study" in document else ""
     line(f"Entry {entry['seq']}: {entry['what']}{whose}.", "bold")
     if not fresh:
         line(f"  It is on record already, since {entry['date']}: {entry['reason']}")

@@ -1,4 +1,4 @@
-"""`dpbayes ledger create`: the account of a study's population, in a home that is made where there is none."""
+"""`dpbayes ledger create`: open the account of a study's population, making a home if there is none."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ def create(study: StudyFile, *, json: AsJson = False, debug: Debug = False) -> N
 
 
 def create_ledger(study: Path) -> dict[str, Any]:
-    """The study's account, in the ledger of the nearest home upward; without any, one is made beside the study file."""
+    """Open the study's account in the nearest home upward; without one, in a home made in the study's folder."""
     load_study(study)  # nothing is made for a study that cannot be used
     place = Home.place_for(study)
     Home.refuse_second(place)
@@ -30,7 +30,7 @@ def create_ledger(study: Path) -> dict[str, Any]:
 
 
 def open_account(studies: Sequence[Path], home: Home) -> dict[str, Any]:
-    """Open the account that these studies share, in a ledger that is made where there is none."""
+    """Open the account that these studies share, in the home's ledger, which is made if there is none."""
     declared = [load_study(study) for study in studies]
     stamp = stamp_of(actor())
     with AnchoredLedger.create(home, stamp) as anchored:
@@ -42,7 +42,7 @@ def open_account(studies: Sequence[Path], home: Home) -> dict[str, Any]:
 
 
 def show(document: Document) -> None:
-    """What was opened, or was open, and every account."""
+    """Print which account was opened or was open already, and every account."""
     done = "Opened" if document["status"] == "opened" else "Already open"
     line(f"{done}: account {document['account']} (study {document['study']}, home {document['home']}).", "bold")
     show_ledger(document)

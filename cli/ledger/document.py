@@ -1,4 +1,4 @@
-"""A ledger as one document, and as people read it: every account with its caps, and where the chain stands."""
+"""The ledger as a JSON document and as printed: every account with its caps, and the last entry of the chain."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from storage.ledger.reading import Reading
 
 
 def ledger_document(anchored: AnchoredLedger | Reading) -> dict[str, Any]:
-    """Every account with its caps, and where the chain stands."""
+    """Every account with its caps, the number of charges, and the last entry of the chain."""
     head, acts = (
         anchored.ledger.head,
         [line_of(one) for one in (*anchored.ledger.of_kind("close"), *anchored.ledger.of_kind("withdraw"))],
@@ -24,21 +24,21 @@ def ledger_document(anchored: AnchoredLedger | Reading) -> dict[str, Any]:
 
 
 def _acts(account: AccountState, acts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What was closed and withdrawn of an account, in the order of the ledger."""
+    """The closed periods and withdrawn releases of an account, in the order of the ledger."""
     own = [one for one in acts if one["account"] == account.spec.population]
-    kept = ("study", "period", "what", "date", "reason")
+    fields = ("study", "period", "what", "date", "reason")
     return {
-        word: [{name: one[name] for name in kept} | {"entry": one["seq"]} for one in own if one["kind"] == kind]
+        word: [{name: one[name] for name in fields} | {"entry": one["seq"]} for one in own if one["kind"] == kind]
         for word, kind in (("closed", "close"), ("withdrawn", "withdraw"))
     }
 
 
 def show_ledger(document: Document) -> None:
-    """Every account with its caps."""
+    """Print every account with its caps."""
     for account in document["accounts"]:
         split = account["holders"]
-        held = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
-        caps(f"account {account['account']}{held}", account["caps"])
+        holders = "" if split is None else f", holders {', '.join(split['names'])} ({split['membership']})"
+        caps(f"account {account['account']}{holders}", account["caps"])
         if account["closed"]:
             line(f"  closed periods, which take no charges: {', '.join(act['period'] for act in account['closed'])}")
         for act in account["withdrawn"]:
@@ -48,13 +48,13 @@ def show_ledger(document: Document) -> None:
 
 
 def show_head(document: Document) -> None:
-    """How many charges a ledger has, and how far it goes."""
+    """Print the number of charges and the last entry."""
     seq, hashed = document["head"]["seq"], document["head"]["hash"][:16]
     line(f"{counted(document['charges'], 'charge')}; last entry {seq}, hash {hashed}")
 
 
 def show_unanchored(entries: Sequence[int]) -> None:
-    """What an unfinished run left, for those who only look."""
+    """Print which entries an interrupted run left without anchors, if any."""
     if entries:
         named = ", ".join(map(str, entries[:3])) + (" and more" if len(entries) > 3 else "")
         line(

@@ -1,4 +1,4 @@
-"""`dpbayes ledger show`, `history` and `export`: for everybody who may read the ledger, nothing is written to it."""
+"""`dpbayes ledger show`, `history` and `export`: for anybody who may read the ledger; none writes to it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,13 +48,13 @@ def export(
 
 
 def read_ledger(near: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
-    """Every account of the home near `near`, and the numbers of entries that are not anchored yet."""
+    """Every account in the ledger near `near`, and the numbers of entries that are not anchored yet."""
     with look(near, keys) as reading:
         return ledger_document(reading) | {"unanchored": list(reading.unanchored)}
 
 
 def read_history(near: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
-    """Every entry in few words."""
+    """Every entry in one line each, the last entry, and the numbers of entries that are not anchored yet."""
     with look(near, keys) as reading:
         head = reading.ledger.head
         return {
@@ -65,7 +65,7 @@ def read_history(near: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def export_ledger(near: Path, target: Path, keys: Sequence[str] = ()) -> dict[str, Any]:
-    """The whole ledger in one file, its head signed by whoever has the home's key."""
+    """Write the whole ledger to one file; with the home's key, sign its head, else include the head's anchor."""
     if not Home.look(near).is_ours:
         with look(near, keys) as reading:
             written = write_export(reading, target, None, spreadsheet)
@@ -79,7 +79,7 @@ def export_ledger(near: Path, target: Path, keys: Sequence[str] = ()) -> dict[st
 
 
 def show_history(document: Document) -> None:
-    """One line an entry, the oldest first."""
+    """Print one line for each entry, the oldest first."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for header in ("entry", "date", "actor", "kind", "account", "study", "what", "cost", "reason"):
         table.add_column(header, justify="right" if header == "entry" else "left", overflow="fold")
@@ -100,7 +100,7 @@ def _cost(readable: Document | None) -> str:
 
 
 def show_export(document: Document) -> None:
-    """Where the file is, and how to check it."""
+    """Print where the file is, and how to check it."""
     line(f"Wrote {document['entries']} entries to {shortened(document['file'])}.", "bold")
     if document["file"].endswith(".json"):
         line(f"Check it anywhere: dpbayes audit --ledger {document['file']} --key {document['fingerprint']}")

@@ -1,4 +1,4 @@
-"""The ledger as people read it: one line an entry, for the terminal and for spreadsheets."""
+"""Each ledger entry in one readable line, for the terminal and for spreadsheets."""
 
 import csv
 import io
@@ -13,27 +13,27 @@ from storage.ledger.publishing import Publication
 from storage.ledger.request import AccountSpec, HolderSpec, released_under
 
 FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-"""How a text starts that a spreadsheet would run."""
+"""Characters at the start of a cell that make a spreadsheet evaluate it."""
 
 Payload = Mapping[str, Any]
 
 
 def line_of(entry: Entry) -> dict[str, Any]:
-    """One entry in few words; the cost of charges only."""
-    stated, named = entry.payload, _named(entry.payload)
+    """One entry as a short document; only charges have a cost."""
+    payload, named = entry.payload, _named(entry.payload)
     try:
-        cost = stated["cost"]["readable"] if entry.kind == "charge" else None
-        what = WORDS[entry.kind](stated)
-    except MALFORMED:  # the audit names what is wrong with it
+        cost = payload["cost"]["readable"] if entry.kind == "charge" else None
+        what = WORDS[entry.kind](payload)
+    except MALFORMED:  # the audit says what is wrong with it
         what, cost = "not what this program wrote: run `dpbayes audit`", None
     return {
         "seq": entry.seq,
-        "date": stated.get("date"),
-        "actor": stated.get("actor"),
+        "date": payload.get("date"),
+        "actor": payload.get("actor"),
         "kind": entry.kind,
         "what": what,
         "cost": cost,
-        "reason": stated.get("reason"),
+        "reason": payload.get("reason"),
         **{name: named[name] for name in ("account", "study", "period")},
         "key": entry.key,
         "hash": entry.hash,
@@ -41,7 +41,7 @@ def line_of(entry: Entry) -> dict[str, Any]:
 
 
 def spreadsheet(entries: Iterable[Entry]) -> Iterator[str]:
-    """The same as lines of CSV, with what names a charge in columns of its own; no cell runs as a formula."""
+    """The entries as lines of CSV, with a column for each part of a release's name; no cell is read as a formula."""
     yield _row(COLUMNS)
     for entry in entries:
         line = line_of(entry)
@@ -55,12 +55,12 @@ NAMES = ("account", "programme", "study", "release", "period", "holder", "revisi
 COLUMNS = ("seq", "date", "actor", "kind", *NAMES, "epsilon", "rho", "what", "reason", "hash")
 
 
-def _named(stated: Payload) -> dict[str, Any]:
-    """What an entry is about; of a withdrawal, what the release that it withdraws is."""
-    named = {name: stated.get(name) for name in NAMES}
+def _named(payload: Payload) -> dict[str, Any]:
+    """The values of `NAMES` that an entry states; for a withdrawal, those of the withdrawn release."""
+    named = {name: payload.get(name) for name in NAMES}
     with suppress(*MALFORMED):
-        if "withdraws" in stated:
-            named |= released_under(stated["withdraws"])
+        if "withdraws" in payload:
+            named |= released_under(payload["withdraws"])
     return named
 
 
@@ -71,57 +71,57 @@ def _row(cells: Iterable[object]) -> str:
 
 
 def _inert(cell: str) -> str:
-    """The text behind an apostrophe where a spreadsheet would take it for a formula."""
+    """The text, with an apostrophe in front if a spreadsheet would take it for a formula."""
     return f"'{cell}" if cell.lstrip(" ").startswith(FORMULA) else cell
 
 
-def _account(stated: Payload) -> str:
-    spec = AccountSpec.from_record(stated["spec"])
+def _account(payload: Payload) -> str:
+    spec = AccountSpec.from_record(payload["spec"])
     caps = ", ".join(f"{cap.name} {limit_text(cap)}" for cap in spec.caps)
     return f"{spec.population} opened with {caps}" + ("" if spec.holders is None else f"; {_split(spec.holders)}")
 
 
 def _split(holders: HolderSpec) -> str:
-    """How people are split over holders, in few words."""
+    """How people are split over holders, in words."""
     return f"holders by {holders.by}: {', '.join(holders.names)} ({holders.membership})"
 
 
-def _charge(stated: Payload) -> str:
-    return f"{_released(stated)}, {stated['mechanism']['name']}"
+def _charge(payload: Payload) -> str:
+    return f"{_released(payload)}, {payload['mechanism']['name']}"
 
 
-def _released(stated: Payload) -> str:
-    holder = "" if stated["holder"] is None else f" at {stated['holder']}"
-    revision = "" if stated["revision"] == 1 else f", revision {stated['revision']}"
-    return f"{stated['release']} of {stated['period']}{holder}{revision}"
+def _released(payload: Payload) -> str:
+    holder = "" if payload["holder"] is None else f" at {payload['holder']}"
+    revision = "" if payload["revision"] == 1 else f", revision {payload['revision']}"
+    return f"{payload['release']} of {payload['period']}{holder}{revision}"
 
 
-def _withdrawal(stated: Payload) -> str:
-    return f"{_released(released_under(stated['withdraws']))} withdrawn"
+def _withdrawal(payload: Payload) -> str:
+    return f"{_released(released_under(payload['withdraws']))} withdrawn"
 
 
-def _key(stated: Payload) -> str:
-    return f"{stated['public_key']} signs from here on"
+def _key(payload: Payload) -> str:
+    return f"{payload['public_key']} signs from here on"
 
 
-def _publication(stated: Payload) -> str:
-    if "adopts" in stated:
-        many = len(stated["adopts"])
+def _publication(payload: Payload) -> str:
+    if "adopts" in payload:
+        many = len(payload["adopts"])
         return f"{many} posterior{'' if many == 1 else 's'} that stood in the archive put on record"
-    one = Publication.from_record(stated)
+    one = Publication.from_record(payload)
     return f"{one.analysis} of {one.period} published ({one.status}), statement {one.statement[:16]}"
 
 
 WORDS: Mapping[str, Callable[[Payload], str]] = {
-    "genesis": lambda stated: "the ledger was made",
+    "genesis": lambda payload: "the ledger was made",
     "account": _account,
     "charge": _charge,
-    "raise": lambda stated: (
-        f"{stated['cap']} cap of {stated['account'] or 'the programme'} raised to {stated['limit']}"
+    "raise": lambda payload: (
+        f"{payload['cap']} cap of {payload['account'] or 'the programme'} raised to {payload['limit']}"
     ),
-    "close": lambda stated: f"{stated['period']} of {stated['account']} closed",
+    "close": lambda payload: f"{payload['period']} of {payload['account']} closed",
     "withdraw": _withdrawal,
-    "note": lambda stated: "a note",
+    "note": lambda payload: "a note",
     "key": _key,
     "publish": _publication,
 }

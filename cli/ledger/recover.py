@@ -1,4 +1,4 @@
-"""`dpbayes ledger recover`: what the database lost, written again from its signed anchors."""
+"""`dpbayes ledger recover`: write entries that the database lost again, from their signed anchors."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from cli.options import AsJson, Debug, Near
 from storage.home.places import rewrite_places
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.recovery import home_to_recover
-from storage.ledger.recovery import recover as write_again
+from storage.ledger.recovery import recover as restore
 from tasks.stamp import stamp_of
 
 
@@ -32,9 +32,9 @@ def recover(
 
 
 def recover_ledger(near: Path, *, set_aside: bool) -> dict[str, Any]:
-    """Rebuild from the anchors what the database lost, and put that on record."""
+    """Write lost entries again from their anchors, and record that in a note."""
     home = home_to_recover(near)
-    done = write_again(home, set_aside=set_aside)
+    done = restore(home, set_aside=set_aside)
     rewrite_places(home.folder, home.places)
     with AnchoredLedger.open(near) as anchored:
         if done.restored:
@@ -52,7 +52,7 @@ def recover_ledger(near: Path, *, set_aside: bool) -> dict[str, Any]:
 
 
 def show(document: Document) -> None:
-    """What was lost and is back."""
+    """Print which entries were restored."""
     if document["set_aside"]:
         line(f"The database that was there is kept in {shortened(document['set_aside'])}.")
     if document["restored"]:

@@ -10,7 +10,7 @@ from storage.files.archive import Archive
 from storage.files.archive_paths import release_path
 from storage.ledger.history import MALFORMED
 from storage.ledger.homes import retirements
-from storage.ledger.notices import STATUSES, Status, drawn_from, notice_flaw, notice_name, plain_words, stated
+from storage.ledger.notices import STATUSES, Status, drawn_from, notice_body, notice_flaw, notice_name, plain_words
 
 Record = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def due_notices(records: Sequence[Record], crates: Collection[str], read: Callab
         with suppress(*MALFORMED):
             required = SOURCE in act["payload"]["software"]
             for crate in (release_path(charge), *drawn.get(charge["seq"], ())):
-                found.append(Due(stated(crate, status, charge["key"], act), required))
+                found.append(Due(notice_body(crate, status, charge["key"], act), required))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The archive: published files at any fsspec URL, written once; a folder is complete once it has its manifest."""
+"""The archive: published files at any fsspec URL, each written once; a folder with a manifest is complete."""
 
 import contextlib
 import hashlib
@@ -13,11 +13,11 @@ from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.files.stores import SCRATCH, LocalStore, RemoteStore, Store
 
 MANIFEST = "MANIFEST.json"
-"""The file that is written last and names every other file of a folder with its sha256."""
+"""The file of a folder that is written last and lists the sha256 of every other file."""
 
 
 class ArchiveUnavailable(DpbayesError):
-    """The archive cannot be reached, read or written now; nothing of it is lost."""
+    """The archive cannot be reached, read or written now; its files are not lost."""
 
     kind = "archive-unavailable"
 
@@ -41,7 +41,7 @@ def manifest(files: Mapping[str, bytes]) -> bytes:
 
 
 def manifest_flaw(files: Mapping[str, bytes], listing: bytes) -> str | None:
-    """What keeps a manifest from being that of the files; None where nothing does."""
+    """What is wrong with a manifest, given the files; None if it is theirs."""
     return None if manifest(files) == listing else f"{MANIFEST} is not that of the files"
 
 
@@ -53,7 +53,7 @@ class Archive:
 
     def write_once(self, path: str, data: bytes) -> None:
         """Store a file; the same bytes again change nothing, other bytes under its name are refused."""
-        with self._reaching("write", checked_name(path)):
+        with self._errors_as_unavailable("write", checked_name(path)):
             try:
                 self._store.create(path, data)
             except FileExistsError:
@@ -65,7 +65,7 @@ class Archive:
 
     def read(self, path: str) -> bytes:
         """The bytes of one file."""
-        with self._reaching("read", checked_name(path)):
+        with self._errors_as_unavailable("read", checked_name(path)):
             try:
                 return self._store.read(path)
             except FileNotFoundError:
@@ -75,18 +75,18 @@ class Archive:
 
     def exists(self, path: str) -> bool:
         """Whether there is a file of this name."""
-        with self._reaching("read", checked_name(path)):
+        with self._errors_as_unavailable("read", checked_name(path)):
             return self._store.exists(path)
 
     def list(self, prefix: str = "") -> list[str]:
         """The names of all files below a folder, sorted."""
         folder = checked_name(prefix.rstrip("/")) if prefix else ""
-        with self._reaching("list", folder or "the archive"):
+        with self._errors_as_unavailable("list", folder or "the archive"):
             return self._store.list(folder)
 
     def strays(self) -> dict[str, str]:
-        """What is in the archive's folder but is no stored file, such as a link, with what is wrong with it."""
-        with self._reaching("list", "the archive"):
+        """Everything in the archive's folder that is not a stored file, such as a link: name to what is wrong."""
+        with self._errors_as_unavailable("list", "the archive"):
             return self._store.strays()
 
     def write_folder(self, path: str, files: Mapping[str, bytes]) -> str:
@@ -96,7 +96,7 @@ class Archive:
                 f"cannot write {path}: {MANIFEST} is the archive's own file. Name that file otherwise."
             )
         contents = manifest(files)
-        with self._reaching("write", checked_name(path)), self._store.exclusive():
+        with self._errors_as_unavailable("write", checked_name(path)), self._store.exclusive():
             if self._store.exists(f"{path}/{MANIFEST}"):
                 self._refuse_change(path, json.loads(contents))
             else:
@@ -107,7 +107,7 @@ class Archive:
         return hashlib.sha256(contents).hexdigest()
 
     def read_folder(self, path: str) -> dict[str, bytes]:
-        """Every file of a finished folder but its manifest; a missing, altered or extra file is named."""
+        """Every file of a finished folder except its manifest; refused where a file is missing, altered or extra."""
         wanted = self._read_manifest(path)
         present = {name.removeprefix(f"{path}/") for name in self.list(path)} - {MANIFEST}
         for name in sorted(wanted.keys() ^ present):
@@ -120,7 +120,7 @@ class Archive:
         return files
 
     def address(self, path: str) -> str:
-        """Where people find a file or folder: a local path or a URL."""
+        """The local path or URL of a file or folder."""
         return self._store.address(checked_name(path))
 
     def _read_manifest(self, path: str) -> dict[str, str]:
@@ -140,7 +140,7 @@ class Archive:
         return {checked_name(name): str(digest) for name, digest in wanted.items()}
 
     def _refuse_change(self, path: str, wanted: Mapping[str, str]) -> None:
-        """Refuse other contents than those of the finished folder; files that it lost may be written again."""
+        """Refuse contents other than those of the finished folder; files missing from it may be written again."""
         finished = self._read_manifest(path)
         for name in sorted(wanted.keys() | finished.keys()):
             if wanted.get(name) != finished.get(name):
@@ -149,7 +149,7 @@ class Archive:
                 )
 
     def _clear_unfinished(self, path: str, files: Mapping[str, bytes]) -> None:
-        """Remove cut or different files of a folder that was never finished, hence never published."""
+        """Remove truncated or different files of a folder that was never finished, hence never published."""
         for place in self._store.list(path):
             name = place.removeprefix(f"{path}/")
             if name not in files:
@@ -160,7 +160,7 @@ class Archive:
                 self._store.remove(place)
 
     @contextlib.contextmanager
-    def _reaching(self, verb: str, thing: str) -> Generator[None]:
+    def _errors_as_unavailable(self, verb: str, thing: str) -> Generator[None]:
         try:
             yield
         except DpbayesError:
@@ -185,7 +185,7 @@ def _open(url: str) -> Store:
             raise StudyInvalid(
                 f"cannot open the archive: {protocol} is no protocol known here. Correct its URL (DPBAYES_ARCHIVE_URL)."
             ) from None
-        # the rest of the URL may hold a password
+        # the rest of the URL may contain a password
         raise ArchiveUnavailable(_refusal("open", f"the archive on {protocol}", error)) from None
 
 
@@ -197,16 +197,16 @@ def _refusal(verb: str, thing: str, error: Exception) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a store failed, in words without any password or key."""
-    said = error.strerror if isinstance(error, OSError) else None
+    """Why a store failed, in words that contain no password or key."""
+    message = error.strerror if isinstance(error, OSError) else None
     name = type(error).__name__  # the message of a client library may contain a secret, the name of its error does not
-    if not said and UNANSWERED.search(name):
+    if not message and UNANSWERED.search(name):
         return f"it does not answer ({name})"
-    return (said or _PLAIN.get(name) or name).rstrip(".")
+    return (message or _PLAIN.get(name) or name).rstrip(".")
 
 
 UNANSWERED = re.compile("Connect|Timeout")
-"""Names of errors of client libraries that mean that nobody answers."""
+"""Part of the names of errors by which client libraries report that a server does not answer."""
 _PLAIN = {
     "FileNotFoundError": "no such place, or no such bucket",
     "PermissionError": "permission denied",

@@ -1,4 +1,4 @@
-"""Where crates lie in an archive."""
+"""The paths of crates in an archive."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ RECORDED = 3  # the first version whose crates are on the ledger before they are
 
 
 def place(*parts: str) -> str:
-    """A path in the archive from names that can only be names; anything else is refused."""
+    """Join names into a path in the archive; any name but letters, digits and single hyphens is refused."""
     for part in parts:
         if not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", part):
             raise IntegrityFailure("cannot place a crate: one of its names is no plain name. Check the study's names.")
@@ -22,7 +22,7 @@ def place(*parts: str) -> str:
 
 
 def release_path(entry: Mapping[str, Any]) -> str:
-    """Where the crate of a charge lies in the archive; `entry` is the record of its ledger entry."""
+    """The path of a charge's crate in the archive; `entry` is the record of its ledger entry."""
     stated = entry["payload"]
     holder = "" if stated["holder"] is None else f"-at-{plain(stated['holder'])}"
     name = f"{stated['release']}{holder}-r{int(stated['revision'])}-{stated['digest'][:16]}"
@@ -36,28 +36,28 @@ def plain(name: str) -> str:
 
 
 def posterior_path(study: str, period: str, analysis: str, key: str, *, status: str = "converged") -> str:
-    """Where the crate of an analysis lies in the archive; `key` is its `analysis_key`."""
+    """The path of an analysis's crate in the archive; `key` is its `analysis_key`."""
     said = "" if status == "converged" else NOT_CONVERGED  # so that nobody publishes it by mistake
     return place("posteriors", study, period, f"{analysis}{said}-{key[:16]}")
 
 
 def path_of(record: Mapping[str, Any]) -> str:
-    """Where the crate of a posterior record lies in the archive; the name says whether it has not converged."""
+    """The path of a posterior's crate in the archive, whose name says if it has not converged."""
     about = (record["study"], record["period"], record["analysis"], record["key"])
     return posterior_path(*about, status=record["status"])
 
 
 def paths_of(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Every path where its crate may be: earlier versions named those that had not converged like all others."""
+    """Every path where a posterior's crate may be: earlier versions did not mark unconverged ones in the name."""
     earlier = () if record["schema_version"] >= RECORDED else (plain_path_of(record),)
     return tuple(dict.fromkeys((path_of(record), *earlier)))
 
 
 def plain_path_of(record: Mapping[str, Any]) -> str:
-    """The path that earlier versions used, which does not say whether the posterior has converged."""
+    """The path that earlier versions used, whose name does not say whether the posterior converged."""
     return path_of({**record, "status": "converged"})
 
 
 def links_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The releases that a posterior record names, of any version that is read."""
+    """The releases that a posterior's record names, in any readable version of the record."""
     return [record["release"]] if record["schema_version"] == 1 else record["releases"]

@@ -1,4 +1,4 @@
-"""Durable files and folders of this machine: after a kill or a power cut a file is whole or absent."""
+"""Durable files and folders on this machine: after a kill or a power cut a file is whole or absent."""
 
 import contextlib
 import fcntl
@@ -22,7 +22,7 @@ def make_folder(folder: Path, *, mode: int = 0o755) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the names of a folder's files durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -31,7 +31,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o644) -> None:
-    """Write a new file durably: a kill at any moment leaves nothing or all of it. FileExistsError where one exists."""
+    """Write a new file durably: a kill at any moment leaves all of it or nothing. FileExistsError if it exists."""
     if path.exists():
         sync_folder(path.parent)  # its writer may have been killed before making the name durable
         raise FileExistsError(path)
@@ -41,13 +41,13 @@ def create_file(path: Path, data: bytes, *, scratch: Path, mode: int = 0o644) ->
 
 
 def keep_file(path: Path, data: bytes, *, scratch: Path) -> None:
-    """Write a file for this user alone, unless it exists: of two writers, the first one wins."""
+    """Write a file that only this user may read, unless it exists: of two writers, the first wins."""
     with contextlib.suppress(FileExistsError):
         create_file(path, data, scratch=scratch, mode=0o600)
 
 
 def replace_file(path: Path, data: bytes, scratch: Path, *, mode: int = 0o600) -> None:
-    """Write a file durably, in place of one that may exist: a kill leaves the old or the new one, whole."""
+    """Write a file durably, replacing any old one: a kill at any moment leaves the old or the new one, whole."""
     with _written(data, scratch, mode) as part:
         os.replace(part, path)
     sync_folder(path.parent)
@@ -55,7 +55,7 @@ def replace_file(path: Path, data: bytes, scratch: Path, *, mode: int = 0o600) -
 
 @contextlib.contextmanager
 def _written(data: bytes, scratch: Path, mode: int) -> Generator[Path]:
-    """The data in a file of the scratch folder, durable, locked, and gone afterwards unless it was moved."""
+    """Write the data to a locked, durable file in the scratch folder, deleted afterwards unless it was moved."""
     handle, part = _open_part(scratch, mode)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -64,14 +64,14 @@ def _written(data: bytes, scratch: Path, mode: int) -> Generator[Path]:
             os.fsync(file.fileno())
             yield part
     except OSError as error:
-        error.filename = error.filename or str(scratch)  # a full disk does not say which
+        error.filename = error.filename or str(scratch)  # the error of a full disk names no file
         raise
     finally:
         part.unlink(missing_ok=True)
 
 
 def _open_part(scratch: Path, mode: int) -> tuple[int, Path]:
-    """A new locked file in the scratch folder; the lock says that its writer lives."""
+    """A new file in the scratch folder, locked for as long as its writer lives."""
     while True:
         part = scratch / f"{secrets.token_hex(8)}.part"
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -82,7 +82,7 @@ def _open_part(scratch: Path, mode: int) -> tuple[int, Path]:
 
 
 def sweep(scratch: Path) -> None:
-    """Remove the half-written files of writers that died."""
+    """Remove the half-written files of killed writers, recognised by the missing lock."""
     for part in scratch.glob("*.part"):
         with contextlib.suppress(FileNotFoundError, BlockingIOError, PermissionError):
             handle = os.open(part, os.O_RDONLY)

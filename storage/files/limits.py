@@ -1,4 +1,4 @@
-"""How large a file or a JSON document of strangers may be: nothing is read or worked out beyond this."""
+"""Limits on the size of files and JSON documents from untrusted sources, checked before they are parsed."""
 
 import os
 import re
@@ -22,18 +22,18 @@ _OTHERS = bytes(set(range(256)) - set(_BRACKETS))
 
 
 def read_bounded(path: Path, most: int, flags: int = 0) -> bytes | None:
-    """The bytes of a plain file of at most so many, whatever was put in its place; None where it is anything else."""
+    """The bytes of a regular file of at most `most` bytes; None if it is larger, not regular or growing."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     with os.fdopen(handle, "rb") as file:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_size > most:
             return None
-        data = file.read(found.st_size + 1)  # as much is set aside before anything is read
+        data = file.read(found.st_size + 1)  # allocates this much, and shows if the file grew
     return data if len(data) <= found.st_size else None
 
 
 def refuse_shape(data: bytes, thing: str, most: int = MOST_NODES) -> None:
-    """Refuse JSON that is nested deeper, or holds more, than anything dpbayes writes; looks at its bytes only."""
+    """Refuse JSON with more values or deeper nesting than dpbayes ever writes, without parsing it."""
     bare = _STRINGS.sub(b"", data)
     nodes = sum(bare.count(mark) for mark in (b",", b"[", b"{"))
     if nodes > most:

@@ -1,4 +1,4 @@
-"""Files and folders that nobody else may open or write: keys, a home, and what is believed when it is read back."""
+"""Files and folders that other users may not open or write: keys, a home, and caches that are trusted on reading."""
 
 import atexit
 import grp
@@ -18,13 +18,13 @@ NAME = "dpbayes"
 
 
 class KeysExposed(DpbayesError):
-    """Other users of this machine could take the private keys."""
+    """Other users of this machine can read the private keys."""
 
     kind = "keys-exposed"
 
 
 class HomeShared(DpbayesError):
-    """Other users of this machine could change the home, or put another in its place."""
+    """Other users of this machine can change the home or replace it."""
 
     kind = "home-shared"
 
@@ -39,48 +39,51 @@ def require_private(path: Path) -> None:
 
 
 def private_folder(name: str, environment: Mapping[str, str] | None = None) -> Path:
-    """A folder of that name in the user's cache, closed to others; where that fails, one that ends with the process."""
+    """A folder of that name in the user's cache, closed to others; if that fails, one that is deleted at exit."""
     settings = os.environ if environment is None else environment
     cache, home = settings.get("XDG_CACHE_HOME"), Path(settings.get("HOME", ""))
     if not cache and not (home.is_absolute() and home.is_dir()):
-        return passing_folder(name)
+        return temporary_folder(name)
     place = (Path(cache) if cache else home / ".cache") / NAME / name
     try:
         make_folder(place.parent, mode=0o700)
         make_folder(place, mode=0o700)
     except OSError:
-        return passing_folder(name)
+        return temporary_folder(name)
     closed = not stat.S_IMODE(place.stat().st_mode) & 0o077
-    return place if closed and is_ours_alone(place) else passing_folder(name)
+    return place if closed and is_ours_alone(place) else temporary_folder(name)
 
 
 @cache
-def passing_folder(name: str) -> Path:
-    """A private folder of that name for as long as this process lives."""
+def temporary_folder(name: str) -> Path:
+    """A private folder that is deleted when this process exits; the same one for each name."""
     folder = Path(tempfile.mkdtemp(prefix=f"{NAME}-{name}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def is_ours_alone(folder: Path) -> bool:
-    """Whether nobody but this user and root can put a file there, now or by moving a folder around it."""
+    """Whether only this user and root can put a file there, also by renaming a folder above it."""
     place = folder.resolve()
     return _is_ours(place, 0) and all(_is_ours(each, stat.S_ISVTX) for each in place.parents)
 
 
-def _is_ours(place: Path, pardon: int) -> bool:
-    """A folder that others may write is pardoned where they cannot move what others made."""
+def _is_ours(place: Path, allowed: int) -> bool:
+    """Whether only this user and root can write a folder; others may if one of the `allowed` mode bits is set.
+
+    The sticky bit is such a bit: users cannot rename others' files then.
+    """
     try:
         found = place.stat()
     except OSError:
         return False
     return found.st_uid in (0, os.geteuid()) and (
-        not others_may_write(found, os.geteuid()) or bool(found.st_mode & pardon)
+        not others_may_write(found, os.geteuid()) or bool(found.st_mode & allowed)
     )
 
 
 def others_may_write(found: os.stat_result, owner: int) -> bool:
-    """Whether anybody but `owner` may write a file or folder; a group of that user alone is nobody else."""
+    """Whether users other than `owner` may write a file or folder; a group of the owner alone does not count."""
     return bool(found.st_mode & stat.S_IWOTH) or (
         bool(found.st_mode & stat.S_IWGRP) and not _is_group_of_one(owner, found.st_gid)
     )
@@ -88,7 +91,7 @@ def others_may_write(found: os.stat_result, owner: int) -> bool:
 
 @cache
 def _is_group_of_one(owner: int, group: int) -> bool:
-    """Whether a group is its owner's primary one, of the same name, with no other member: many systems make those."""
+    """Whether a group is the owner's primary group, has the same name and no other member, as many systems make it."""
     try:
         user, found = pwd.getpwuid(owner), grp.getgrgid(group)
     except KeyError:
@@ -97,7 +100,7 @@ def _is_group_of_one(owner: int, group: int) -> bool:
 
 
 def read_own(path: Path) -> bytes:
-    """The bytes of a plain file that this user wrote and no other can; anybody else's is refused."""
+    """The bytes of a regular file that belongs to this user and that no other user can write; others are refused."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         found = os.fstat(handle)
@@ -107,11 +110,11 @@ def read_own(path: Path) -> bytes:
 
 
 def refuse_shared(parts: Iterable[Path]) -> None:
-    """Refuse parts of a home that others may write or own, and folders above them where others may swap them."""
+    """Refuse parts of a home that others own or may write, and folders above in which others may replace them."""
     above: dict[Path, None] = {}
     for part in parts:
         real = part.resolve()
-        above |= dict.fromkeys(_passed(part))
+        above |= dict.fromkeys(_lookup_folders(part))
         if not real.exists():
             continue
         found = real.stat()
@@ -123,8 +126,8 @@ def refuse_shared(parts: Iterable[Path]) -> None:
         _refuse_swap(folder)
 
 
-def _passed(path: Path) -> list[Path]:
-    """Every folder in which a name of the path is looked up, through links too; refused where a link is another's."""
+def _lookup_folders(path: Path) -> list[Path]:
+    """Every folder in which a part of the path is looked up, also through links; another user's link is refused."""
     waiting, folders, known = [path.absolute()], list[Path](), set[Path]()
     for one in waiting:
         for name in (one, *one.parents):
@@ -142,7 +145,7 @@ def _passed(path: Path) -> list[Path]:
 def _refuse_swap(folder: Path) -> None:
     found = folder.stat()
     if found.st_mode & stat.S_ISVTX:
-        return  # whatever lies there only its owner may move
+        return  # with the sticky bit, only a file's owner may rename it
     if others_may_write(found, found.st_uid):
         raise HomeShared(
             f"cannot use a home below {folder}: other users may write that folder, and put another home in its place. "

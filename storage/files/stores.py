@@ -1,4 +1,4 @@
-"""Where archived bytes live: a durable local folder, or any other fsspec file system. Whole files or nothing."""
+"""Where an archive's files are stored: a durable local folder, or any other fsspec file system."""
 
 import contextlib
 import fcntl
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from storage.files.durable import create_file, make_folder, sweep
 
 SCRATCH = ".tmp"
-"""The folder of a local store that holds half-written files; never part of what is stored."""
+"""The folder of a local store for half-written files; it is not part of the archive."""
 
 LINK = "is a link: nothing in an archive is one"
 EMPTY = "is an empty folder"
@@ -20,7 +20,7 @@ CLOSED = "cannot be looked into"
 
 
 class Store(Protocol):
-    """Bytes under relative names: what an archive asks of the place where it lies."""
+    """Named files, as an archive needs them; names are relative paths."""
 
     failures: tuple[type[Exception], ...]
 
@@ -45,20 +45,20 @@ class Store(Protocol):
         ...
 
     def strays(self) -> dict[str, str]:
-        """What is there but is no stored file, by its name, with what is wrong with it."""
+        """Everything that is not a stored file: name to what is wrong with it."""
         ...
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Let one process at a time write several files, where the store has locks."""
+        """A lock under which one process at a time writes several files, if the store has locks."""
         ...
 
     def address(self, name: str) -> str:
-        """The path or URL under which people find a file or folder."""
+        """The path or URL of a file or folder."""
         ...
 
 
 class LocalStore(Store):
-    """A folder of this machine."""
+    """Files in a folder of this machine."""
 
     failures: tuple[type[Exception], ...] = (OSError,)
 
@@ -96,7 +96,7 @@ class LocalStore(Store):
 
     @contextlib.contextmanager
     def exclusive(self) -> Generator[None]:
-        """Let one process at a time write several files; the lock ends with its process."""
+        """A file lock, which the system releases when the process ends."""
         self._prepare()
         with (self._scratch / "lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -127,7 +127,7 @@ def _strays_below(root: Path, folder: Path) -> Iterator[tuple[str, str]]:
         place = folder / name
         try:
             kind = place.lstat().st_mode
-        except FileNotFoundError:  # gone meanwhile
+        except FileNotFoundError:  # deleted meanwhile
             continue
         if stat.S_ISLNK(kind):
             yield _name(root, place), LINK
@@ -148,25 +148,25 @@ def _unless_absent(error: OSError) -> None:
 
 
 class RemoteStore(Store):
-    """Any other file system that fsspec opens by URL: whole files where it stores whole objects, and no locks."""
+    """Files in any other fsspec file system. It has no locks; writes are atomic if the file system's are."""
 
     failures: tuple[type[Exception], ...] = (Exception,)  # every client library raises its own
 
     def __init__(self, url: str) -> None:
-        from fsspec.core import url_to_fs  # only archives away from this machine need it
+        from fsspec.core import url_to_fs  # slow to import, and needed for remote archives only
 
         found: tuple[Any, str] = url_to_fs(url)
         self._files, root = found
         self._root = root.rstrip("/")
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a new file, as whole as the server makes it; of two rivals one wins where it writes on condition."""
-        if self.exists(name):  # some servers overwrite, whatever the condition
+        """Write a new file; of two concurrent writers one wins if the server supports conditional writes."""
+        if self.exists(name):  # some servers ignore the condition and overwrite
             raise FileExistsError(name)
         try:
             self._put(self._place(name), data)
         except Exception:
-            if self.exists(name):  # a rival's, or our own whose answer was lost: servers word that differently
+            if self.exists(name):  # from a concurrent writer, or our own although its reply was lost
                 raise FileExistsError(name) from None
             raise
 
@@ -197,7 +197,7 @@ class RemoteStore(Store):
         return {}
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """No lock: here two writers of one folder must bring the same bytes."""
+        """No lock: two writers of one folder must write the same bytes."""
         return contextlib.nullcontext()
 
     def address(self, name: str) -> str:
@@ -206,10 +206,10 @@ class RemoteStore(Store):
     def _put(self, place: str, data: bytes) -> None:
         try:
             self._files.pipe_file(place, data, mode="create")
-        except FileNotFoundError:  # object stores have no folders, other servers want them made
+        except FileNotFoundError:  # object stores have no folders, other servers need them made
             bucket, folder = place.partition("/")[0], place.rpartition("/")[0]
             if bucket and not self._files.exists(bucket):
-                raise  # its owner makes the bucket and decides where it is, who reads it and what may be deleted
+                raise  # a bucket is its owner's to make, with its place and access rights
             self._files.makedirs(folder, exist_ok=True)
             self._files.pipe_file(place, data, mode="create")
 

@@ -1,4 +1,4 @@
-"""Where a steward's ledger, keys, archive and vault are; the one reader of the DPBAYES_ environment."""
+"""A home: the folder with a steward's ledger, keys, archive and vault, as DPBAYES_ variables may relocate them."""
 
 import os
 import secrets
@@ -20,13 +20,13 @@ from storage.home.places import (
     refuse_other_places,
 )
 
-if TYPE_CHECKING:  # opened by methods, so that `dpbayes --help` stays quick
+if TYPE_CHECKING:  # imported in methods, so that `dpbayes --help` stays quick
     from storage.files.archive import Archive
     from storage.home.signatures import Signer
     from storage.home.vault import Vault
 
 NAME = ".dpbayes"
-"""The folder that is looked for upward from a study file."""
+"""The name of a home's folder, searched for upward from a study file."""
 
 _CONTRIBUTION_KEY = "contribution.key"
 _KEY_BYTES = 32
@@ -35,7 +35,7 @@ _PRIVATE_FOLDERS = ("keys", "vault", "work", "prefect")
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """One steward's folder, and the parts of it that the environment moved elsewhere."""
+    """One steward's home folder, with the addresses of its ledger, archive and Dask scheduler."""
 
     folder: Path
     ledger_url: str
@@ -45,14 +45,14 @@ class Home:
 
     @classmethod
     def find(cls, start: Path, environment: Mapping[str, str] | None = None) -> "Home":
-        """The home that DPBAYES_HOME names, else the nearest one upward from a study file or folder."""
+        """The home at DPBAYES_HOME, else the nearest upward; refused unless ledger and archive are where it records."""
         home = cls.to_be_moved(start, environment)
         refuse_other_places(home.folder, home.places)
         return home
 
     @classmethod
     def to_be_moved(cls, start: Path, environment: Mapping[str, str] | None = None) -> "Home":
-        """The same home, where the environment may name other places than those on record."""
+        """The same home, where ledger and archive may differ from the recorded ones: to move or recover them."""
         home = cls.look(start, environment)
         require_private(home.keys)
         refuse_shared(home.parts)
@@ -60,7 +60,7 @@ class Home:
 
     @classmethod
     def look(cls, start: Path, environment: Mapping[str, str] | None = None) -> "Home":
-        """The same home for those who only read what is public in it; its keys may be another user's."""
+        """The same home, to read its public parts only; its keys may belong to another user."""
         settings = _environment(environment)
         named = settings.get("DPBAYES_HOME")
         folder = Path(named).expanduser().absolute() if named else cls.above(start)
@@ -84,7 +84,7 @@ class Home:
 
     @classmethod
     def create(cls, beside: Path, environment: Mapping[str, str] | None = None) -> "Home":
-        """Make a home in a study's folder, or at DPBAYES_HOME; what exists is kept and what is missing is made."""
+        """Make a home in the folder `beside`, or at DPBAYES_HOME; parts that exist are left as they are."""
         settings = _environment(environment)
         named = settings.get("DPBAYES_HOME")
         home = cls._at(Path(named or beside / NAME).expanduser().absolute(), settings)
@@ -100,19 +100,19 @@ class Home:
 
     @classmethod
     def place_for(cls, study: Path) -> Path:
-        """The folder whose home a study belongs to: the nearest one upward that has one, else the study's own."""
+        """The folder of a study's home: the nearest folder upward that has one, else the study's own folder."""
         above = cls.above(study)
         return above.parent if above else study.expanduser().resolve().parent
 
     @classmethod
     def above(cls, start: Path) -> Path | None:
-        """The nearest home upward from a study file or folder, whatever the environment names."""
+        """The nearest home upward from a study file or folder, ignoring DPBAYES_HOME."""
         begin = start.expanduser().resolve()
         return next((place / NAME for place in (begin, *begin.parents) if _is_home(place / NAME)), None)
 
     @classmethod
     def looked_in(cls, start: Path, environment: Mapping[str, str] | None = None) -> str:
-        """Where a home is looked for, in words: the folder itself, or where there is none."""
+        """Where a home was found, or where it was searched for, in words."""
         named = _environment(environment).get("DPBAYES_HOME")
         folder = Path(named).expanduser().absolute() if named else cls.above(start)
         if folder is None:
@@ -121,7 +121,7 @@ class Home:
 
     @classmethod
     def refuse_second(cls, beside: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Refuse to make a home where another one is upward: the same people would have a second budget."""
+        """Refuse to make a home below an existing one: the same people would have a second budget."""
         named = _environment(environment).get("DPBAYES_HOME")
         folder, other = Path(named or beside / NAME).expanduser().absolute(), cls.above(beside)
         if other is not None and not _is_home(folder):
@@ -142,7 +142,7 @@ class Home:
 
     @property
     def places(self) -> dict[str, str]:
-        """Where ledger and archive are, as it is recorded: without any secret."""
+        """The addresses of ledger and archive in the form that is recorded, without user and password."""
         own = addresses(self.folder, {})
         return {
             "archive": place_of(self.archive_url, own["archive"]),
@@ -151,13 +151,13 @@ class Home:
 
     @property
     def parts(self) -> list[Path]:
-        """The files and folders on this machine that the home consists of."""
+        """The home's files and folders on this machine."""
         own = (self.folder / name for name in (RECORD, *_PRIVATE_FOLDERS))
         return [self.folder, *own, *local_parts(self.ledger_url, self.archive_url)]
 
     @property
     def is_ours(self) -> bool:
-        """Whether this user may open its keys."""
+        """Whether this user may read the home's keys."""
         return os.access(self.keys, os.R_OK)
 
     @property
@@ -181,7 +181,7 @@ class Home:
         return read_places(self.folder) is not None
 
     def record_places(self) -> None:
-        """Put on record where ledger and archive are, where nothing is yet."""
+        """Record the addresses of ledger and archive, unless there is a record."""
         record_places(self.folder, self.places)
 
     def archive(self) -> "Archive":
@@ -191,25 +191,25 @@ class Home:
         return Archive(self.archive_url)
 
     def signer(self) -> "Signer":
-        """The present signing key; a keys folder open to other users is refused."""
+        """The current signing key; a keys folder that other users can open is refused."""
         from storage.home.signatures import Signer
 
         return Signer.load(self.keys)
 
     def trusted(self) -> Mapping[str, bytes]:
-        """Fingerprint to public key of every present and past key; none where they are another user's."""
+        """Fingerprint to public key, for all keys of the home; empty if they belong to another user."""
         from storage.home.signatures import trusted_keys
 
         return trusted_keys(self.keys) if self.is_ours else {}
 
     def open_vault(self) -> "Vault":
-        """The confidential folder, with the means to write it."""
+        """The vault, to read and write confidential files."""
         from storage.home.vault import Vault
 
         return Vault(self.vault)
 
     def contribution_key(self) -> bytes:
-        """The secret that decides which rows of a person count; a keys folder open to other users is refused."""
+        """The secret key by which the rows that count of each person are chosen; refused if other users can open it."""
         path = self.keys / _CONTRIBUTION_KEY
         require_private(self.keys)
         if not path.is_file() or path.stat().st_size != _KEY_BYTES:
@@ -240,12 +240,12 @@ class Home:
 
 
 def dask_address(environment: Mapping[str, str] | None = None) -> str | None:
-    """Address of the Dask scheduler that the environment names, for those who have no home."""
+    """The address in DPBAYES_DASK, for commands that need no home."""
     return _environment(environment).get("DPBAYES_DASK") or None
 
 
 def _environment(given: Mapping[str, str] | None) -> Mapping[str, str]:
-    """The one place where dpbayes reads the environment; tests and servers pass their own."""
+    """The process's environment variables, unless a caller passes its own."""
     return os.environ if given is None else given
 
 

@@ -1,4 +1,4 @@
-"""Where a home's ledger and archive are, on record: a mistyped address makes no second ledger or archive in silence."""
+"""The recorded addresses of a home's ledger and archive, so that a mistyped one does not start a second ledger."""
 
 import json
 import re
@@ -12,15 +12,15 @@ from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure, StudyInvalid
 from storage.files.durable import create_file, replace_file
 
-if TYPE_CHECKING:  # loads only when an address is read
+if TYPE_CHECKING:  # imported only when an address is read
     from sqlalchemy import URL
 
 RECORD = "places.json"
 INSIDE = "in the home"
-"""What is recorded of a ledger or archive in the home itself: it moves when the home moves."""
+"""The record of a ledger or archive inside the home's folder, which moves with the folder."""
 
-_KEPT = frozenset(("host", "port", "options", "service", "sslmode", "target_session_attrs"))
-"""What is recorded of a database's parameters: which server and which part of it, and nothing that may be a secret."""
+_RECORDED_PARAMETERS = frozenset(("host", "port", "options", "service", "sslmode", "target_session_attrs"))
+"""The parameters of a database URL that are recorded: those that locate it, and none that may be a secret."""
 
 
 class PlaceChanged(StudyInvalid):
@@ -30,7 +30,7 @@ class PlaceChanged(StudyInvalid):
 
 
 def place_of(url: str, own: str) -> str:
-    """An address as it is recorded, without user and password; `INSIDE` for what lies in the home itself."""
+    """The form of an address that is recorded: without user and password, or `INSIDE` if it is the home's `own`."""
     ledger = own.startswith("sqlite:///")
     local = _ledger_file(url) if ledger else _archive_folder(url)
     if local is None:
@@ -40,7 +40,7 @@ def place_of(url: str, own: str) -> str:
 
 
 def addresses(folder: Path, places: Mapping[str, str]) -> dict[str, str]:
-    """Where a home's ledger and archive are by its record: in the home, unless another place is on record."""
+    """The addresses of a home's ledger and archive: inside its folder, unless `places` records others."""
     own = {"archive": str(folder / "archive"), "ledger": f"sqlite:///{folder / 'ledger.db'}"}
     return own | {name: place for name, place in places.items() if place != INSIDE}
 
@@ -67,21 +67,23 @@ def _archive_folder(url: str) -> Path | None:
 
 
 def _server(url: str) -> str:
-    """A ledger on a server, read as the driver's library reads it: passwords may hold `/`, `?` and `#`."""
+    """A database URL without user and password, parsed as libpq does: passwords may contain `/`, `?` and `#`."""
     parsed = _parsed(url)
     host, database, scheme = (parsed.host or "").lower(), parsed.database or "", parsed.get_backend_name()
-    who = re.match("[^:]*://(?:[^:/]*(?::[^@]*)?@)?", url)  # as that library reads it
+    who = re.match("[^:]*://(?:[^:/]*(?::[^@]*)?@)?", url)  # as libpq parses it
     if who is None or "@" in url[who.end() :]:
         raise _unclear("ledger")
     port = parsed.port or (5432 if host and scheme == "postgresql" else None)
     place = (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
-    kept = sorted((name, value) for name, value in parsed.normalized_query.items() if name in _KEPT)
-    asked = f"?{urlencode(kept, doseq=True)}" if kept else ""
-    return f"{scheme}://{place}/{database.rstrip('/')}{asked}"
+    parameters = sorted(
+        (name, value) for name, value in parsed.normalized_query.items() if name in _RECORDED_PARAMETERS
+    )
+    query = f"?{urlencode(parameters, doseq=True)}" if parameters else ""
+    return f"{scheme}://{place}/{database.rstrip('/')}{query}"
 
 
 def _store(url: str) -> str:
-    """An archive elsewhere, up to any `?` or `#`; refused where a secret cannot be told from its path."""
+    """An archive's URL without user, password, `?` and `#` parts; refused where a secret may be part of the path."""
     scheme, _, rest = url.partition("://")
     named = re.split("[/?#]", rest, maxsplit=1)[0]
     path = rest[len(named) :]
@@ -94,7 +96,7 @@ def _parsed(url: str) -> "URL":
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
-    with suppress(ArgumentError, ValueError):  # their words repeat what they could not read
+    with suppress(ArgumentError, ValueError):  # their messages repeat the URL, which may contain a password
         return make_url(url)
     if "://" in url:
         raise _unclear("ledger")
@@ -109,7 +111,7 @@ def _unclear(name: str) -> StudyInvalid:
 
 
 def read_places(folder: Path) -> dict[str, str] | None:
-    """The places on record; None in a home that has none yet."""
+    """The recorded addresses; None if there is no record yet."""
     try:
         found = json.loads((folder / RECORD).read_bytes())
         return {name: str(found[name]) for name in ("archive", "ledger")}
@@ -122,18 +124,18 @@ def read_places(folder: Path) -> dict[str, str] | None:
 
 
 def record_places(folder: Path, places: Mapping[str, str]) -> None:
-    """Put the places of a home on record that has none yet."""
+    """Record the addresses, unless there is a record."""
     if not (folder / RECORD).exists():
         create_file(folder / RECORD, canonical_json(dict(places)), scratch=folder / "keys", mode=0o644)
 
 
 def rewrite_places(folder: Path, places: Mapping[str, str]) -> None:
-    """Put other places on record: after a move, and nothing else."""
+    """Replace the recorded addresses, after a move or recovery."""
     replace_file(folder / RECORD, canonical_json(dict(places)), folder / "keys", mode=0o644)
 
 
 def refuse_other_places(folder: Path, places: Mapping[str, str]) -> None:
-    """Refuse a ledger or archive that is not on record; without a record, one outside a home that has its own."""
+    """Refuse addresses other than the recorded ones; without a record, those outside a home with parts of its own."""
     known = read_places(folder)
     for name, here in (("ledger", folder / "ledger.db"), ("archive", folder / "archive" / "anchors")):
         before = INSIDE if known is None and here.exists() else (known or places)[name]

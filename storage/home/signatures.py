@@ -1,4 +1,4 @@
-"""Ed25519 signatures in DSSE v1 envelopes, and the keys of a home that make them, present, past and next."""
+"""Ed25519 signatures in DSSE v1 envelopes, and a home's signing keys: current, past and next."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ def fingerprint_of(public_key: bytes) -> str:
     return f"SHA256:{hashlib.sha256(public_key).hexdigest()}"
 
 
-@lru_cache(maxsize=64)  # most crates came with one of few keys
+@lru_cache(maxsize=64)  # crates repeat the same few keys
 def read_public_key(pem: bytes) -> tuple[str, bytes]:
     """The fingerprint and the 32 raw bytes of an exported public key."""
     try:
@@ -52,12 +52,12 @@ def encode_public_key(raw: bytes) -> bytes:
 
 
 def trusted_keys(folder: Path) -> dict[str, bytes]:
-    """Fingerprint to public key, for every present and past key of a keys folder."""
+    """Fingerprint to public key, for the current, past and next keys in a keys folder."""
     return dict(read_public_key(path.read_bytes()) for path in sorted((folder / PUBLIC_KEYS).glob("*.pem")))
 
 
 class Signer:
-    """The present private key of a home. Made only by `create` and `load`; it never leaves this process."""
+    """A private key of a home, which cannot be pickled. Made only by `create`, `make` and `load`."""
 
     def __init__(self, private: Ed25519PrivateKey, trusted: Mapping[str, bytes]) -> None:
         self._private = private
@@ -73,7 +73,7 @@ class Signer:
 
     @classmethod
     def create(cls, folder: Path) -> "Signer":
-        """Make the key of a new keys folder; a key that is already there is kept."""
+        """Make the signing key of a keys folder, or load the one that exists."""
         make_folder(folder, mode=0o700)
         require_private(folder)
         sweep(folder)
@@ -83,7 +83,7 @@ class Signer:
 
     @classmethod
     def make(cls, folder: Path, name: str) -> "Signer":
-        """A new private key of that name, its public key trusted from now on; a key that is already there is kept."""
+        """Make a private key of that name, or load the one that exists; its public key is trusted from now on."""
         private = Ed25519PrivateKey.generate().private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -96,7 +96,7 @@ class Signer:
 
     @classmethod
     def load(cls, folder: Path, name: str = PRIVATE_KEY) -> "Signer":
-        """Open the present key of a keys folder, which must be closed to other users."""
+        """Load a private key from a keys folder, which must be closed to other users."""
         path = folder / name
         if not path.is_file():
             raise IntegrityFailure(f"cannot sign: {path} is missing. Restore the keys folder from a copy.")
@@ -122,13 +122,13 @@ class Signer:
 
 
 def next_signer(folder: Path) -> Signer:
-    """The key that is to sign next, made where there is none; its public part is trusted from now on."""
+    """The next signing key, made if there is none; its public key is trusted from now on."""
     require_private(folder)
     return Signer.make(folder, NEXT_KEY)
 
 
 def pending_key(folder: Path) -> str | None:
-    """The fingerprint of a next key that has not taken over yet."""
+    """The fingerprint of the next signing key, if there is one that does not sign yet."""
     try:
         return Signer.load(folder, NEXT_KEY).fingerprint
     except IntegrityFailure:
@@ -138,9 +138,9 @@ def pending_key(folder: Path) -> str | None:
 
 
 def take_over(folder: Path, fingerprint: str) -> Signer:
-    """Let the key that the ledger names sign from here on; the private part of the old one is gone after this."""
+    """Replace the signing key by the next one, which the ledger names; the old private key is deleted."""
     if pending_key(folder) == fingerprint:
-        with suppress(FileNotFoundError):  # a rival that finishes the same change
+        with suppress(FileNotFoundError):  # a concurrent process has made the same change
             os.replace(folder / NEXT_KEY, folder / PRIVATE_KEY)
         sync_folder(folder)
     signer = Signer.load(folder)
@@ -158,13 +158,13 @@ def public_key_name(fingerprint: str) -> str:
 
 
 def enveloped(payload_type: str, payload: bytes, signatures: Sequence[Any]) -> dict[str, Any]:
-    """A DSSE v1 envelope with the signatures that somebody made."""
+    """A DSSE v1 envelope around the payload with existing signatures."""
     encoded = base64.b64encode(payload).decode()
     return {"payload": encoded, "payloadType": payload_type, "signatures": list(signatures)}
 
 
 def pre_authentication(payload_type: str, payload: bytes) -> bytes:
-    """What a DSSE v1 signature covers: type and payload, each behind its length in bytes."""
+    """The bytes that a DSSE v1 signature covers: type and payload, each preceded by its length."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
@@ -176,7 +176,7 @@ def verify(
     payload_type: str | None = None,
     thing: str = "the envelope",
 ) -> bytes:
-    """The payload of an envelope that a trusted key signed; `payload_type` also asks that it is of that type."""
+    """The payload of an envelope that a trusted key signed; with `payload_type`, it must be of that type."""
     try:
         kind: str = envelope["payloadType"]
         payload = _base64(envelope["payload"])
@@ -197,7 +197,7 @@ def verify(
 
 
 def signers_of(envelope: Mapping[str, Any], keys: Mapping[str, bytes], payload_type: str) -> frozenset[str]:
-    """The keys whose signature on the envelope is valid."""
+    """The fingerprints of the keys whose signature on the envelope is valid."""
     found: set[str] = set()
     for name, key in keys.items():
         try:
@@ -209,7 +209,7 @@ def signers_of(envelope: Mapping[str, Any], keys: Mapping[str, bytes], payload_t
 
 
 def verify_stored(data: bytes, trusted: Mapping[str, bytes], *, payload_type: str, thing: str) -> bytes:
-    """`verify` for a stored file: canonical JSON of exactly the DSSE fields, all signatures good. No byte is free."""
+    """`verify` for a file, of which no byte may differ: canonical JSON, DSSE fields only, all signatures valid."""
     fields: list[set[str]] = []
     try:
         envelope: Any = json.loads(data)
@@ -231,14 +231,14 @@ _SIGNATURE_FIELDS = {"keyid", "sig"}
 
 
 def _base64(text: str) -> bytes:
-    """Standard base64 in its one spelling: unused bits and the other alphabet would leave bytes free to change."""
+    """Decode standard base64 in its canonical spelling only, so that an envelope cannot be altered and stay valid."""
     data = base64.b64decode(text, validate=True)
     if base64.b64encode(data).decode() != text:
         raise binascii.Error("not canonical")
     return data
 
 
-@lru_cache(maxsize=16)  # a stored envelope is asked who signed it, too
+@lru_cache(maxsize=16)  # `verify_stored` checks each signature twice
 def _signed(key: bytes, signature: bytes, covered: bytes) -> bool:
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, covered)

@@ -1,4 +1,4 @@
-"""The vault: a folder that the steward alone can read, for what was found out about the table itself."""
+"""The vault: a folder that only the steward can read, for confidential findings about the table."""
 
 import hashlib
 import json
@@ -14,10 +14,10 @@ from storage.files.durable import replace_file
 
 VALIDATION_PAGE = "validation.html"
 UNFINISHED = "unfinished"
-"""The folder of what interrupted passes had summed, and how the names of their keys begin."""
+"""The folder for the sums of interrupted passes, and the prefix of the names of their keys."""
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_STEP = 1 << 16  # bytes in which room is taken
+_STEP = 1 << 16  # bytes: disk space is reserved in multiples of this
 
 
 class VaultFailure(DpbayesError):
@@ -27,13 +27,13 @@ class VaultFailure(DpbayesError):
 
 
 class Vault:
-    """Confidential files of one home, readable by their owner only; names are `study/period/release/...`."""
+    """Confidential files of one home, readable by their owner only; names are paths, `study/period/...`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def write_text(self, name: str, text: str) -> Path:
-        """Keep `text`; an earlier file of that name is replaced at once or not at all."""
+        """Write a text file, atomically replacing any of that name; returns its path."""
         parts, reason = _parts(name), ""
         path = self.folder.joinpath(*parts)
         try:
@@ -42,10 +42,10 @@ class Vault:
             return path
         except OSError as error:
             reason = error.strerror or type(error).__name__
-        raise _failure(name, reason)  # without the error, which may say more than its reason
+        raise _failure(name, reason)  # raised outside the handler: the error itself may be confidential
 
     def room(self, name: str, size: int) -> IO[bytes]:
-        """Reserve space for what is kept under `name` later: an open file without a name, gone with the process."""
+        """Reserve disk space for a file to be written later: an open file without a name, freed on closing."""
         parts, reason = _parts(name), ""
         try:
             self._make_folders(parts[:-1])
@@ -55,19 +55,19 @@ class Vault:
         raise _failure(name, reason)
 
     def has_unfinished(self, request: str, keys: Path) -> bool:
-        """Whether an interrupted pass for the request with this key left anything here, or a key among the home's."""
+        """Whether interrupted passes for the request with this key left sums here, or an encryption key in `keys`."""
         name = unfinished_name(request)
         return any(self.folder.glob(f"{UNFINISHED}/{name}*")) or (keys / f"{UNFINISHED}-{name}.key").exists()
 
     def make_folder(self, *parts: str) -> Path:
-        """A folder of the vault, closed to others like the vault itself; OSError where that fails."""
+        """Make a folder in the vault, closed to other users; OSError if that fails."""
         self._make_folders(list(parts))
         return self.folder.joinpath(*parts)
 
     def _make_folders(self, parts: list[str]) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = self.folder
-        folder.chmod(0o700)  # whatever it was before and whatever the umask
+        folder.chmod(0o700)  # whatever its mode was, and whatever the umask is
         for part in parts:
             folder = folder / part
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -75,12 +75,12 @@ class Vault:
 
 
 def unfinished_name(request: str) -> str:
-    """What everything is called that is kept of an interrupted pass for the request with this key."""
-    return hashlib.sha256(request.encode()).hexdigest()[:32]  # of public words
+    """The name under which the sums of interrupted passes for the request with this key are stored."""
+    return hashlib.sha256(request.encode()).hexdigest()[:32]  # the key is public
 
 
 def readable(value: Any) -> str:
-    """JSON as people read it."""
+    """A value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -98,12 +98,12 @@ def _failure(name: str, reason: str) -> VaultFailure:
 
 
 def _filled(folder: Path, size: int) -> IO[bytes]:
-    """A file without a name that takes so much of the folder's disk, rounded up so that no count decides it."""
+    """A nameless file of `size` bytes, rounded up so that disk use does not reveal exact counts."""
     with ExitStack() as stack:
         file = stack.enter_context(TemporaryFile(dir=folder, buffering=0))
         for _ in range(-(-size // _STEP)):
-            if file.write(bytes(_STEP)) < _STEP:  # cut short: the next one says why
+            if file.write(bytes(_STEP)) < _STEP:  # a short write: the next one raises the reason
                 file.write(bytes(_STEP))
-        os.fsync(file.fileno())  # a disk may find out only now that it is full
+        os.fsync(file.fileno())  # some disks report only now that they are full
         stack.pop_all()
     return file

@@ -1,1 +1,1 @@
-"""Who is protected, up to what, and everything that was ever charged and released."""
+"""The privacy-budget ledger: accounts with their caps, and every charge and release."""

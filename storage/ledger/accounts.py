@@ -1,4 +1,4 @@
-"""Accounts: who is protected and up to what; opened by an act of their own, never restated, raised on the record."""
+"""Accounts: a population, its privacy unit and its caps, as an entry opened them and later entries raised caps."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,9 +17,9 @@ FIXED = {
     "unit": "unit of privacy",
     "neighbours": "neighbour relation",
     "people": "declaration of people",
-}  # a release's grain and its row bound are its own: the account's grain is that of its windows
+}  # grain and row bound may differ between studies: the account's grain is that of its per-period windows
 
-_SHOWN = 5  # accounts that a refusal names
+_SHOWN = 5  # accounts named in a message
 
 
 def account_key(population: str) -> str:
@@ -28,19 +28,19 @@ def account_key(population: str) -> str:
 
 
 def opened(page: Page, population: str) -> AccountSpec | None:
-    """The account as it was opened."""
+    """The account as it was opened, if it was."""
     entry = page.find(account_key(population))
     return None if entry is None else spec_of(entry)
 
 
-@lru_cache(maxsize=256)  # every charge asks; an entry never changes
+@lru_cache(maxsize=256)  # every charge needs it; an entry never changes
 def spec_of(entry: Entry) -> AccountSpec:
-    """The account as an entry opened it."""
+    """The account that an entry opened."""
     return AccountSpec.from_record(entry.payload["spec"])
 
 
 def raised_limits(page: Page, spec: AccountSpec) -> dict[str, Decimal]:
-    """The limits that were raised since the account was opened, by the name of the cap; the last raise counts."""
+    """Cap name to its limit after the last raise, for the caps raised since the account was opened."""
     raises = page.of_kind("raise", account=spec.population)
     if spec.programme is not None:
         raises += page.of_kind("raise", programme=spec.programme)
@@ -48,12 +48,12 @@ def raised_limits(page: Page, spec: AccountSpec) -> dict[str, Decimal]:
 
 
 def with_raises(page: Page, spec: AccountSpec) -> AccountSpec:
-    """The account with every raise of its caps so far."""
+    """The account with its raised caps."""
     return with_limits(spec, raised_limits(page, spec))
 
 
 def admit(page: Page, stated: AccountSpec) -> AccountSpec | None:
-    """The account as opened, with its raised caps; None where it has to be opened first; refused where it differs."""
+    """The opened account with its raised caps, None if it is not open; refused if the stated terms differ."""
     if (known := opened(page, stated.population)) is not None:
         now = with_raises(page, known)
         _refuse_differences(stated, known, now)
@@ -72,8 +72,8 @@ def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpe
     asked = {cap.name: cap for cap in stated.caps}
     for name in sorted(asked.keys() | opened_caps.keys()):
         if asked.get(name) not in (opened_caps.get(name), current.get(name)):
-            standing = current.get(name)
-            named.append(f"{name} cap" + (f" ({limit_text(standing)} stands)" if standing is not None else ""))
+            known_cap = current.get(name)
+            named.append(f"{name} cap" + (f" ({limit_text(known_cap)} stands)" if known_cap is not None else ""))
     if stated.holders is not None and not _same_split(stated, known):
         named.append("split over holders")
     if len(asked) != len(stated.caps):
@@ -86,7 +86,7 @@ def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpe
 
 
 def _same_split(stated: AccountSpec, known: AccountSpec) -> bool:
-    """Whether both split the people alike: under another split, one person would count as two."""
+    """Whether both split the people over holders alike: under different splits, one person would count as two."""
     return stated.holders == known.holders or stated.membership == known.membership == "undeclared"
 
 
@@ -110,7 +110,7 @@ def _refuse_impossible(spec: AccountSpec) -> None:
 
 
 def _refuse_other_programme(page: Page, stated: AccountSpec) -> None:
-    """A programme is one promise over several populations: its limit and its neighbour relation must be one, too."""
+    """Refuse a cap or neighbour relation that differs from those of the programme's other accounts."""
     others = page.of_kind("account", programme=str(stated.programme))
     if not others:
         return
@@ -132,7 +132,7 @@ def _programme_cap(spec: AccountSpec) -> CapSpec:
 
 
 def payer(page: Page, request: Request) -> AccountSpec:
-    """The open account that pays, with its raised caps; refused where there is none, or the study has another."""
+    """The open account to charge, with its raised caps; refused if there is none, or the study belongs to another."""
     stated = request.account
     account = admit(page, stated)
     refuse_other_population(page, request.study, stated.population)
@@ -145,7 +145,7 @@ def payer(page: Page, request: Request) -> AccountSpec:
 
 
 def open_account(page: Page, spec: AccountSpec, stamp: Stamp, studies: Sequence[str] = ()) -> Entry:
-    """Open the account for these studies, or return its entry; refused if it differs or a study has another one."""
+    """Open the account for these studies, or return its entry; refused if terms differ or a study has another one."""
     known = admit(page, spec)
     for study in studies:
         refuse_other_population(page, study, spec.population)
@@ -160,14 +160,14 @@ def open_account(page: Page, spec: AccountSpec, stamp: Stamp, studies: Sequence[
 
 
 def refuse_other_population(page: Page, study: str, population: str) -> None:
-    """Refuse a study that was charged to, or opened with, another population and never this one."""
+    """Refuse a study that the ledger knows under another population and never under this one."""
     own = page.find(account_key(population))
     if own is not None and study in own.payload.get("studies", ()):
         return
     last = page.last_charge(Scope(window="lifetime", account=population))
     if last is not None and (last.payload["study"] == study or page.charge_of(study, population)):
-        return  # the first condition needs no further query: the last charge is prefetched
-    other = page.charge_of(study, population, elsewhere=True)
+        return  # the last charge is prefetched, so the first condition needs no query
+    other = page.charge_of(study, population, other_account=True)
     accounts = page.of_kind("account")
     stated = next((one.payload["account"] for one in accounts if study in one.payload.get("studies", ())), None)
     known = stated if other is None else other.payload["account"]
@@ -179,25 +179,25 @@ def refuse_other_population(page: Page, study: str, population: str) -> None:
 
 
 def account_names(page: Page) -> tuple[str, ...]:
-    """The populations that have an account, by name."""
+    """The populations that have an account, sorted."""
     return tuple(sorted(entry.payload["account"] for entry in page.of_kind("account")))
 
 
 def known_accounts(page: Page) -> str:
-    """Which accounts the ledger has, in few words."""
+    """Which accounts the ledger has, in words."""
     names = account_names(page)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"it has accounts of {', '.join(names[:_SHOWN])}{more}" if names else "it has no account yet"
 
 
 def total_of(page: Page, scope: Scope) -> Tally:
-    """Everything charged in a scope, as its last charge states it."""
+    """The total of all charges in a scope, as the last of them records it."""
     last = page.last_charge(scope)
     return NOTHING if last is None else total_in(last.payload, scope)
 
 
 def state_of(page: Page, entry: Entry) -> AccountState:
-    """The account that an entry opened, with what was spent of its caps."""
+    """The account that an entry opened, with what was spent of each cap."""
     spec = with_raises(page, spec_of(entry))
     charged = page.charged_periods(spec.population)
     periods = sorted({window for name in charged for window in overlapped(name, spec.grain)})
@@ -212,5 +212,5 @@ def state_of(page: Page, entry: Entry) -> AccountState:
 
 
 def states(page: Page) -> Sequence[AccountState]:
-    """Every account, with what was spent of its caps."""
+    """Every account, with what was spent of each cap."""
     return [state_of(page, entry) for entry in page.of_kind("account")]

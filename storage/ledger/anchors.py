@@ -1,4 +1,4 @@
-"""Signed copies of ledger entries, kept away from the database, so that a rewritten or restored ledger is found out."""
+"""Anchors: signed copies of ledger entries in the archive, which reveal a rewritten or restored database."""
 
 import json
 import re
@@ -21,12 +21,12 @@ Record = Mapping[str, Any]
 
 
 def anchor_name(seq: int) -> str:
-    """Where the anchor of an entry lies in the archive."""
+    """The path of an entry's anchor in the archive."""
     return f"anchors/{seq:09d}.json"
 
 
 class Anchors:
-    """The anchors of one archive; without a signer they can only be read."""
+    """The anchors in one archive; without a signer they can only be read."""
 
     def __init__(self, archive: Archive, signer: Signer | None) -> None:
         self._archive = archive
@@ -43,7 +43,7 @@ class Anchors:
         try:
             self._archive.write_once(anchor_name(seq), canonical_json(envelope))
         except IntegrityFailure:
-            if not _same(self.read(seq, self._signer.trusted), record):  # the same, signed by a past key, is fine
+            if not _same(self.read(seq, self._signer.trusted), record):  # the same entry signed by a past key is fine
                 raise IntegrityFailure(
                     f"cannot anchor ledger entry {seq}: {anchor_name(seq)} holds another entry of that number. "
                     "Was the ledger restored from a backup? Run `dpbayes audit`."
@@ -54,7 +54,7 @@ class Anchors:
         return self._archive.exists(anchor_name(seq))
 
     def newest(self) -> int:
-        """The highest of these numbers; 0 where nothing is anchored."""
+        """The number of the newest anchored entry; 0 if there is none."""
         return max(self.numbers(), default=0)
 
     def check_newest(
@@ -64,11 +64,10 @@ class Anchors:
         numbers: Sequence[int] | None = None,
         trusted: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Refuse a ledger that is not the one last anchored; the chain ties every earlier entry to that one.
+        """Refuse a ledger without the newest anchored entry, which is chained by hash to all earlier ones.
 
-        `retired` gives the last entry that each retired key may have signed, `numbers` what is anchored where it was
-        listed already: over a network a listing is as slow as the anchors are many. `trusted` are the keys that count
-        for somebody who has no key to sign with.
+        `retired` gives the last entry that each retired key may sign. `numbers` are those of the anchors, if they were
+        listed already: listing is slow over a network. `trusted` are the public keys to use if there is no signer.
         """
         seq = max(self.numbers() if numbers is None else numbers, default=0)
         counted = trusted if self._signer is None else self._signer.trusted
@@ -108,12 +107,12 @@ class Anchors:
         return [self.read(seq, trusted) for seq in self.numbers()]
 
     def unanchored(self, head: int, numbers: Sequence[int] | None = None) -> list[int]:
-        """The numbers up to a ledger's last that have no anchor: of killed runs, not always the newest ones."""
+        """The numbers of entries up to `head` without anchor, left by killed runs; not always the newest."""
         anchored = set(self.numbers() if numbers is None else numbers)
         return [seq for seq in range(1, head + 1) if seq not in anchored]
 
     def check(self, entries: Sequence[Record], trusted: Mapping[str, bytes]) -> list[Check]:
-        """Check that anchors are genuine, the ledger contains every anchored entry, and every entry is anchored."""
+        """Check that anchors are genuine, the ledger contains every anchored entry, and each entry is anchored."""
         records: dict[int, dict[str, Any]] = {}
         forged: list[str] = []
         retired, numbers = retirements(entries), self.numbers()
@@ -123,7 +122,7 @@ class Anchors:
                 records[seq] = self.read(seq, in_force)
             except IntegrityFailure as failure:
                 forged.append(str(failure) if in_force == trusted else f"{failure} A retired key does not count here.")
-        return [_genuine(forged, records), _held(records, entries), _complete(numbers, entries)]
+        return [_genuine(forged, records), _contained(records, entries), _complete(numbers, entries)]
 
     def publish_key(self) -> None:
         """Store the signer's public key in the archive, for auditors who know its fingerprint."""
@@ -133,7 +132,7 @@ class Anchors:
             )
 
     def published_keys(self) -> dict[str, bytes]:
-        """Fingerprint to public key of every published key; they are to be trusted only by a known fingerprint."""
+        """Fingerprint to public key, for every published key; trust one only if its fingerprint is known."""
         return dict(read_public_key(self._archive.read(name)) for name in self._archive.list(_KEYS))
 
     def numbers(self) -> list[int]:
@@ -156,8 +155,8 @@ def _genuine(forged: Sequence[str], records: Mapping[int, Record]) -> Check:
     return Check("anchors are genuine", not forged, detail)
 
 
-def _held(records: Mapping[int, Record], entries: Sequence[Record]) -> Check:
-    """Whether the ledger still contains what was anchored: if not, it was rewritten or restored from a backup."""
+def _contained(records: Mapping[int, Record], entries: Sequence[Record]) -> Check:
+    """Check that the ledger still contains what was anchored; else it was rewritten or restored from a backup."""
     ledger = {entry["seq"]: entry for entry in entries}
     lost = [seq for seq in records if seq not in ledger]
     changed = [seq for seq, record in records.items() if seq in ledger and not _same(record, ledger[seq])]
@@ -167,7 +166,7 @@ def _held(records: Mapping[int, Record], entries: Sequence[Record]) -> Check:
 
 
 def _complete(anchored: Sequence[int], entries: Sequence[Record]) -> Check:
-    """Whether every entry is anchored; after a killed run, the last may lack its anchor until the next command."""
+    """Check that every entry is anchored; after a killed run, the last may lack its anchor until the next command."""
     known = set(anchored)
     numbers = [entry["seq"] for entry in entries if entry["seq"] not in known]
     last = max((entry["seq"] for entry in entries), default=None)

@@ -1,6 +1,6 @@
-"""A cap's limit, what was spent of it and what remains: one computation, one rounding and one wording.
+"""A cap's limit, what was spent of it and what remains, computed, rounded and worded in one place.
 
-Every screen, document and refusal uses these; each cap is given in the one measure in which it is stated.
+All screens, documents and refusals use these; each cap is given in the measure in which it is stated.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from storage.ledger.exposure import Tally, Total
 from storage.ledger.periods import overlapped
 from storage.ledger.request import AccountSpec, CapSpec, Measure, decimal_text
 
-WORTH_NAMING = to_units(Decimal("1e-15"))  # below it, what remains is rounding
-DIGITS = 4  # that people read
+WORTH_NAMING = to_units(Decimal("1e-15"))  # a smaller remainder is due to rounding
+DIGITS = 4  # significant digits in messages and tables
 TWELVE_DIGITS_DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING)
 FIFTEEN_DIGITS = Context(prec=15)
@@ -28,7 +28,7 @@ IN_WORDS: Mapping[Measure, str] = {"epsilon-delta": "epsilon", "pure-epsilon": "
 
 @dataclass(frozen=True)
 class CapState:
-    """One cap of an account with what was spent of it: a per-period cap once for every period charged."""
+    """One cap of an account with what was spent of it; a per-period cap has one for each period charged."""
 
     cap: CapSpec
     period: str | None
@@ -36,7 +36,7 @@ class CapState:
 
     @property
     def epsilon_at_delta(self) -> float | None:
-        """The smallest epsilon that the charges so far guarantee at the cap's delta, if it states one."""
+        """The smallest epsilon that the charges so far satisfy at the cap's delta; None if it states none."""
         if self.cap.delta is None:
             return None
         found: list[float] = []
@@ -45,7 +45,7 @@ class CapState:
             if total.epsilon is not None:
                 bounds.append(float(from_units(total.epsilon)))
             if admits(self.cap, total):
-                bounds.append(float(self.cap.limit))  # the conversion rounds up, past a cap that is exactly full
+                bounds.append(float(self.cap.limit))  # the rounded-up conversion may exceed a full cap
             found.append(min(bounds))
         return max(found)
 
@@ -65,7 +65,7 @@ def _numbers(amount: Room | Total | Tally) -> dict[str, float | None]:
 
 @dataclass(frozen=True)
 class Remainder:
-    """What remains of a cap in each measure; 0 where it does not limit that measure, or only rounding remains."""
+    """What remains of a cap in each measure; 0 if the cap does not limit it, or only rounding error remains."""
 
     epsilon: Decimal  # pure
     rho: Decimal
@@ -79,19 +79,19 @@ class Remainder:
 
 
 def remains(cap: CapSpec, spent: Total | Tally) -> Decimal:
-    """What can still be charged: rho, pure epsilon, or the larger of pure epsilon and epsilon at delta."""
+    """What can still be charged, in the cap's measure: rho, or the larger of pure epsilon and epsilon at delta."""
     left = Remainder.of(cap, spent)
     return left.rho if cap.measure == "rho" else max(left.epsilon, left.epsilon_by_rho)
 
 
-@lru_cache(maxsize=1024)  # a page for every posterior of a release says what the release left of its caps
+@lru_cache(maxsize=1024)  # the page of every posterior of a release repeats what remains of its caps
 def _epsilon_by_rho(room: Room, delta: Decimal | None) -> Decimal:
-    """The largest epsilon of twelve digits whose rho at delta fits in the room; 0 where none does."""
+    """The largest epsilon of twelve digits whose rho at delta fits in the room; 0 if none does."""
     if delta is None or room.rho is None or room.rho < WORTH_NAMING:
         return Decimal(0)
     bound = epsilon_of(Fraction(room.rho, UNITS), delta)
     found = Decimal(0) if bound == 0 else TWELVE_DIGITS_DOWN.next_plus(Decimal(repr(bound)))
-    while found and cap_rho_units(found, delta) > room.rho:  # the conversion rounds up, so this is a step or two
+    while found and cap_rho_units(found, delta) > room.rho:  # one or two steps, as the conversion rounds up
         found = TWELVE_DIGITS_DOWN.next_minus(found)
     return found
 
@@ -101,7 +101,7 @@ def _loss(units: int | None) -> Decimal:
 
 
 def account_document(account: AccountState, period: str | None = None) -> dict[str, Any]:
-    """An account with its caps; with a period, only the windows that it falls in."""
+    """An account with its caps as a document; with a period, only the caps that the period counts in."""
     windows = () if period is None else overlapped(period, account.spec.grain)
     caps = [cap for cap in account.caps if period is None or cap.period in (None, *windows)]
     return {
@@ -114,7 +114,7 @@ def account_document(account: AccountState, period: str | None = None) -> dict[s
 
 
 def cap_document(state: CapState) -> dict[str, Any]:
-    """Limit, spent and remaining in the cap's own measure; `totals` are the sums that are really kept."""
+    """Limit, spent and remaining in the cap's own measure; `totals` gives the sums that the ledger stores."""
     cap = state.cap
     delta = None if cap.delta is None else float(cap.delta)
     return {
@@ -135,7 +135,7 @@ def cap_document(state: CapState) -> dict[str, Any]:
 
 
 def spent_of(state: CapState) -> float | None:
-    """What was spent of a cap, in the measure that the cap is stated in."""
+    """What was spent of a cap, in the cap's own measure."""
     if state.cap.measure == "rho":
         return float(from_units(state.spent.rho))
     if state.cap.measure == "pure-epsilon":
@@ -145,21 +145,21 @@ def spent_of(state: CapState) -> float | None:
 
 
 def rounded_down(value: Decimal | float) -> Decimal:
-    """Four digits that promise no more than there is; a float means the decimal that it prints as."""
+    """A number rounded down to four digits; a float stands for the decimal that it prints as."""
     exact = FIFTEEN_DIGITS.create_decimal(repr(value) if isinstance(value, float) else value)
     return FOUR_DIGITS_DOWN.create_decimal(exact)
 
 
 def measure_words(measure: Measure, limit: str = "", delta: str = "") -> str:
-    """What a cap limits, such as "epsilon 8 at delta 1e-6"; both numbers as the screen writes them, or left out."""
+    """What a cap limits, such as "epsilon 8 at delta 1e-6"; the formatted numbers may be left out."""
     return " ".join(filter(None, (IN_WORDS[measure], limit, delta and f"at delta {delta}")))
 
 
 def limit_text(cap: CapSpec) -> str:
-    """The cap's limit in its own terms, every digit of it."""
+    """The cap's limit in its own measure, with all digits."""
     return measure_words(cap.measure, decimal_text(cap.limit), "" if cap.delta is None else short_text(cap.delta))
 
 
 def short_text(value: Decimal) -> str:
-    """A decimal in full, or with an exponent where that is shorter to read."""
+    """A decimal in full, or with an exponent if it is below 0.001."""
     return f"{value.normalize():e}" if 0 < value < Decimal("1e-3") else decimal_text(value)

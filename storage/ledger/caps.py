@@ -1,4 +1,4 @@
-"""What a charge debits and what a cap admits: exact integers in units of 2^-64, folded over the ledger's charges."""
+"""What a charge debits and what a cap admits, in exact integers of 2^-64 summed over the ledger's charges."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ CONVERSION = (
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The charges that are counted together."""
+    """A set of charges that are totalled: of an account, one period of it, or a programme."""
 
     window: Window
     account: str | None = None
@@ -27,7 +27,7 @@ class Scope:
     programme: str | None = None
 
     def counts(self, copies: Mapping[str, str | None]) -> bool:
-        """Whether a charge to that account, period and programme counts in it."""
+        """Whether a charge counts in it, given the charge's account, period and programme."""
         return all(getattr(self, name) in (None, value) for name, value in copies.items())
 
     def to_record(self) -> dict[str, str | None]:
@@ -41,12 +41,12 @@ class Scope:
 
 
 def scopes(spec: AccountSpec, period: str) -> tuple[Scope, ...]:
-    """Every scope that a charge of this period counts in, capped or not: also each window that the period overlaps.
+    """Every scope that a charge for this period counts in, capped or not.
 
-    A period of a longer grain counts in full in each of its windows, one of a shorter grain in the window around it:
-    what happened within a window is then nowhere but in releases that were counted there.
-    The lifetime total is the sum over periods also where people are declared disjoint: a bound for every person that
-    needs no trust in the declaration.
+    A period of a longer grain than the account's counts in full in each window it overlaps, one of a shorter grain in
+    the window around it, so that a window's total covers every release of its data.
+    The lifetime total is the sum over periods even if people are declared disjoint, so that it holds for every person
+    without trusting the declaration.
     """
     lifetime = Scope(window="lifetime", account=spec.population)
     windows = overlapped(period, spec.grain)
@@ -58,7 +58,7 @@ def scopes(spec: AccountSpec, period: str) -> tuple[Scope, ...]:
 
 @dataclass(frozen=True)
 class Room:
-    """What a cap admits in all, or still, as pure epsilon and as rho; None where it does not limit that measure."""
+    """What a cap admits in total, or after charges, as pure epsilon and rho; None for a measure it does not limit."""
 
     epsilon: int | None
     rho: int | None
@@ -74,7 +74,7 @@ def capacity(cap: CapSpec) -> Room:
 
 
 def remaining(cap: CapSpec, spent: Total | Tally) -> Room:
-    """What can still be charged in each measure; never below 0, since charges may have been admitted by the other."""
+    """What can still be charged in each measure; 0 where charges admitted by the other measure exceed this one."""
     full = capacity(cap)
     rooms: list[Room] = []
     for total in spent.exposures:
@@ -89,7 +89,7 @@ def _least(rooms: list[int | None]) -> int | None:
 
 
 def admits(cap: CapSpec, spent: Total | Tally) -> bool:
-    """Whether the cap is kept for everybody: for each group of people, pure epsilon or rho is within its limit."""
+    """Whether the totals are within the cap: for each group of people, its pure epsilon or its rho is."""
     full = capacity(cap)
     for total in spent.exposures:
         by_epsilon = full.epsilon is not None and total.epsilon is not None and total.epsilon <= full.epsilon
@@ -100,14 +100,14 @@ def admits(cap: CapSpec, spent: Total | Tally) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Debit:
-    """What one charge does to one scope, and the cap that guards it, if any."""
+    """What one charge adds to one scope, and the scope's cap, if any."""
 
     scope: Scope
     cap: CapSpec | None
     before: Tally
     cost: Cost
     holder: str | None = None
-    also: tuple[str, ...] = ()  # holders that are charged the same after the first, where one looks ahead
+    also: tuple[str, ...] = ()  # further holders to be charged the same, when checking several charges ahead
     membership: Membership = "undeclared"
     source: "Debit | None" = None  # the scope by whose growth this one grows, where it does not count charges itself
     alone: bool = False  # moving people may be elsewhere in every window: the charge counts by itself
@@ -115,11 +115,11 @@ class Debit:
 
     @cached_property
     def after(self) -> Tally:
-        """The scope once the charge is made."""
+        """The scope's total after the charge."""
         return self.after_of(self.cost)
 
     def after_of(self, cost: Cost) -> Tally:
-        """The scope if the charge had another cost."""
+        """The scope's total if the charge had another cost."""
         if self.source is not None:
             return self.before.plus(self.source.after_of(cost).most.since(self.source.before.most))
         after = self.before
@@ -132,7 +132,7 @@ class Debit:
 
     @property
     def seen(self) -> Total | Tally:
-        """What was spent before of the people whom the charge concerns."""
+        """What was spent before on the people whom the charge concerns."""
         return self.before.seen_by(self.holder, *self.also)
 
     def _noted(self, after: Tally) -> Tally:
@@ -140,16 +140,16 @@ class Debit:
 
     @cached_property
     def fits(self) -> bool:
-        """Whether the cap admits the charge."""
+        """Whether the scope's cap admits the charge."""
         return self.cap is None or admits(self.cap, self.after)
 
     def to_record(self) -> dict[str, Any]:
-        """What the charge's entry records: the scope, the cap with its raises, and the total after the charge."""
+        """The debit as recorded in the charge's entry: scope, cap with its raises, and total after the charge."""
         cap, after = None if self.cap is None else self.cap.to_record(), self.after
         record = {"cap": cap, "scope": self.scope.to_record(), **after.to_record()}
         if self.holder is None or self.membership == "undeclared":
             return record
-        return record | {"before": self.before.most.to_record()}  # not always what remains without the cost
+        return record | {"before": self.before.most.to_record()}  # not always the total minus the cost
 
 
 def debits(
@@ -161,9 +161,9 @@ def debits(
     holder: str | None = None,
     also: tuple[str, ...] = (),
 ) -> tuple[Debit, ...]:
-    """What a charge would do to every scope it counts in; `spec` has the caps with their raises.
+    """What a charge adds to every scope it counts in; `spec` has the caps with their raises.
 
-    With `also`, what the same charge to each of these holders in turn would do.
+    With `also`, what it and the same charge to each of these holders add together.
     """
     caps, membership = {cap.window: cap for cap in spec.caps}, spec.membership
     found, own = scopes(spec, period), Period.named(period).grain
@@ -181,12 +181,12 @@ def debits(
             membership=membership,
             source=source,
             alone=moving and other is not None and source is None,
-            grain=other if scope.window == "lifetime" else None,  # where the next charge looks for it
+            grain=other if scope.window == "lifetime" else None,  # where later charges look it up
         )
 
-    of_periods = [debit(scope) for scope in found if scope.window == "per-period"]
-    of_life = debit(found[0], of_periods[0] if moving and other is None else None)
-    return of_life, *of_periods, *(debit(scope, of_life) for scope in found if scope.window == "programme")
+    per_period = [debit(scope) for scope in found if scope.window == "per-period"]
+    lifetime = debit(found[0], per_period[0] if moving and other is None else None)
+    return lifetime, *per_period, *(debit(scope, lifetime) for scope in found if scope.window == "programme")
 
 
 def total_in(payload: Mapping[str, Any], scope: Scope) -> Tally:

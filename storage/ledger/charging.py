@@ -1,4 +1,4 @@
-"""One charge: what was released under its name before, whether every cap admits it, its noisy release, its record."""
+"""One charge: find an earlier one of the same name, check every cap, draw the noisy release, make the record."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ from storage.ledger.request import Membership, Request, priced_under
 
 @dataclass(frozen=True)
 class Answer:
-    """The entry under a request's name, and whether this very commit wrote it."""
+    """The entry under a request's name, and whether this commit wrote it."""
 
     entry: Entry
     made: bool
 
 
 def answers(page: Page, requests: Sequence[Request]) -> tuple[Entry | None, ...]:
-    """The charges that exist of one release at these holders; refused where it must be all of them and is not.
+    """The existing charges for one release at these holders; where people move, refused unless it is all or none.
 
-    The rows of a person who moves are bounded over all holders, by one pass over one table. A release put together
-    from two passes could hold more rows of that person than the charge is for.
+    The rows of a person who moves are bounded over all holders in one pass over the table. A release combined from
+    two passes could contain more rows of that person than the charge covers.
     """
     for request in requests:
         prefetch(page, request)
@@ -42,7 +42,7 @@ def answers(page: Page, requests: Sequence[Request]) -> tuple[Entry | None, ...]
         None if entry is None else matching(page, entry, request)
         for request, entry in zip(requests, found, strict=True)
     )
-    together = _together(page, requests)
+    together = _released_together(page, requests)
     if together and {request.holder for request in requests} != set(together):
         raise StudyInvalid(
             f"cannot release {requests[0].name}: where people move, all holders are released together. "
@@ -57,8 +57,8 @@ def answers(page: Page, requests: Sequence[Request]) -> tuple[Entry | None, ...]
     return stored
 
 
-def _together(page: Page, requests: Sequence[Request]) -> tuple[str, ...]:
-    """The holders at which this release must be made at once, by its account; none where each may be made by itself."""
+def _released_together(page: Page, requests: Sequence[Request]) -> tuple[str, ...]:
+    """The holders at which the account requires this release to be made together; empty if each may be by itself."""
     if any(request.holder is None for request in requests):
         return ()
     account = requests[0].account
@@ -66,7 +66,7 @@ def _together(page: Page, requests: Sequence[Request]) -> tuple[str, ...]:
 
 
 def matching(page: Page, known: Entry, request: Request) -> Entry:
-    """The stored charge if it has the request's definition; a wrong population in the study is named first."""
+    """The stored charge, refused unless it has the request's definition; another population is reported first."""
     if known.payload["account"] != request.account.population:
         payer(page, request)
     if (known.payload["request"], known.payload["account"]) != (request.hash, request.account.population):
@@ -89,14 +89,14 @@ def prefetch(page: Page, request: Request) -> None:
     scopes = [
         Scope(window="lifetime", account=account.population),
         Scope(window="per-period", account=account.population, period=request.period),
-    ]  # of an account that counts by the study's grain; windows of another grain are queried one by one
+    ]  # for an account with the study's grain; windows of another grain are queried one by one
     if account.programme is not None:
         scopes.append(Scope(window="programme", programme=account.programme))
     page.prefetch([*keys, *filter(None, [request.supersedes])], scopes)
 
 
 def debits_of(page: Page, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> tuple[Debit, ...]:
-    """What the charge would do to every scope, under the open account's caps with their raises."""
+    """What the charge adds to every scope, under the open account's caps with their raises."""
     account = payer(page, request)
     known = account.holders
     if known is not None and not {request.holder, *also} <= {None, *known.names}:
@@ -114,13 +114,13 @@ def debits_of(page: Page, request: Request, mechanism: Mechanism, also: tuple[st
     )
 
 
-@lru_cache(maxsize=64)  # needed by the early check and again under the lock
+@lru_cache(maxsize=64)  # computed before the pass and again under the lock
 def _price(mechanism: Mechanism) -> Cost:
     return mechanism.cost()
 
 
 def refuse(page: Page, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> tuple[Debit, ...]:
-    """The debits of a charge that may be made, and after it to other holders; raises where it may not."""
+    """The debits of a charge, and of the same one to the holders in `also`; raises if it may not be made."""
     _refuse_shape(page, request)
     found = debits_of(page, request, mechanism, also)
     windows = [debit.scope.period for debit in found if debit.scope.period is not None]
@@ -146,7 +146,7 @@ def _refuse_shape(page: Page, request: Request) -> None:
 
 
 def _has_revision_before(page: Page, request: Request) -> bool:
-    """Whether there is a revision before it; where people move, one at some of the holders is enough."""
+    """Whether the release has an earlier revision; where people move, one at any holder is enough."""
     if request.supersedes is not None and page.find(request.supersedes) is not None:
         return True
     account = opened(page, request.account.population)
@@ -155,7 +155,7 @@ def _has_revision_before(page: Page, request: Request) -> bool:
 
 
 def drawn(request: Request, design: Design, exact: Any, noise: NoiseSource) -> AnyRelease:
-    """A release with fresh noise; refused where the noise is for tests, or for less than the statistics can move."""
+    """Draw a noisy release; refused if the noise source is for tests, or the noise too small for the sensitivity."""
     if not noise.trusted:
         raise DpbayesError(
             f"cannot charge {request.release}: its noise source is for tests and protects nobody. Use OpenDP's noise."
@@ -178,7 +178,7 @@ def drawn(request: Request, design: Design, exact: Any, noise: NoiseSource) -> A
 
 
 def refuse_relation(request: Request, design: Design, neighbours: str) -> None:
-    """Refuse noise that is made for other neighbours than the account is kept for."""
+    """Refuse noise calibrated to another neighbour relation than the account's."""
     if neighbours != design.neighbours:
         raise StudyInvalid(
             f"cannot charge {request.release}: its noise is made for {design.neighbours} neighbours, and its account "
@@ -188,14 +188,14 @@ def refuse_relation(request: Request, design: Design, neighbours: str) -> None:
 
 @lru_cache(maxsize=256)
 def covers_rows(release: AnyRelease, rows: int) -> bool:
-    """Whether its noise is made for persons of so many rows."""
+    """Whether the noise is calibrated to so many rows of one person."""
     return release.max_rows_per_unit is None or release.max_rows_per_unit >= rows
 
 
 def is_as_defined(definition: Mapping[str, Any], release: AnyRelease) -> bool:
-    """Whether a regression's release has the columns, the rows that count and the steps that its definition states.
+    """Whether a regression's release has the columns, case selection and steps that its definition states.
 
-    A definition that hides how many rows count, and a release that publishes it, would both be sound alone.
+    Without this check, a release could publish a row count that its definition declares secret.
     """
     if not isinstance(release, Release) or definition.get("kind") != release.kind:
         return True
@@ -208,18 +208,18 @@ def is_as_defined(definition: Mapping[str, Any], release: AnyRelease) -> bool:
     }
     fourth = "fourth" if release.higher and release.residuals is None else None
     steps = (definition.get("moments") == fourth, ("robust" in definition) == (release.residuals is not None))
-    stated = {**due, "cases": "all", **definition}  # the first definitions stated less
+    stated = {**due, "cases": "all", **definition}  # definitions of the first version stated less
     return all(stated[name] == value for name, value in due.items()) and all(steps)
 
 
 def counting(membership: Membership, holder: str | None) -> dict[str, str]:
-    """The rule by which charges to holders add up, for charges that state one."""
+    """The rule by which charges to holders add up, as a charge records it; empty if it needs none."""
     return {"counting": COUNTING[membership]} if holder is not None or membership != "undeclared" else {}
 
 
 @lru_cache(maxsize=64)
 def readable_cost(cost: Cost) -> dict[str, Any]:
-    """A cost in exact units, and for people."""
+    """A cost in exact units and in readable decimals."""
     readable = {"epsilon": None if cost.epsilon is None else up(cost.epsilon), "rho": up(cost.rho)}
     return Total(cost.epsilon, cost.rho).to_record() | {"readable": readable}
 
@@ -227,7 +227,7 @@ def readable_cost(cost: Cost) -> dict[str, Any]:
 def charge_payload(
     request: Request, mechanism: Mechanism, found: tuple[Debit, ...], *, digest: str, noise: str, stamp: Stamp
 ) -> dict[str, Any]:
-    """The public record of one charge; `digest` names the noisy payload, `noise` what made the noise."""
+    """The public record of one charge; `digest` is that of the release, `noise` identifies the noise source."""
     account, membership = request.account, found[0].membership
     return {
         "account": account.population,

@@ -1,14 +1,14 @@
-"""What an auditor reads: one line for each thing looked at."""
+"""The result of one check of an audit."""
 
 from dataclasses import dataclass
 
 Problem = str | None
-"""What is wrong, in words; None where nothing is."""
+"""What is wrong, in words; None if nothing is."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing an audit looked at, and what it found; `detail` names the place of the first failure."""
+    """One check and its result; `detail` says where it failed first."""
 
     check: str
     ok: bool
@@ -16,9 +16,9 @@ class Check:
 
 
 class Remark(str):
-    """What a check that passes says nevertheless, where its question has no complete answer."""
+    """A message from a check that passes, where it cannot answer its question completely."""
 
 
 def holds(problem: Problem) -> bool:
-    """Whether the answer to a check's question means that it passes."""
+    """Whether a check passes with this result: no problem, or a remark only."""
     return problem is None or isinstance(problem, Remark)

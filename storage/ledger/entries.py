@@ -1,4 +1,4 @@
-"""One line of the ledger: what was done, chained by hash to the line before it."""
+"""An entry of the ledger, chained by hash to the one before it."""
 
 import hashlib
 import json
@@ -11,15 +11,15 @@ from typing import Any
 from dpbayes_core.canonical import canonical_json
 
 SCHEMA_VERSION = 1
-BEFORE_GENESIS = "0" * 64  # what the first entry points back to
-COPIED = ("account", "period", "programme")  # payload fields kept as columns too, to be found by index
+BEFORE_GENESIS = "0" * 64  # prev_hash of the first entry
+COPIED = ("account", "period", "programme")  # payload fields that are also columns, for indexes
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """Who writes an entry, on which UTC day, with which software."""
+    """The actor, UTC date and software versions of an entry."""
 
     actor: str
     date: date
@@ -32,7 +32,7 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Entry:
-    """A written entry; `release` is the public record of a charge as canonical JSON, None on every other kind."""
+    """An entry; `release` is a charge's noisy release as canonical JSON, None for every other kind."""
 
     seq: int
     kind: str
@@ -49,11 +49,11 @@ class Entry:
         """The entry that comes next in the chain."""
         seq, prev_hash = (1, BEFORE_GENESIS) if last is None else (last.seq + 1, last.hash)
         entry = cls(seq, kind, key, payload, release, prev_hash, "")
-        object.__setattr__(entry, "hash", entry.computed_hash)  # before it is returned, hence frozen for all others
+        object.__setattr__(entry, "hash", entry.computed_hash)  # set once, before anything else sees it
         return entry
 
     def __hash__(self) -> int:
-        return hash(self.hash)  # caches of what follows from an entry use it as their key
+        return hash(self.hash)  # entries are keys of caches
 
     @cached_property
     def text(self) -> str:
@@ -62,16 +62,16 @@ class Entry:
 
     @property
     def computed_hash(self) -> str:
-        """sha256 over everything but the hash itself; it equals `hash` unless somebody edited the entry."""
+        """sha256 over everything but the hash itself; it equals `hash` unless the entry was edited."""
         return hash_of(self, self.text)
 
     @property
     def copies(self) -> dict[str, str | None]:
-        """The values of the extra columns."""
+        """The values of the columns `COPIED`."""
         return {name: self.payload.get(name) for name in COPIED}
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data with everything in it, for anchors and exports."""
+        """The whole entry as plain data, for anchors and exports."""
         return {
             "hash": self.hash,
             "key": self.key,
@@ -92,7 +92,7 @@ class Entry:
 
 
 def hash_of(entry: Entry, payload: str) -> str:
-    """sha256 of an entry's canonical JSON without the hash, given that of its payload."""
+    """sha256 of an entry's canonical JSON without the hash; `payload` is the payload's canonical JSON."""
     key, kind, prev_hash = (_quoted(text) for text in (entry.key, entry.kind, entry.prev_hash))
     release = "null" if entry.release is None else _quoted(entry.release.decode())
     body = (
@@ -102,5 +102,5 @@ def hash_of(entry: Entry, payload: str) -> str:
 
 
 def act_key(kind: str, *names: str) -> str:
-    """The key of an entry that is no charge: an object, so that no release's key (a list) can ever meet it."""
+    """The key of an entry that is not a charge: a JSON object, which cannot equal a release's key, a JSON list."""
     return canonical_json({kind: list(names)}).decode()

@@ -1,4 +1,4 @@
-"""How charges add up to what one person may have been exposed to, also where people are split over holders."""
+"""How charges add up to one person's privacy loss, also where people are split over holders."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,33 +19,33 @@ COUNTING: Mapping[Membership, str] = {
         "for a period of another grain counts so by itself, in every period it overlaps"
     ),
 }
-"""The rule that every charge of an account with holders states."""
+"""The rule by which charges add up, recorded in every charge of an account with holders."""
 
 
 @dataclass(frozen=True)
 class Total:
-    """A sum of charges, in units of 2^-64; `epsilon` is None once a charge had no pure epsilon."""
+    """A sum of charges in units of 2^-64; `epsilon` is None if a charge had no pure epsilon."""
 
     epsilon: int | None
     rho: int
 
     @property
     def exposures(self) -> "tuple[Total, ...]":
-        """What the people may have been exposed to: here all of them to the same."""
+        """The total loss of each group of people; here one group, everybody."""
         return (self,)
 
     def plus(self, more: "Cost | Total") -> "Total":
-        """The sum with more charges."""
+        """The sum with another charge or total."""
         pure = None if self.epsilon is None or more.epsilon is None else self.epsilon + more.epsilon
         return Total(pure, self.rho + more.rho)
 
     def since(self, before: "Total") -> "Total":
-        """What was added since an earlier state of the same sum."""
+        """The difference from an earlier state of the same sum."""
         pure = None if self.epsilon is None or before.epsilon is None else self.epsilon - before.epsilon
         return Total(pure, self.rho - before.rho)
 
     def to_record(self) -> dict[str, str | None]:
-        """Plain data for canonical JSON; integers as text, for they pass 2^53."""
+        """Plain data for canonical JSON; integers as text, since they exceed 2^53."""
         return {"epsilon": None if self.epsilon is None else str(self.epsilon), "rho": str(self.rho)}
 
     @classmethod
@@ -57,19 +57,19 @@ class Total:
 
 @dataclass(frozen=True)
 class Tally:
-    """Everything charged in one scope, by holder where that bounds a person's exposure more tightly."""
+    """The total of one scope, by holder where that bounds a person's loss more tightly."""
 
     everyone: Total = Total(0, 0)
     membership: Membership = "undeclared"
-    holders: Mapping[str, Total] = field(default_factory=dict[str, Total])  # beyond what everyone was charged
-    grains: tuple[Grain, ...] = ()  # of a lifetime's charges for periods of another grain than the account's
+    holders: Mapping[str, Total] = field(default_factory=dict[str, Total])  # in addition to `everyone`
+    grains: tuple[Grain, ...] = ()  # of charges in another grain than the account's; in lifetime totals only
 
     def with_grain(self, grain: Grain) -> "Tally":
-        """The same tally, in which a charge for a period of another grain is counted."""
+        """The tally, noting that it counts a charge for a period of this other grain."""
         return replace(self, grains=tuple(sorted({*self.grains, grain})))
 
     def plus(self, more: Cost | Total, *, holder: str | None = None, membership: Membership = "undeclared") -> "Tally":
-        """The tally with more charges, to one holder's people or to everyone's."""
+        """The tally with another charge or total, to one holder's people or to everybody."""
         if holder is None or membership == "undeclared":
             return Tally(self.everyone.plus(more), self.membership, self.holders, self.grains)
         own = self.holders.get(holder, Total(0, 0)).plus(more)
@@ -77,7 +77,7 @@ class Tally:
 
     @property
     def exposures(self) -> tuple[Total, ...]:
-        """What people may have been exposed to, group by group; a cap has to be kept for each."""
+        """The total loss of each group of people; a cap must admit every one."""
         if self.membership == "movable":
             own = _most(tuple(self.holders.values()))
             pure = None if own.epsilon is None else 2 * own.epsilon
@@ -85,7 +85,7 @@ class Tally:
         return (self.everyone, *(self.everyone.plus(self.holders[name]) for name in sorted(self.holders)))
 
     def seen_by(self, holder: str | None, *also: str) -> "Total | Tally":
-        """What was charged before to those whom a charge concerns: under fixed membership, its holders' people only."""
+        """The total of the people whom a charge concerns: under fixed membership, those of its holders only."""
         if holder is None or self.membership != "fixed":
             return self
         if also:
@@ -94,27 +94,27 @@ class Tally:
 
     @property
     def most(self) -> Total:
-        """The larger of the exposures, in each measure by itself."""
+        """The maximum over the exposures, separately in each measure."""
         return _most(self.exposures)
 
     @property
     def epsilon(self) -> int | None:
-        """Pure epsilon of the most exposed."""
+        """The largest pure epsilon of any group."""
         return self.most.epsilon
 
     @property
     def rho(self) -> int:
-        """zCDP of the most exposed."""
+        """The largest zCDP rho of any group."""
         return self.most.rho
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON: the total, and its parts where holders are counted separately."""
+        """Plain data for canonical JSON: the maximum, and the total of each holder where they count separately."""
         grains = {"grains": list(self.grains)} if self.grains else {}
         if not self.holders:
             return {"total": self.everyone.to_record()} | grains
-        apart = {name: total.to_record() for name, total in self.holders.items()}
-        kept = {"everyone": self.everyone.to_record(), "holders": apart, "membership": self.membership}
-        return {"tally": kept, "total": self.most.to_record()} | grains
+        by_holder = {name: total.to_record() for name, total in self.holders.items()}
+        tally = {"everyone": self.everyone.to_record(), "holders": by_holder, "membership": self.membership}
+        return {"tally": tally, "total": self.most.to_record()} | grains
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Tally":
@@ -122,9 +122,9 @@ class Tally:
         grains = tuple(record.get("grains", ()))
         if "tally" not in record:
             return cls(Total.from_record(record["total"]), grains=grains)
-        kept = record["tally"]
-        apart = {name: Total.from_record(total) for name, total in kept["holders"].items()}
-        return cls(Total.from_record(kept["everyone"]), kept["membership"], apart, grains)
+        tally = record["tally"]
+        by_holder = {name: Total.from_record(total) for name, total in tally["holders"].items()}
+        return cls(Total.from_record(tally["everyone"]), tally["membership"], by_holder, grains)
 
 
 NOTHING = Tally()

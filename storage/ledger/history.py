@@ -1,4 +1,4 @@
-"""The ledger's accounts and totals recomputed from its entries, for comparison with the totals that are stored."""
+"""The ledger's accounts and totals recomputed from its entries, to compare with the stored totals."""
 
 import json
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 
 @lru_cache(maxsize=256)
 def price(mechanism: bytes) -> Cost:
-    """The cost of a mechanism as recorded, kept because most charges of a ledger use the same few."""
+    """The cost of a recorded mechanism; cached, since most charges use the same few."""
     return mechanism_from_record(json.loads(mechanism)).cost()
 
 
 def owner_of(payload: Mapping[str, Any]) -> str:
-    """Whose cap a raise lifts: a programme's or an account's."""
+    """The programme or account whose cap a raise changes."""
     return payload["programme"] or payload["account"]
 
 
 class History:
-    """Everything that follows from the entries so far, computed from mechanisms and caps, not from stored totals."""
+    """What the entries so far imply, computed from mechanisms and caps, not from stored totals."""
 
     def __init__(self) -> None:
         self.last: Entry | None = None
@@ -41,9 +41,9 @@ class History:
         self.seq_of: dict[str, int] = {}
         self.charges: set[str] = set()
         self.published: dict[str, list[Entry]] = {}  # by the name of the analysis
-        self.publishers: set[str] = set()  # the keys that signed what is on record
-        self.contents = False  # whether what is on record states its content
-        self.keys: set[str] = set()  # every signing key that was named
+        self.publishers: set[str] = set()  # the keys that signed published crates
+        self.contents = False  # whether any published entry states its content's digest
+        self.keys: set[str] = set()  # every signing key named so far
         self.retired: set[str] = set()
         self.replaced: dict[str, str] = {}  # which key each new key retired
         self.accounts: dict[str, AccountSpec] = {}
@@ -51,7 +51,7 @@ class History:
         self._totals: dict[Scope, Tally] = {}
 
     def add(self, entry: Entry) -> None:
-        """Add one more entry; what cannot be read is left out, since the checks have named it."""
+        """Add an entry; an unreadable one is skipped, since the checks report it."""
         with suppress(*MALFORMED):
             self._take(entry)
         self.seq_of.setdefault(entry.key, entry.seq)
@@ -69,12 +69,12 @@ class History:
         return with_limits(spec, {name: limit for name, limit in limits.items() if name in names})
 
     def raisable(self, payload: Mapping[str, Any]) -> list[CapSpec]:
-        """The caps that a raise is about, with every earlier raise."""
+        """The caps that a raise changes, with every earlier raise."""
         caps = [(cap.programme or name, cap) for name in self.accounts for cap in self.with_raises(name).caps]
         return [cap for owner, cap in caps if owner == owner_of(payload) and cap.name == payload["cap"]]
 
     def due(self, payload: Mapping[str, Any]) -> tuple[Debit, ...]:
-        """What a charge has to debit."""
+        """The debits that a charge must record."""
         cost = price(canonical_json(payload["mechanism"]))
         account = self.with_raises(payload["account"])
         return debits(account, payload["period"], cost, self.total, holder=payload["holder"])

@@ -1,4 +1,4 @@
-"""Homes that share a ledger, identified by their keys: each new key of a home names the one that it retires."""
+"""Homes that share a ledger, identified by their signing keys: each change of key names the key it retires."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from storage.ledger.entries import Entry
 
 @dataclass(frozen=True)
 class Change:
-    """An entry by which a home signs with a new key from there on."""
+    """An entry after which a home signs with a new key."""
 
     seq: int
     new: str
@@ -36,14 +36,14 @@ def replaced_keys(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def home_of(key: str, replaced: Mapping[str, str]) -> str:
-    """The first key of the home that a key signs for: what a home is called, whichever key it has today."""
-    while (before := replaced.get(key)) is not None:  # no key replaces one that names it: a change names a new key
+    """The first key of the home that a key belongs to; it identifies the home whichever key it has today."""
+    while (before := replaced.get(key)) is not None:  # it ends: the new key of a change is never one named before
         key = before
     return key
 
 
 def key_flaw(entry: Entry, known: Collection[str], retired: Collection[str]) -> str | None:
-    """What is wrong with a change of key, given the keys that entries before it name, and those they retired."""
+    """What is wrong with a change of key, given the keys that earlier entries name and retire; None if nothing."""
     new, old = entry.payload["public_key"], entry.payload["retires"]
     if new in known or new == old:
         return "it names a key that is older than it"
@@ -51,14 +51,14 @@ def key_flaw(entry: Entry, known: Collection[str], retired: Collection[str]) -> 
 
 
 def strange_key(entry: Entry, own: Collection[str]) -> str | None:
-    """What is wrong with an entry that ties one of a home's `own` keys to a key that the home never had."""
+    """What is wrong with a change of key that links one of a home's `own` keys to a foreign one; None if nothing."""
     named = {entry.payload.get("public_key"), entry.payload.get("retires")} if entry.kind == "key" else set[str]()
     tied = named & set(own) and named - set(own)
     return f"entry {entry.seq} ties a key of this home to one that it never had" if tied else None
 
 
 def retirements(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The last entry that each retired key may have signed, by the records of entries: the one that retired it."""
+    """Retired key to the number of the entry that retired it, the last that the key may sign."""
     found: dict[str, int] = {}
     for entry in entries:
         retired = entry["payload"].get("retires") if entry["kind"] == "key" else None

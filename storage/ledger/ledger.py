@@ -1,4 +1,4 @@
-"""The ledger: it charges and releases in one entry, or does neither."""
+"""The ledger: a charge and its release are one entry, written together or not at all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ GENESIS = act_key("genesis")
 
 
 class Ledger:
-    """An open ledger: every entry it returns is committed, and the caller anchors it before showing it to anyone."""
+    """An open ledger. Every entry it returns is committed; callers anchor it before they publish anything of it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class Ledger:
 
     @classmethod
     def open(cls, url: str, purpose: Literal["write", "read"] = "write") -> "Ledger":
-        """Open a ledger that exists; to read it, nothing is written and no right to write is needed."""
+        """Open an existing ledger; to read it, no write permission is needed."""
         store = Store(url, purpose)
         with store.disposed_on_failure():
             store.require_table()
@@ -98,13 +98,13 @@ class Ledger:
         return self._store.entries_after(0)
 
     def known(self, request: Request) -> Entry | None:
-        """The charge under the request's name; refused if it answered another definition."""
+        """The charge under the request's name, if any; refused if it has another definition."""
         with self._store.snapshot() as page:
             entry = page.find(request.key)
             return None if entry is None else matching(page, entry, request)
 
     def stored(self, requests: Sequence[Request]) -> tuple[Entry | None, ...]:
-        """The charges of one release at several holders; refused where they have to be complete and are not."""
+        """The existing charges for one release at several holders; refused if only some exist but all are required."""
         with self._store.snapshot() as page:
             return answers(page, requests)
 
@@ -113,7 +113,7 @@ class Ledger:
         return self.find(act_key("withdraw", key))
 
     def key_entry(self, public_key: str) -> Entry | None:
-        """The entry that made a key sign, if one did."""
+        """The entry that introduced a signing key, if one did."""
         return self.find(act_key("key", public_key))
 
     def retirement(self, public_key: str) -> Entry | None:
@@ -126,11 +126,11 @@ class Ledger:
             return page.of_kind(kind)
 
     def retirements(self) -> dict[str, int]:
-        """The last entry that each retired key may have signed."""
+        """Retired key to the number of the last entry that it may sign."""
         return retirements([entry.to_record() for entry in self.of_kind("key")])
 
     def count(self, kind: str) -> int:
-        """How many entries of a kind there are, such as charges."""
+        """The number of entries of a kind, such as charges."""
         with self._store.snapshot() as page:
             return page.count(kind)
 
@@ -140,13 +140,13 @@ class Ledger:
             return tuple(states(page))
 
     def check(self, request: Request, mechanism: Mechanism, also: tuple[str, ...] = ()) -> None:
-        """Refuse now what `commit` would refuse, of this holder and of others after it; writes nothing."""
+        """Refuse what `commit` would refuse, for this holder and then the others in `also`; writes nothing."""
         with self._store.snapshot() as page:
             prefetch(page, request)
             refuse(page, request, mechanism, also)
 
     def quote(self, request: Request, mechanism: Mechanism) -> tuple[Quote, ...]:
-        """What the charge would do to every cap, and what would fit instead; writes nothing."""
+        """What the charge would do to every cap, and the largest epsilon that would fit; writes nothing."""
         with self._store.snapshot() as page:
             prefetch(page, request)
             return quotes(debits_of(page, request, mechanism), mechanism)
@@ -157,19 +157,19 @@ class Ledger:
             return open_account(page, spec, stamp, studies)
 
     def commit(self, request: Request, design: Design, exact: Any, noise: NoiseSource, *, stamp: Stamp) -> Entry:
-        """Charge and release, or neither; `exact` is what the design's statistic summed."""
+        """Charge and release, or neither; `exact` is the design's exact statistic."""
         return self.commit_all(request, design, {request.holder: exact}, noise, stamp=stamp)[0].entry
 
     def commit_all(
         self, request: Request, design: Design, exacts: Mapping[str | None, Any], noise: NoiseSource, *, stamp: Stamp
     ) -> tuple[Answer, ...]:
-        """Charge and release at each of these holders, or at none: `exacts` is what ONE pass summed of each.
+        """Charge and release at each of these holders, or at none; `exacts` are the exact statistics of ONE pass.
 
-        One transaction, so a crash costs nothing and a retry returns the same entries; refused where the account is
-        not open. What was released before is returned unchanged; where people move, that is all of it or nothing.
+        It is one transaction, so a crash costs nothing and a retry returns the same entries. Releases that exist are
+        returned unchanged; where people move, all of them must exist or none.
         """
         requests = [replace(request, holder=holder) for holder in exacts]
-        # drawn before the lock is taken, to hold it briefly: nobody sees the noise unless the insert succeeds
+        # drawn before the lock, to keep it short; unless the insert succeeds, the noise is discarded unseen
         releases = [drawn(one, design, exacts[one.holder], noise) for one in requests]
         with self._store.exclusive() as page:
             stored = answers(page, requests)
@@ -180,7 +180,7 @@ class Ledger:
             )
 
     def raise_cap(self, population: str, cap: str, limit: Decimal, *, reason: str, stamp: Stamp) -> Entry:
-        """Lift a cap, by its name, for every later charge; a programme's cap for all its accounts."""
+        """Raise a cap, by its name, for every later charge; a programme's cap is raised for all its accounts."""
         with self._store.exclusive() as page:
             account = _existing(page, population)
             current = next((known for known in account.caps if known.name == cap), None)
@@ -201,10 +201,10 @@ class Ledger:
             return page.append("raise", key, _act(about, reason, stamp))
 
     def close(self, population: str, period: str, *, reason: str, stamp: Stamp) -> Entry:
-        """Take no further charges for a period; one of a longer grain than the account's is closed window by window."""
+        """Refuse further charges for a period; one of a longer grain than the account's is closed window by window."""
         with self._store.exclusive() as page:
             windows = overlapped(period, _existing(page, population).grain)
-            if len(windows) == 1:  # a day is not to close its month
+            if len(windows) == 1:  # a day must not close its whole month
                 Period.parse(period, _existing(page, population).grain)
             entry: Entry | None = None
             for window in windows:
@@ -224,7 +224,7 @@ class Ledger:
             return page.find(own) or page.append("withdraw", own, _act(about, reason, stamp))
 
     def note(self, text: str, stamp: Stamp, about: Mapping[str, str] | None = None) -> Entry:
-        """Write down something that happened; `about` names study, account and period as far as it has any."""
+        """Write a note; `about` names the study, account and period that it concerns, if any."""
         if not text.strip():
             raise StudyInvalid("cannot write the note: it is empty. Say what happened.")
         with self._store.exclusive() as page:
@@ -237,12 +237,12 @@ class Ledger:
     def publish(
         self, population: str, one: Publication, adopted: Sequence[Publication], *, stamp: Stamp
     ) -> tuple[Entry, ...]:
-        """Put a posterior's crate on record, and with a home's first one its earlier crates; safe to repeat."""
+        """Record a posterior's crate, and before a home's first one its earlier crates; safe to repeat."""
         with self._store.exclusive() as page:
             return publish(page, population, one, adopted, stamp)
 
     def rotate_key(self, public_key: str, *, retires: str, reason: str, stamp: Stamp) -> Entry:
-        """Record the public key that signs from here on, and the one that signs nothing after this entry."""
+        """Record the public key that signs from now on, and the one that signs nothing after this entry."""
         with self._store.exclusive() as page:
             key = act_key("key", public_key)
             about = {"public_key": public_key, "retires": retires}

@@ -1,4 +1,4 @@
-"""Signed notices next to crates in an archive: this one was withdrawn, or superseded by a revision."""
+"""Signed notices next to crates in an archive, which say that a release was withdrawn or superseded."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ Record = Mapping[str, Any]
 Keys = Mapping[str, bytes]
 
 NOTICE_TYPE = "application/vnd.dpbayes.notice+json"
-"""The payload type of a notice: the act of the ledger and the crate that it is about, as canonical JSON."""
+"""The payload type of a notice: the crate and the ledger entry that concerns it, as canonical JSON."""
 STATUSES: tuple[Status, ...] = ("withdrawn", "superseded")
 POSTERIORS = "posteriors"
 VERSION = 1
@@ -28,13 +28,13 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Notice:
-    """What a notice says of one crate; whether its signer is trusted is for the reader to judge."""
+    """A notice about one crate; the reader decides whether to trust its signer."""
 
     crate: str
     status: Status
     date: str
     reason: str
-    act: Record  # the ledger entry of the act: number and hash, or the whole entry of a withdrawal
+    act: Record  # the ledger entry: number and hash, or for a withdrawal the whole entry
     release: str  # the ledger's key of the release
     signed_by: str
 
@@ -53,8 +53,8 @@ def notice_name(crate: str, status: Status, kind: str = "json") -> str:
     return f"{crate}.{status.upper()}.{kind}"
 
 
-def stated(crate: str, status: Status, release: str, act: Record) -> dict[str, Any]:
-    """What a notice says, without its signer's key; `act` is the ledger entry that withdraws or supersedes."""
+def notice_body(crate: str, status: Status, release: str, act: Record) -> dict[str, Any]:
+    """The body of a notice without its signer's key; `act` is the ledger entry that withdraws or supersedes."""
     short = {name: act[name] for name in ("hash", "seq")}
     return {
         "act": dict(act) if status == "withdrawn" else short,
@@ -67,55 +67,55 @@ def stated(crate: str, status: Status, release: str, act: Record) -> dict[str, A
     }
 
 
-def plain_words(said: Record) -> bytes:
-    """The same as text, for people who open the folder."""
-    what = "stands on a release that was " if said["crate"].startswith(POSTERIORS) else "was "
-    name = notice_name(said["crate"].rpartition("/")[2], said["status"])
+def plain_words(body: Record) -> bytes:
+    """The text file of a notice, for people who open the folder."""
+    what = "stands on a release that was " if body["crate"].startswith(POSTERIORS) else "was "
+    name = notice_name(body["crate"].rpartition("/")[2], body["status"])
     return (
-        f"The crate {said['crate']} {what}{said['status']} on {said['date']}, by ledger entry {said['act']['seq']}.\n"
-        f"Reason: {said['reason']}\n"
+        f"The crate {body['crate']} {what}{body['status']} on {body['date']}, by ledger entry {body['act']['seq']}.\n"
+        f"Reason: {body['reason']}\n"
         f"The signed notice is {name}, in this folder.\n"
     ).encode()
 
 
 def write_notices(archive: Archive, signer: Signer, charge: Record, act: Record, status: Status) -> list[str]:
-    """Mark the crate of a charge and the posteriors drawn from it, and return the notices' names; safe to repeat.
+    """Write notices for a charge's crate and the posteriors drawn from it, and return their names; safe to repeat.
 
-    A file that exists already is left as it is, whoever wrote it: `unmarked` judges it.
+    An existing file is never replaced; `wrong_files` checks whether it is the right one.
     """
     names: list[str] = []
-    for crate in marked(archive, charge):
-        said = stated(crate, status, charge["key"], act)
+    for crate in crates_to_mark(archive, charge):
+        body = notice_body(crate, status, charge["key"], act)
         name, words = notice_name(crate, status), notice_name(crate, status, "txt")
         if not archive.exists(name):
-            body = canonical_json({**said, "public_key": encode_public_key(signer.public_key).decode()})
-            archive.write_once(name, canonical_json(signer.sign(NOTICE_TYPE, body)))
+            signed = canonical_json({**body, "public_key": encode_public_key(signer.public_key).decode()})
+            archive.write_once(name, canonical_json(signer.sign(NOTICE_TYPE, signed)))
         if not archive.exists(words):
-            archive.write_once(words, plain_words(said))
+            archive.write_once(words, plain_words(body))
         names.append(name)
     return names
 
 
-def marked(archive: Archive, charge: Record) -> list[str]:
-    """The crates that a notice about a charge marks: the posteriors drawn from it, then its own."""
+def crates_to_mark(archive: Archive, charge: Record) -> list[str]:
+    """The crates that get notices about a charge: the posteriors drawn from it, then its own."""
     records = (name for name in archive.list(POSTERIORS) if name.endswith(f"/{POSTERIOR}"))
     posteriors = (name.removesuffix(f"/{POSTERIOR}") for name in records)
     return [*drawn_from([charge["seq"]], posteriors, archive.read)[charge["seq"]], release_path(charge)]
 
 
-def unmarked(archive: Archive, said: Record, trusted: Keys, retired: Mapping[str, int]) -> list[str]:
-    """The files of one crate's notice that are missing, or are not what this home would have written and signed."""
-    name, words = (notice_name(said["crate"], said["status"], kind) for kind in ("json", "txt"))
-    sound = archive.exists(name) and notice_flaw(archive.read(name), name, said, trusted, retired) is None
-    plain = archive.exists(words) and archive.read(words) == plain_words(said)
+def wrong_files(archive: Archive, body: Record, trusted: Keys, retired: Mapping[str, int]) -> list[str]:
+    """The files of one crate's notice that are missing, or differ from those this home would write and sign."""
+    name, words = (notice_name(body["crate"], body["status"], kind) for kind in ("json", "txt"))
+    sound = archive.exists(name) and notice_flaw(archive.read(name), name, body, trusted, retired) is None
+    plain = archive.exists(words) and archive.read(words) == plain_words(body)
     return [*([] if sound else [name]), *([] if plain else [words])]
 
 
 def drawn_from(charges: Iterable[int], crates: Iterable[str], read: Callable[[str], bytes]) -> dict[int, list[str]]:
-    """The posteriors among some crates that were drawn from charges, by the numbers of these."""
+    """Number of each charge to the posteriors among `crates` that were drawn from its release."""
     found: dict[int, list[str]] = {seq: [] for seq in charges}
     for crate in crates:
-        with suppress(*MALFORMED, RecursionError):  # the audit names what cannot be read
+        with suppress(*MALFORMED, RecursionError):  # the audit reports what cannot be read
             if crate.startswith(f"{POSTERIORS}/"):
                 links = links_of(json.loads(read(f"{crate}/{POSTERIOR}")))
                 for seq in {link["ledger"]["seq"] for link in links} & found.keys():
@@ -124,16 +124,16 @@ def drawn_from(charges: Iterable[int], crates: Iterable[str], read: Callable[[st
 
 
 def read_notice(data: bytes, name: str) -> Notice:
-    """A notice whose signature is valid for the key that it names; IntegrityFailure where it is not."""
+    """Parse a notice whose signature is valid for the key it contains; otherwise IntegrityFailure."""
     try:
         fingerprint, key = _signer(data)
         payload = verify_stored(data, {fingerprint: key}, payload_type=NOTICE_TYPE, thing=name)
-        said = json.loads(payload)
-        texts = (said[part] for part in ("crate", "date", "reason", "release"))
-        plain = all(isinstance(text, str) for text in texts) and isinstance(said["act"]["seq"], int)
-        if canonical_json(said) != payload or said["status"] not in STATUSES or not plain:
+        body = json.loads(payload)
+        texts = (body[part] for part in ("crate", "date", "reason", "release"))
+        plain = all(isinstance(text, str) for text in texts) and isinstance(body["act"]["seq"], int)
+        if canonical_json(body) != payload or body["status"] not in STATUSES or not plain:
             raise ValueError(name)
-        parts = (said[part] for part in ("crate", "status", "date", "reason", "act", "release"))
+        parts = (body[part] for part in ("crate", "status", "date", "reason", "act", "release"))
         return Notice(*parts, signed_by=fingerprint)
     except IntegrityFailure:
         raise
@@ -143,15 +143,15 @@ def read_notice(data: bytes, name: str) -> Notice:
         ) from None
 
 
-def notice_flaw(data: bytes, name: str, said: Record, trusted: Keys, retired: Mapping[str, int]) -> str | None:
-    """What keeps a file from being the notice of an act by a key that counted then."""
+def notice_flaw(data: bytes, name: str, body: Record, trusted: Keys, retired: Mapping[str, int]) -> str | None:
+    """What is wrong with a file as the notice with body `body`, signed by a key trusted then; None if nothing."""
     try:
         notice = read_notice(data, name)
     except IntegrityFailure as failure:
         return str(failure)
-    if notice.signed_by not in trusted or said["act"]["seq"] > retired.get(notice.signed_by, said["act"]["seq"]):
+    if notice.signed_by not in trusted or body["act"]["seq"] > retired.get(notice.signed_by, body["act"]["seq"]):
         return f"{name} was signed by no trusted key, or by one that was retired before"
-    same = all(getattr(notice, part) == said[part] for part in ("act", "crate", "date", "reason", "release", "status"))
+    same = all(getattr(notice, part) == body[part] for part in ("act", "crate", "date", "reason", "release", "status"))
     return None if same else f"{name} says otherwise than the ledger"
 
 

@@ -1,4 +1,4 @@
-"""A ledger away from its database, exported or read from its anchors: an auditor needs it and a fingerprint alone."""
+"""A ledger without its database, exported or read from its anchors, which auditors check with a fingerprint."""
 
 import json
 import os
@@ -41,39 +41,39 @@ TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class OfflineLedger:
-    """Entries in order, who signed the last of them, and who signed the changes of key."""
+    """All entries in order, with the signers of the last entry and of each change of key."""
 
     entries: tuple[Entry, ...]
-    keys: Mapping[str, bytes]  # fingerprint to public key, as found with the entries: not trusted yet
-    head: frozenset[str]  # who signed the last entry, and so by the chain every earlier one
-    changes: Mapping[int, frozenset[str]]  # who signed each change of key, by the number of its entry
+    keys: Mapping[str, bytes]  # fingerprint to public key, from the same file or archive: not yet trusted
+    head: frozenset[str]  # keys that signed the last entry, and so through the hash chain every earlier one
+    changes: Mapping[int, frozenset[str]]  # number of each change-of-key entry to the keys that signed it
 
     @property
     def in_force(self) -> frozenset[str]:
-        """Who signed the last entry with a key that no entry before it retired."""
+        """The keys that signed the last entry and were not retired before it."""
         last, retired = self.entries[-1].seq, retirements([entry.to_record() for entry in self.entries])
         return frozenset(name for name in self.head if last <= retired.get(name, last))
 
     def trusted(self, fingerprints: Iterable[str]) -> dict[str, bytes]:
-        """The keys that count for an auditor who trusts some: those of the same homes, earlier and later.
+        """The public keys to trust, given trusted fingerprints: also earlier and later keys of the same homes.
 
-        A key vouches for the one that retires it by signing the entry that says so; where it signed the last entry, or
-        the key that does was led to, the newer one's signature there leads back. Whoever may write the database can add
-        an entry that names a key of theirs, and homes anchor what others wrote: that alone vouches for no key.
+        Forward: an old trusted key vouches for its successor by signing the entry that retires it. Backward: if a
+        trusted key signed the last entry, a new trusted key's signature on such an entry vouches for its predecessor.
+        An entry alone vouches for no key, since whoever can write the database can add one.
         """
-        counted = {spelled(each) for each in fingerprints}
+        trusted = {spelled(each) for each in fingerprints}
         changes = changes_of_key(self.entries)
         for each in changes:
-            if each.old in counted and each.old in self.changes.get(each.seq, ()):
-                counted.add(each.new)
-        if self.in_force & counted:
+            if each.old in trusted and each.old in self.changes.get(each.seq, ()):
+                trusted.add(each.new)
+        if self.in_force & trusted:
             for each in reversed(changes):
-                if each.new in counted and each.new in self.changes.get(each.seq, ()):
-                    counted.add(each.old)
-        return {name: key for name, key in self.keys.items() if name in counted}
+                if each.new in trusted and each.new in self.changes.get(each.seq, ()):
+                    trusted.add(each.old)
+        return {name: key for name, key in self.keys.items() if name in trusted}
 
     def check(self, fingerprints: Collection[str]) -> list[Check]:
-        """The checks of an auditor who has nothing but this ledger and the fingerprints they trust."""
+        """Check the entries, and that a trusted key signed the last one."""
         checks = verify(self.entries)
         signers = self.in_force & self.trusted(fingerprints).keys()
         named = ", ".join(sorted(self.in_force or self.head)) or "nobody whose key is here"
@@ -84,19 +84,19 @@ class OfflineLedger:
 
 
 def spelled(fingerprint: str) -> str:
-    """A fingerprint in its one spelling, however the auditor wrote it."""
+    """A fingerprint in canonical form: prefix SHA256: and lower case."""
     return f"SHA256:{fingerprint.strip().removeprefix('SHA256:').lower()}"
 
 
 def refuse_unspelled(fingerprints: Iterable[str]) -> None:
-    """Refuse what no fingerprint can be, before it is taken for one that nobody trusts."""
+    """Refuse text that is not a fingerprint, instead of reporting an untrusted key."""
     for fingerprint in fingerprints:
         if not re.fullmatch(r"(SHA256:)?[0-9a-fA-F]{64}", fingerprint.strip()):
             raise StudyInvalid("cannot trust this key: it is no fingerprint. Write SHA256: and 64 hex digits.")
 
 
 class Open(Protocol):
-    """A ledger with its anchors, opened to be written or only to be read."""
+    """A ledger opened with its anchors, for writing or reading."""
 
     @property
     def ledger(self) -> Ledger: ...
@@ -107,9 +107,9 @@ class Open(Protocol):
 def export(
     source: Open, target: Path, signer: Signer | None, spreadsheet: Callable[[Iterable[Entry]], Iterable[str]]
 ) -> int:
-    """Write the whole ledger, as JSON or by `spreadsheet` as CSV, by the file's name; the number of entries written.
+    """Write the whole ledger to a .json file, or by `spreadsheet` to a .csv file; returns the number of entries.
 
-    Whoever cannot sign the head gives the signatures of its anchor instead, and leaves out what is not anchored yet.
+    Without a signer for the head, the export ends at the newest anchored entry and has that anchor's signatures.
     """
     if target.suffix not in (".json", ".csv"):
         raise StudyInvalid(f"cannot export to {target}: its name ends in neither .json nor .csv. Choose one that does.")
@@ -129,7 +129,7 @@ def export(
 
 @contextmanager
 def _whole_or_gone(target: Path) -> Generator[None]:
-    """Delete a file that was not written completely."""
+    """Delete the file if the block fails."""
     try:
         yield
     except BaseException:
@@ -146,7 +146,7 @@ def _anchored(source: Open) -> Entry:
 
 
 def _json(source: Open, entries: Iterable[Entry], head: Entry, signer: Signer | None) -> Iterator[str]:
-    """One entry a line, so that the file can be compared and searched by line."""
+    """The export as JSON, with one entry on each line."""
     stated = canonical_json({"hash": head.hash, "seq": head.seq})
     known = source.anchors.published_keys() if signer is None else signer.trusted
     begin = {
@@ -224,5 +224,5 @@ def _entry(record: Mapping[str, Any]) -> Entry:
 
 
 def _signers_of(entry: Entry, signatures: Sequence[Any], keys: Mapping[str, bytes]) -> frozenset[str]:
-    """Who signed the anchor of an entry, where its signatures are at hand without the anchor."""
+    """The keys that signed the anchor of an entry, given the anchor's signatures."""
     return signers_of(enveloped(ANCHOR_TYPE, canonical_json(entry.to_record()), signatures), keys, ANCHOR_TYPE)

@@ -1,4 +1,4 @@
-"""The ledger's one table as a transaction sees it: whole entries in and out."""
+"""The ledger's only table, read and written in whole entries within one transaction."""
 
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -50,7 +50,7 @@ SELECT * FROM entry WHERE seq = (SELECT max(last) FROM (
 ) AS found)
 """
 PERIODS = "SELECT DISTINCT period FROM entry WHERE kind = 'charge' AND account = :account"
-KEYS = 4  # of the charge, of its account, of its period's closing and of the revision it supersedes
+KEYS = 4  # of the charge, its account, its period's closing and the revision it supersedes
 
 PREFETCH = """
 SELECT * FROM entry WHERE key IN (:key_0, :key_1, :key_2, :key_3)
@@ -70,27 +70,27 @@ UNION ALL SELECT * FROM entry WHERE kind = 'raise' AND programme = :programme
 
 
 class Page:
-    """The table as one transaction sees it; answers are kept until the transaction writes something itself."""
+    """The table as one transaction sees it; results are cached until the transaction writes."""
 
-    def __init__(self, connection: raw_sql.Wire) -> None:
+    def __init__(self, connection: raw_sql.AnyConnection) -> None:
         self._connection = connection
-        self._seen: dict[Hashable, Any] = {}
+        self._cache: dict[Hashable, Any] = {}
 
     def prefetch(self, keys: Sequence[str], scopes: Sequence[Scope]) -> None:
-        """Read everything that decides a charge in one statement: each further one would cost a round trip."""
+        """Read everything that decides a charge in one statement, to save round trips to the server."""
         found = {row[0]: _intact(row) for row in self._prefetched(keys, scopes)}
         entries = [found[seq] for seq in sorted(found, reverse=True)]
-        self._seen["head"] = entries[0] if entries else None
+        self._cache["head"] = entries[0] if entries else None
         for key in keys:
-            self._seen["key", key] = next((entry for entry in entries if entry.key == key), None)
+            self._cache["key", key] = next((entry for entry in entries if entry.key == key), None)
         for scope in sorted(scopes, key=lambda scope: scope.window):  # a lifetime before its windows
-            if self._elsewhere(scope):
-                continue  # no index ends with the last charge of all grains: `last_charge` queries each
+            if self._other_grains(scope):
+                continue  # no index gives the last charge over several grains: `last_charge` queries each
             charges = (entry for entry in entries if entry.kind == "charge" and scope.counts(entry.copies))
-            self._seen["charge", scope] = next(charges, None)
+            self._cache["charge", scope] = next(charges, None)
         for name, owner in {(name, getattr(scope, name)) for scope in scopes for name in ("account", "programme")}:
             raises = [entry for entry in entries if entry.kind == "raise" and entry.copies[name] == owner]
-            self._seen["kind", "raise", (name, owner)] = raises[::-1]
+            self._cache["kind", "raise", (name, owner)] = raises[::-1]
 
     def _prefetched(self, keys: Sequence[str], scopes: Sequence[Scope]) -> set[tuple[Any, ...]]:
         """The rows of up to `KEYS` keys, the last charge of each scope, every raise of their caps, and the last row."""
@@ -100,7 +100,7 @@ class Page:
 
     def find(self, key: str) -> Entry | None:
         """The entry of that key."""
-        return self._once(("key", key), lambda: self._last("key = :key", key=key))
+        return self._cached(("key", key), lambda: self._last("key = :key", key=key))
 
     def at(self, seq: int) -> Entry | None:
         """The entry of that number."""
@@ -108,17 +108,17 @@ class Page:
 
     def head(self) -> Entry | None:
         """The last entry."""
-        return self._once("head", lambda: self._last("seq > 0"))
+        return self._cached("head", lambda: self._last("seq > 0"))
 
     def last_charge(self, scope: Scope) -> Entry | None:
         """The last charge that counts in a scope; its payload states the scope's total."""
-        if names := self._elsewhere(scope):
-            return self._once(("charge", scope), lambda: self._last_of(scope, names))
+        if names := self._other_grains(scope):
+            return self._cached(("charge", scope), lambda: self._last_of(scope, names))
         copied = {name: value for name in COPIED if (value := getattr(scope, name)) is not None}
-        return self._once(("charge", scope), lambda: self._last(_wanted(copied), kind="charge", **copied))
+        return self._cached(("charge", scope), lambda: self._last(_conditions(copied), kind="charge", **copied))
 
-    def _elsewhere(self, scope: Scope) -> list[str]:
-        """Periods of other grains that overlap a window, where its account was charged for such periods, too."""
+    def _other_grains(self, scope: Scope) -> list[str]:
+        """Names of periods of other grains that overlap a window, if its account was charged for such grains."""
         if scope.period is None:
             return []
         last = self.last_charge(Scope(window="lifetime", account=scope.account))
@@ -131,16 +131,18 @@ class Page:
         rows = self._rows(probes, account=scope.account, **named)
         return _intact(rows[0]) if rows else None
 
-    def charge_of(self, study: str, account: str, *, elsewhere: bool = False) -> Entry | None:
-        """The last charge of a study to an account, or to any other; walks back until it finds one."""
-        start = canonical_json([study]).decode()[:-1] + ","  # how the keys of its charges begin
-        same = "<>" if elsewhere else "="
-        wanted = f"kind = 'charge' AND account {same} :account AND substr(key, 1, length(:start)) = :start"
-        return self._once((wanted, account, start), lambda: self._last(wanted, account=account, start=start))
+    def charge_of(self, study: str, account: str, *, other_account: bool = False) -> Entry | None:
+        """The last charge of a study to an account, or to any other account; searches back without an index."""
+        start = canonical_json([study]).decode()[:-1] + ","  # the prefix of its charges' keys
+        same = "<>" if other_account else "="
+        condition = f"kind = 'charge' AND account {same} :account AND substr(key, 1, length(:start)) = :start"
+        return self._cached((condition, account, start), lambda: self._last(condition, account=account, start=start))
 
     def of_kind(self, kind: str, **copied: str) -> list[Entry]:
         """Every entry of a kind, in order, such as the raises of an account."""
-        return self._once(("kind", kind, *copied.items()), lambda: self._all(_wanted(copied), kind=kind, **copied))
+        return self._cached(
+            ("kind", kind, *copied.items()), lambda: self._all(_conditions(copied), kind=kind, **copied)
+        )
 
     def acts(self, kind: str, name: str) -> list[Entry]:
         """Every entry of a kind whose key begins with a name, in order."""
@@ -152,7 +154,7 @@ class Page:
         return sorted(row[0] for row in self._rows(PERIODS, account=account))
 
     def count(self, kind: str | None = None) -> int:
-        """How many entries there are, of a kind or at all."""
+        """The number of entries, of one kind or all."""
         counting = "SELECT count(*) FROM entry"
         rows = self._rows(counting) if kind is None else self._rows(f"{counting} WHERE kind = :kind", kind=kind)
         return int(rows[0][0])
@@ -168,42 +170,42 @@ class Page:
         return entry
 
     def restore(self, entry: Entry) -> None:
-        """Write an entry that is complete already; the database refuses one that does not follow the last."""
+        """Write a complete entry; the database refuses one that does not follow the last."""
         record = entry.to_record() | {"payload": entry.text} | entry.copies
-        raw_sql.at_once(self._connection, INSERT, record)
-        self._seen.clear()
+        raw_sql.execute(self._connection, INSERT, record)
+        self._cache.clear()
 
-    def _last(self, wanted: str, **named: Any) -> Entry | None:
-        rows = self._rows(f"SELECT * FROM entry WHERE {wanted} ORDER BY seq DESC LIMIT 1", **named)
+    def _last(self, condition: str, **named: Any) -> Entry | None:
+        rows = self._rows(f"SELECT * FROM entry WHERE {condition} ORDER BY seq DESC LIMIT 1", **named)
         return _intact(rows[0]) if rows else None
 
-    def _all(self, wanted: str, **named: Any) -> list[Entry]:
-        return [_intact(row) for row in self._rows(f"SELECT * FROM entry WHERE {wanted} ORDER BY seq", **named)]
+    def _all(self, condition: str, **named: Any) -> list[Entry]:
+        return [_intact(row) for row in self._rows(f"SELECT * FROM entry WHERE {condition} ORDER BY seq", **named)]
 
     def _rows(self, statement: str, **named: Any) -> Sequence[tuple[Any, ...]]:
-        return raw_sql.at_once(self._connection, statement, named)
+        return raw_sql.execute(self._connection, statement, named)
 
-    def _once(self, question: Hashable, ask: Callable[[], T]) -> T:
-        if question not in self._seen:
-            self._seen[question] = ask()
-        return self._seen[question]
+    def _cached(self, query: Hashable, read: Callable[[], T]) -> T:
+        if query not in self._cache:
+            self._cache[query] = read()
+        return self._cache[query]
 
 
-def _wanted(copied: Mapping[str, str]) -> str:
+def _conditions(copied: Mapping[str, str]) -> str:
     return " AND ".join(f"{name} = :{name}" for name in ("kind", *copied))
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
-    """The entry in a row, with a hash that is not checked; its payload must be canonical and agree with its columns."""
+    """The entry in a row, its hash unchecked; refused if its payload is not canonical or disagrees with columns."""
     payload = _parsed_payload(row)
     if canonical_json(payload).decode() != row[PAYLOAD]:
         raise _unreadable(row)
     return _entry(row, payload)
 
 
-@lru_cache(maxsize=512)  # charges meet the same rows, text by text: their account, and the entries before
+@lru_cache(maxsize=512)  # successive charges read the same rows: their account, and the entries before
 def _intact(row: tuple[Any, ...]) -> Entry:
-    """The entry in a row whose hash is that of its text: then the text is what was written, and canonical."""
+    """The entry in a row, refused if its hash is not that of the stored text, which is then canonical."""
     entry = _entry(row, _parsed_payload(row))
     if hash_of(entry, row[PAYLOAD]) != entry.hash:
         raise IntegrityFailure(

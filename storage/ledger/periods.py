@@ -1,4 +1,4 @@
-"""Periods by their canonical names: the only text that ever becomes part of a path."""
+"""Periods of the calendar, parsed from their canonical names, which are safe as parts of paths."""
 
 import re
 from calendar import monthrange
@@ -23,21 +23,21 @@ _PATTERNS: dict[Grain, re.Pattern[str]] = {
 
 
 def ends_of_names(text: str, start: int) -> set[int]:
-    """Where a period's name may end that begins there, whichever grain it is of."""
+    """The positions where a period's name of any grain that begins at `start` may end."""
     return {found.end() for pattern in _PATTERNS.values() if (found := pattern.match(text, start))}
 
 
 @total_ordering
 @dataclass(frozen=True)
 class Period:
-    """A stretch of the calendar, named in the one way its grain allows."""
+    """A calendar month, quarter, year or day."""
 
     grain: Grain
     first_day: date
 
     @classmethod
     def parse(cls, text: str, grain: Grain) -> "Period":
-        """The period of that canonical name; anything else is StudyInvalid."""
+        """The period of that canonical name; any other text is StudyInvalid."""
         match = _PATTERNS[grain].fullmatch(text)
         numbers = [int(group) for group in match.groups()] if match else []
         try:
@@ -55,7 +55,7 @@ class Period:
 
     @classmethod
     def named(cls, text: str) -> "Period":
-        """The period of that canonical name, whichever grain it is of: no two grains share a name."""
+        """The period of that canonical name, of whichever grain: no name belongs to two grains."""
         for grain, pattern in _PATTERNS.items():
             if pattern.fullmatch(text):
                 return cls.parse(text, grain)
@@ -66,7 +66,7 @@ class Period:
 
     @classmethod
     def range(cls, text: str, grain: Grain) -> tuple["Period", ...]:
-        """The periods from A to B inclusive of `A..B`, or the one named."""
+        """The periods from A to B inclusive, for text `A..B`; else the one period named."""
         ends = [cls.parse(end, grain) for end in text.split("..", 1)]
         first, last = ends[0], ends[-1]
         if last < first:
@@ -85,13 +85,13 @@ class Period:
 
     @classmethod
     def containing(cls, moment: date, grain: Grain) -> "Period":
-        """The period that a day, or a moment in its own timezone, lies in."""
+        """The period that contains a day, or a moment in its own timezone."""
         month = {"month": moment.month, "quarter": (moment.month - 1) // 3 * 3 + 1, "year": 1, "day": moment.month}
         return cls(grain, date(moment.year, month[grain], moment.day if grain == "day" else 1))
 
     @classmethod
     def previous(cls, moment: datetime, grain: Grain) -> "Period":
-        """The last period completed at a moment, read in the moment's own timezone."""
+        """The last period completed at a moment, in the moment's own timezone."""
         return cls.containing(cls.containing(moment, grain).first_day - timedelta(days=1), grain)
 
     @property
@@ -108,14 +108,14 @@ class Period:
 
     @property
     def last_day(self) -> date:
-        """The last day that belongs to it."""
+        """The last day of the period."""
         if self.grain == "day":
             return self.first_day
         month = self.first_day.month + {"month": 0, "quarter": 2, "year": 11}[self.grain]
         return date(self.first_day.year, month, monthrange(self.first_day.year, month)[1])
 
     def overlapping(self, grain: Grain) -> "tuple[Period, ...]":
-        """The periods of a grain that share a day with this one: the one around it, or all within it."""
+        """The periods of a grain that share a day with this one: the one that contains it, or all within it."""
         days = (self.last_day - self.first_day).days + 1
         found = (Period.containing(self.first_day + timedelta(days=day), grain) for day in range(days))
         return tuple(dict.fromkeys(found))
@@ -134,9 +134,9 @@ class Period:
         return self.name
 
 
-@lru_cache(maxsize=4096)  # asked for by every charge, of few periods
+@lru_cache(maxsize=4096)  # every charge needs it, for few periods
 def overlapped(name: str, grain: Grain) -> tuple[str, ...]:
-    """The names of the periods of a grain that the period of that name overlaps, in order."""
+    """The names of the periods of a grain that overlap the named period, in order."""
     return tuple(period.name for period in Period.named(name).overlapping(grain))
 
 

@@ -1,4 +1,4 @@
-"""The ledger on PostgreSQL: the same table, one advisory lock around every write, and no wait without an end."""
+"""The ledger on PostgreSQL: the same table, an advisory lock around every write, and time limits on all waits."""
 
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -13,8 +13,8 @@ from storage.ledger import raw_sql
 from storage.ledger.entries import BEFORE_GENESIS
 
 LOCK = 0x6470_6261_7965_73  # "dpbayes": one per database
-PATIENCE = 60.0  # seconds to wait for another writer; one that falls silent for half of it loses its turn
-SILENCE = PATIENCE + 15  # seconds of any one statement, after which its server is taken to hang
+PATIENCE = 60.0  # seconds to wait for the lock; a writer that is idle for half of it is disconnected
+SILENCE = PATIENCE + 15  # seconds until a statement's server counts as hanging
 
 REACHING: dict[str, str | int] = {
     "connect_timeout": 10,
@@ -23,7 +23,7 @@ REACHING: dict[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 25_000,  # milliseconds
 }
-"""Seconds until a server that is not there, or no longer there, is given up."""
+"""Connection options that limit the wait for an absent server; in seconds unless noted."""
 
 NEEDED = {"server_encoding": "UTF8", "fsync": "on"}
 
@@ -44,7 +44,7 @@ TRIGGERS: tuple[str, ...] = (
 
 
 def make_engine(url: URL, *, create: bool) -> Engine:
-    """An engine on the database, which must exist."""
+    """An engine for the database, which must exist."""
     try:
         engine = create_engine(
             url.set(drivername="postgresql+psycopg"),
@@ -63,10 +63,10 @@ def make_engine(url: URL, *, create: bool) -> Engine:
 
 
 def give_up_after(engine: Engine, seconds: float, *, if_silent: bool = False) -> None:
-    """No statement of the engine waits longer; or, where one may take long, no longer while the server is silent.
+    """Raise if a statement takes longer; with `if_silent`, only if the server does not answer a ping either.
 
-    A server that is stopped still acknowledges every packet, so that neither keepalives nor its own timeouts help. What
-    it was asked last may have been done: whoever gives up knows nothing, and has to look again.
+    The kernel of a suspended server still acknowledges packets, so that neither keepalives nor the server's own
+    timeouts help. Whether the last statement was executed is then unknown, and the caller has to find out.
     """
     import psycopg
     from psycopg.errors import OperationalError
@@ -74,12 +74,12 @@ def give_up_after(engine: Engine, seconds: float, *, if_silent: bool = False) ->
     from psycopg.pq import PGconn, Ping
 
     class GivenUp(OperationalError):
-        """The server did not answer: whether it did what it was asked is unknown."""
+        """The server did not answer: whether the statement was executed is unknown."""
 
         given_up = True
 
     class Connection(psycopg.Connection[Any]):
-        """The driver's connection, whose waits end."""
+        """The driver's connection, with a time limit on waits."""
 
         def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
             while True:
@@ -89,7 +89,7 @@ def give_up_after(engine: Engine, seconds: float, *, if_silent: bool = False) ->
                     if timeout is not None:
                         raise
                 if not if_silent or PGconn.ping(self.info.dsn.encode()) not in (Ping.OK, Ping.REJECT):
-                    self.pgconn.finish()  # so that nothing waits for it again, not even a rollback
+                    self.pgconn.finish()  # so that nothing waits for it again, such as a rollback
                     raise GivenUp("the connection is given up: its server does not answer")
 
     def connect(dialect: Any, record: Any, arguments: Any, named: Any) -> Any:
@@ -99,12 +99,12 @@ def give_up_after(engine: Engine, seconds: float, *, if_silent: bool = False) ->
 
 
 def make_reader(url: URL) -> Engine:
-    """The same engine: every reading transaction is declared as one, so that a role that may only SELECT suffices."""
+    """The same engine: reading transactions are declared read-only, so a role with SELECT alone suffices."""
     return make_engine(url, create=False)
 
 
 def prepare(engine: Engine) -> None:
-    """Refuse a server that cannot keep what a ledger promises."""
+    """Refuse a server whose settings do not make commits durable or text UTF-8."""
     with engine.connect() as connection:
         for setting, needed in NEEDED.items():
             found = connection.exec_driver_sql(f"SHOW {setting}").scalar()
@@ -118,7 +118,7 @@ def prepare(engine: Engine) -> None:
 @contextmanager
 def exclusive(engine: Engine) -> Generator[Connection]:
     """A transaction that no other writer overlaps, from before its first read to its commit."""
-    # read committed: what follows the lock must see what its last holder wrote
+    # read committed: statements after the lock must see what the last writer committed
     begin = (
         "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT set_config('synchronous_commit', 'on', true), "
         f"set_config('lock_timeout', '{PATIENCE}s', true), "
@@ -141,7 +141,7 @@ def snapshot(engine: Engine) -> Generator[Connection]:
 
 @contextmanager
 def _begun(engine: Engine, begin: str) -> Generator[Connection]:
-    """A transaction begun in one round trip; a pooled connection that the server has since closed is replaced."""
+    """A transaction begun in one round trip; a pooled connection that the server has closed is replaced."""
     with ExitStack() as stack:
         connection = stack.enter_context(engine.connect().execution_options(begin=begin))
         try:
@@ -156,7 +156,7 @@ def _begun(engine: Engine, begin: str) -> Generator[Connection]:
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:
     cursor = connection.cursor()
-    # planned before the server has counted the rows, a last entry would be found by reading and sorting all of them
+    # without table statistics, the planner would read and sort all rows to find the last entry
     cursor.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off")
     cursor.close()
 
@@ -164,4 +164,4 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
 def _begin(connection: Connection) -> None:
     begin: str | None = connection.get_execution_options().get("begin")
     if begin is not None:
-        raw_sql.at_once(connection, begin)  # with the lock in one round trip; the driver would begin in another
+        raw_sql.execute(connection, begin)  # in one round trip with the lock; the driver's own BEGIN would be another

@@ -1,4 +1,4 @@
-"""The ledger and its anchors, for anybody who may read them: nothing is written, completed or left behind."""
+"""The ledger and its anchors, opened read-only, also for users other than the steward."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ from storage.ledger.store import Store
 
 
 class KeyNeeded(DpbayesError):
-    """The reader may not see the home's own keys, and named none."""
+    """The reader cannot read the home's keys, and named no fingerprint."""
 
     kind = "key-needed"
     exit_code = 2
@@ -39,22 +39,22 @@ class Reading:
     archive: Archive
     trusted: Mapping[str, bytes]
     unanchored: tuple[int, ...]
-    """Entries that an unfinished run left without their anchors: the steward's next command writes them."""
+    """Numbers of entries that a killed run left without anchors; the steward's next command writes them."""
 
     @property
     def signed_by(self) -> str:
-        """The fingerprint of who signed the newest anchor, of those that count."""
+        """The fingerprint of a trusted key that signed the newest anchor."""
         return min(self.anchors.signers(self.anchors.newest(), self.trusted))
 
     @property
     def anchors(self) -> Anchors:
-        """The anchors, without a key to write any."""
+        """The anchors, read-only."""
         return Anchors(self.archive, None)
 
 
 @contextmanager
 def look(near: Path, keys: Sequence[str] = ()) -> Generator[Reading]:
-    """The ledger of the home near a study, checked against its newest anchor; `keys` are the trusted fingerprints."""
+    """Open the ledger near a study for reading, and check its newest anchor; `keys` are trusted fingerprints."""
     home = Home.look(near)
     refuse_empty_archive(home)
     with open_ledger(home, "read") as ledger:
@@ -66,7 +66,7 @@ def look(near: Path, keys: Sequence[str] = ()) -> Generator[Reading]:
 
 
 def keys_of(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, bytes]:
-    """The trusted public keys: those that the named ones vouch for, or the home's own where this user may read them."""
+    """The trusted public keys: the named ones and those they vouch for, else the home's if this user may read them."""
     refuse_unspelled(keys)
     found = read_anchors(archive).trusted(keys) if keys else home.trusted()
     if not found and keys:
@@ -82,7 +82,7 @@ def keys_of(home: Home, archive: Archive, keys: Sequence[str]) -> Mapping[str, b
 
 
 class AccountSnapshot:
-    """An account as its next charge would find it; without a ledger, as stated and with nothing spent."""
+    """An account as the next charge will find it; without a ledger, as stated and with nothing spent."""
 
     def __init__(self, stated: AccountSpec, page: Page | None = None) -> None:
         self._page, self._grain = page, stated.grain
@@ -96,7 +96,7 @@ class AccountSnapshot:
     def near(
         cls, study: Path, stated: AccountSpec, name: str | None = None, keys: Sequence[str] = ()
     ) -> Generator["AccountSnapshot"]:
-        """The account in the ledger of the home near a study; refused where the account, or its study, differs."""
+        """The account in the ledger near a study; refused if the ledger knows it, or the study, with other terms."""
         url = _ledger_near(study, keys)
         if url is None:
             yield cls(stated)
@@ -121,11 +121,11 @@ class AccountSnapshot:
         return NOTHING if self._page is None else total_of(self._page, scope)
 
     def stored(self, request: Request) -> bool:
-        """Whether something is stored under the request's name."""
+        """Whether a release is stored under the request's name."""
         return self._page is not None and self._page.find(request.key) is not None
 
     def known(self, request: Request) -> bool:
-        """Whether the request was answered; refused if what is stored under its name was another one."""
+        """Whether the request's release is stored; refused if it has another definition."""
         if self._page is None or (entry := self._page.find(request.key)) is None:
             return False
         return matching(self._page, entry, request) is entry
@@ -144,7 +144,7 @@ class AccountSnapshot:
 
 
 def _ledger_near(study: Path, keys: Sequence[str]) -> str | None:
-    """The address of a ledger that is the one last anchored; None where there is none."""
+    """The URL of the ledger near a study, checked against its newest anchor; None if there is no ledger."""
     try:
         with look(study, keys) as reading:
             return reading.home.ledger_url

@@ -1,4 +1,4 @@
-"""A ledger that was lost, rebuilt from its signed anchors; a ledger that was moved, proved to be the same."""
+"""Rebuild a lost ledger from its signed anchors, and check a moved one before it is used."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,14 +28,14 @@ SQLITE_FILES = ("", "-wal", "-shm")
 
 
 class LedgerUnsound(IntegrityFailure):
-    """The entries in the database are damaged, or are not those that were anchored."""
+    """The entries in the database are damaged, or differ from their anchors."""
 
     kind = "ledger-unsound"
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was done; `last` is below `first` where nothing was lost."""
+    """The numbers of the first and last restored entry; `last` is below `first` if none was lost."""
 
     first: int
     last: int
@@ -43,12 +43,12 @@ class Recovery:
 
     @property
     def restored(self) -> int:
-        """How many entries were written again."""
+        """The number of restored entries."""
         return max(0, self.last - self.first + 1)
 
 
 def recover(home: Home, *, set_aside: bool = False) -> Recovery:
-    """Write every anchored entry that the ledger lacks, or none; an unsound ledger is refused, or moved away first."""
+    """Restore every anchored entry that the ledger lacks, or none; `set_aside` first moves a damaged database away."""
     anchors = Anchors(home.archive(), None)
     anchored = anchors.numbers()
     if not anchored:
@@ -65,7 +65,7 @@ def recover(home: Home, *, set_aside: bool = False) -> Recovery:
 
 
 def _restore(home: Home, anchors: Anchors, anchored: Sequence[int]) -> Recovery:
-    store = _opened(home.ledger_url)
+    store = _open_store(home.ledger_url)
     try:
         exists = store.has_table()
         head = _require_sound(store, anchors, anchored, home) if exists else 0
@@ -77,15 +77,15 @@ def _restore(home: Home, anchors: Anchors, anchored: Sequence[int]) -> Recovery:
             )
         with store.exclusive() if exists else store.founding() as page:
             present = store.entries_after(0) if exists else iter(())
-            _refuse(verify(chain(present, _written(page, anchors, lost, home))))
+            _refuse_failed(verify(chain(present, _restored_entries(page, anchors, lost, home))))
         return Recovery(lost.start, lost.stop - 1)
     finally:
         store.engine.dispose()
 
 
-def _opened(url: str) -> Store:
-    """The database, made where it is gone."""
-    with _readable():
+def _open_store(url: str) -> Store:
+    """Open the database, or make it if it is gone."""
+    with _unreadable_is_unsound():
         store = Store(url, "create")
         with store.disposed_on_failure():
             store.has_table()
@@ -93,8 +93,8 @@ def _opened(url: str) -> Store:
 
 
 def _require_sound(store: Store, anchors: Anchors, anchored: Sequence[int], home: Home) -> int:
-    """The number of the last entry in the database; refused unless its entries are in order and as anchored."""
-    with _readable(), store.snapshot() as page:
+    """The number of the last entry; raises LedgerUnsound unless all entries are valid and as anchored."""
+    with _unreadable_is_unsound(), store.snapshot() as page:
         if page.count() == 0:
             return 0
     for check in verify(store.entries_after(0)):
@@ -108,14 +108,14 @@ def _require_sound(store: Store, anchors: Anchors, anchored: Sequence[int], home
     last = 0 if head is None else head.seq
     present = [seq for seq in anchored if seq <= last]
     with store.snapshot() as page:
-        if present and not _agrees(page, anchors, present[-1], home):  # the chain ties all earlier entries to this one
+        if present and not _agrees(page, anchors, present[-1], home):  # implies all earlier ones, by the hash chain
             first = next(seq for seq in present if not _agrees(page, anchors, seq, home))
             raise _unsound(f"entry {first} is not the one of {anchor_name(first)}")
     return last
 
 
 @contextmanager
-def _readable() -> Generator[None]:
+def _unreadable_is_unsound() -> Generator[None]:
     try:
         yield
     except IntegrityFailure as failure:
@@ -127,15 +127,15 @@ def _agrees(page: Page, anchors: Anchors, seq: int, home: Home) -> bool:
     return entry is not None and canonical_json(entry.to_record()) == canonical_json(anchors.read(seq, home.trusted()))
 
 
-def _written(page: Page, anchors: Anchors, lost: Sequence[int], home: Home) -> Iterator[Entry]:
-    """Every lost entry, read from its anchor and written to the table."""
+def _restored_entries(page: Page, anchors: Anchors, lost: Sequence[int], home: Home) -> Iterator[Entry]:
+    """Write each lost entry from its anchor to the table, and yield it."""
     for seq in lost:
         entry = Entry.from_record(anchors.read(seq, home.trusted()))
         page.restore(entry)
         yield entry
 
 
-def _refuse(checks: Sequence[Check]) -> None:
+def _refuse_failed(checks: Sequence[Check]) -> None:
     for check in checks:
         if not check.ok:
             raise IntegrityFailure(
@@ -145,7 +145,7 @@ def _refuse(checks: Sequence[Check]) -> None:
 
 
 def _unsound(found: str) -> LedgerUnsound:
-    flaw = found.split(". ")[0]  # without advice that would lead here again
+    flaw = found.split(". ")[0]  # without its advice, which would lead here again
     return LedgerUnsound(
         f"cannot recover the ledger over the entries in its database: {flaw}. Run `dpbayes ledger recover --set-aside` "
         "to move it away and rebuild everything that was anchored."
@@ -153,7 +153,7 @@ def _unsound(found: str) -> LedgerUnsound:
 
 
 def _move_away(url: str) -> str:
-    """Rename the database's files and keep them, so that somebody can look into what happened."""
+    """Rename the database's files, to keep them for investigation; returns the new path."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
         raise DpbayesError(
@@ -170,14 +170,14 @@ def _move_away(url: str) -> str:
 
 @dataclass(frozen=True)
 class Move:
-    """What was put on record: of each part that moved, where it was and where it is."""
+    """The note's entry, and for each part that moved its old and new address."""
 
     entry: Entry
     changed: Mapping[str, tuple[str, str]]
 
 
 def move(near: Path, reason: str, stamp: Stamp) -> Move:
-    """Use the places that the environment names from here on; refused unless everything anchored is there."""
+    """Use the addresses that the environment names from now on; refused unless everything anchored is there."""
     home = Home.to_be_moved(near)
     before = read_places(home.folder) or {"archive": INSIDE, "ledger": INSIDE}
     if home.places == before:
@@ -186,18 +186,18 @@ def move(near: Path, reason: str, stamp: Stamp) -> Move:
         )
     with open_ledger(home) as ledger:
         opened = AnchoredLedger(home, ledger, home.archive())
-        _refuse_less(opened)
-        _refuse_older(opened, before)
+        _refuse_incomplete(opened)
+        _refuse_outdated(opened, before)
         changed = {name: (before[name], place) for name, place in home.places.items() if place != before[name]}
-        said = "; ".join(f"the {name} from {was} to {now}" for name, (was, now) in changed.items())
-        entry = ledger.note(f"moved {said}: {reason}", stamp)
+        changes = "; ".join(f"the {name} from {was} to {now}" for name, (was, now) in changed.items())
+        entry = ledger.note(f"moved {changes}: {reason}", stamp)
         opened.anchor_pending()
         rewrite_places(home.folder, home.places)
         return Move(entry, changed)
 
 
 def home_to_recover(near: Path) -> Home:
-    """The home near a study; its ledger may be named elsewhere where the one on record is gone."""
+    """The home near a study; the environment may name another ledger if the recorded one is gone."""
     home = Home.to_be_moved(near)
     before = read_places(home.folder) or home.places
     if home.places["archive"] != before["archive"] or (
@@ -213,8 +213,8 @@ def _exists(url: str) -> bool:
     return False
 
 
-def _refuse_less(opened: AnchoredLedger) -> None:
-    """Refuse unless the new places have one whole ledger with all its anchors, signed by this home's keys."""
+def _refuse_incomplete(opened: AnchoredLedger) -> None:
+    """Refuse unless the new places have a complete ledger with all its anchors, signed by this home's keys."""
     entries = list(opened.ledger.entries())
     records = [entry.to_record() for entry in entries]
     checks = [*verify(entries), *Anchors(opened.archive, None).check(records, opened.home.trusted())]
@@ -227,13 +227,13 @@ def _refuse_less(opened: AnchoredLedger) -> None:
         )
 
 
-def _refuse_older(opened: AnchoredLedger, before: dict[str, str]) -> None:
-    """Refuse where something was written at the old places after they were copied, as far as they can be read."""
+def _refuse_outdated(opened: AnchoredLedger, before: dict[str, str]) -> None:
+    """Refuse if the old places have later entries than the copy, as far as they can be read."""
     urls, last = addresses(opened.home.folder, before), 0
     with (
         suppress(DpbayesError),
         Ledger.open(urls["ledger"], "read") as old,
-    ):  # it may be gone: then its anchors are read
+    ):  # if it is gone, its anchors tell
         last = old.head.seq
     with suppress(DpbayesError):
         last = max(last, Anchors(Archive(urls["archive"]), None).newest())

@@ -1,4 +1,4 @@
-"""How a refusal is worded, from public facts and the ledger alone: what was asked, what remains, what still fits."""
+"""The wording of a refused charge: what was asked, what remains and what would fit, from public facts only."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from storage.ledger.caps import Debit, admits
 from storage.ledger.request import CapSpec, Request, decimal_text
 
 SMALLEST_EXPONENT = -6  # the smallest epsilon worth asking for is 1e-6
-DECADE = 9 * 10 ** (DIGITS - 1)  # numbers of so many digits
-STEPS = DECADE * 12 + 1  # twelve decades, up to the 1e6 that a study may ask for
-USUAL_DELTA = Decimal("1e-6")  # only where neither the request nor any cap states one
+DECADE = 9 * 10 ** (DIGITS - 1)  # how many numbers of so many digits a decade has
+STEPS = DECADE * 12 + 1  # twelve decades, up to 1e6, the largest epsilon of a study
+USUAL_DELTA = Decimal("1e-6")  # if neither the mechanism nor any cap states one
 
 
 class PeriodClosed(DpbayesError):
@@ -26,7 +26,7 @@ class PeriodClosed(DpbayesError):
 
 @dataclass(frozen=True)
 class Quote:
-    """One cap's answer to a charge that has not been made."""
+    """What a charge that has not been made would do to one cap."""
 
     debit: Debit
     cap: CapSpec
@@ -44,7 +44,7 @@ def quotes(found: Sequence[Debit], mechanism: Mechanism) -> tuple[Quote, ...]:
 
 
 def refusal(request: Request, mechanism: Mechanism, found: Sequence[Debit]) -> BudgetExceeded | None:
-    """The refusal of a charge, naming the cap that leaves least; None if every cap admits it."""
+    """The refusal of a charge, naming the exceeded cap that leaves least; None if every cap admits it."""
     if all(debit.fits for debit in found):
         return None
     asked = quotes(found, mechanism)
@@ -60,7 +60,7 @@ def refusal(request: Request, mechanism: Mechanism, found: Sequence[Debit]) -> B
 
 
 def delta_of(mechanism: Mechanism, caps: Sequence[CapSpec]) -> Decimal:
-    """The delta at which the epsilon of a mechanism without pure epsilon is stated."""
+    """The delta at which to state a mechanism's epsilon: its own, else that of a cap, else the usual one."""
     own: float | None = getattr(mechanism, "delta", None)
     if own is not None:
         return Decimal(repr(own))
@@ -68,7 +68,7 @@ def delta_of(mechanism: Mechanism, caps: Sequence[CapSpec]) -> Decimal:
 
 
 def largest_fitting(fits: Callable[[Decimal], bool]) -> Decimal:
-    """The largest epsilon of four digits that fits, where everything below a fitting one fits; 0 if none does."""
+    """The largest epsilon of four digits that fits, by bisection (anything below a fitting one fits); 0 if none."""
     low, high = -1, STEPS
     while high - low > 1:
         middle = (low + high) // 2
@@ -81,13 +81,13 @@ def _step(index: int) -> Decimal:
 
 
 def largest_charge(mechanism: Mechanism, delta: Decimal, fits: Callable[[Cost], bool]) -> Decimal:
-    """The largest epsilon of four digits that a mechanism may state and whose cost fits; 0 if none does."""
+    """The largest epsilon of four digits that the mechanism can have and whose cost fits; 0 if none does."""
     pure = mechanism.cost().epsilon is not None
 
-    def taken(epsilon: Decimal) -> bool:
+    def admitted(epsilon: Decimal) -> bool:
         return (not pure or chargeable(float(epsilon))) and fits(mechanism.at(epsilon, delta))
 
-    found = largest_fitting(taken)
+    found = largest_fitting(admitted)
     return found if found > 0 and mechanism.at(found, delta).rho > 0 else Decimal(0)
 
 
@@ -96,7 +96,7 @@ def _largest_epsilon(debit: Debit, cap: CapSpec, mechanism: Mechanism, delta: De
 
 
 def up(units: int) -> str:
-    """Units as a decimal of four digits, rounded up: what is asked or spent."""
+    """Units of 2^-64 as a decimal of four digits, rounded up, for amounts asked or spent."""
     return short_text(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal(from_units(units)))
 
 
@@ -131,11 +131,11 @@ def _remaining_text(quote: Quote, mechanism: Mechanism) -> str:
     if not left.rho:
         return str(pure)
     rho = f"rho {_down(left.rho)}"
-    told = "" if at is None else f"epsilon {_down(left.epsilon_by_rho)} at delta {short_text(at)}"
+    by_delta = "" if at is None else f"epsilon {_down(left.epsilon_by_rho)} at delta {short_text(at)}"
     if pure is not None and mechanism.cost().epsilon is not None:
-        more = f", {told}" if rounded_down(left.epsilon_by_rho) > rounded_down(left.epsilon) else ""
+        more = f", {by_delta}" if rounded_down(left.epsilon_by_rho) > rounded_down(left.epsilon) else ""
         return f"{pure} (or {rho}{more})"
-    return f"{rho} ({told})" if told else rho
+    return f"{rho} ({by_delta})" if by_delta else rho
 
 
 def _down(value: Decimal) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of the ledger: a name for a release, its public definition and the account that pays."""
+"""A request to the ledger: a release's name, its public definition and the account to charge."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Membership = Literal["fixed", "movable", "undeclared"]
 
 
 def stored_decimal(text: str) -> Decimal:
-    """A decimal out of a record; one of more than a thousand digits is in none."""
+    """A decimal from a record; refused if it is not finite or has more than `MOST_DIGITS` digits."""
     value = Decimal(text)
     if not value.is_finite() or abs(value.adjusted()) > MOST_DIGITS:
         raise ValueError("cannot read a limit: it has more digits than any. Fetch the record again.")
@@ -27,13 +27,13 @@ def stored_decimal(text: str) -> Decimal:
 
 
 def decimal_text(value: Decimal) -> str:
-    """The one spelling of a decimal in records: 8, 8.0 and 0.8e1 are the same cap."""
+    """The canonical spelling of a decimal in records: 8, 8.0 and 0.8e1 are the same."""
     return format(value.normalize(Context(prec=MAX_PREC)), "f")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapSpec:
-    """A limit that an account may never pass."""
+    """A limit that an account's total may never exceed."""
 
     window: Window
     measure: Measure
@@ -43,7 +43,7 @@ class CapSpec:
 
     @property
     def name(self) -> str:
-        """How people call this cap; an account has one cap of each name."""
+        """The cap's name, unique within its account."""
         return f"programme {self.programme}" if self.programme else self.window
 
     def to_record(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class CapSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class HolderSpec:
-    """How the people of an account are split over holders: one public split, the same for every study."""
+    """How an account's people are split over data holders; public, and the same for every study."""
 
     by: str  # the column's name, or another word for what distinguishes the holders
     names: tuple[str, ...]
@@ -88,13 +88,13 @@ class HolderSpec:
 
 
 def priced_under(neighbours: Neighbours, membership: Membership, holder: str | None) -> Neighbours:
-    """The neighbours that a release is priced under: where people may move, a holder's own count is not public."""
+    """The neighbour relation for a release's price: add-remove for one holder if people may move between holders."""
     return "add-remove" if holder is not None and membership == "movable" else neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccountSpec:
-    """The people whose privacy is spent: population, unit of privacy and neighbour relation, with their caps."""
+    """An account: a population, its unit of privacy and neighbour relation, with its caps."""
 
     population: str
     unit: str  # the unit column's name, or "row"
@@ -107,12 +107,12 @@ class AccountSpec:
 
     @property
     def membership(self) -> Membership:
-        """What is known of who is with which holder."""
+        """Whether people stay with one holder, move between holders, or this is undeclared."""
         return "undeclared" if self.holders is None else self.holders.membership
 
     @property
     def released_together(self) -> tuple[str, ...]:
-        """The holders of one release that are charged all at once: where people move, one pass bounds their rows."""
+        """The holders to be released in one pass, which bounds rows of people who move; empty if people do not move."""
         return self.holders.names if self.holders is not None and self.membership == "movable" else ()
 
     @property
@@ -144,7 +144,7 @@ class AccountSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One release, asked for by name; `definition` holds every public fact that decides what is released."""
+    """A request for one release; `definition` has every public fact that decides what is released."""
 
     study: str
     release: str
@@ -157,12 +157,12 @@ class Request:
 
     @property
     def name(self) -> str:
-        """How people call this release."""
+        """The release's name in messages."""
         return f"{self.release} of {self.period}" + ("" if self.holder is None else f" at {self.holder}")
 
     @cached_property
     def key(self) -> str:
-        """The unique name of this release; asking again under it answers the same bytes."""
+        """The unique key of this release; a second request with it returns the same bytes."""
         return self._key(self.revision)
 
     @cached_property
@@ -184,11 +184,11 @@ class Request:
 
 
 def release_key(study: str, release: str, period: str, holder: str | None, revision: int) -> str:
-    """The unique name of a release in the ledger."""
+    """The unique key of a release in the ledger."""
     return canonical_json([study, release, period, holder, revision]).decode()
 
 
 def released_under(key: str) -> dict[str, Any]:
-    """What a release's name in the ledger is made of."""
+    """The parts of a release's key, by name."""
     study, release, period, holder, revision = json.loads(key)
     return {"study": study, "release": release, "period": period, "holder": holder, "revision": revision}

@@ -20,7 +20,7 @@ TRIGGERS: tuple[str, ...] = (
     "BEGIN SELECT RAISE(ABORT, 'ledger entries are never changed'); END",
     "CREATE TRIGGER entry_never_goes BEFORE DELETE ON entry "
     "BEGIN SELECT RAISE(ABORT, 'ledger entries are never deleted'); END",
-    # INSERT OR REPLACE deletes without asking the trigger above
+    # INSERT OR REPLACE deletes without firing the trigger above
     "CREATE TRIGGER entry_is_never_replaced BEFORE INSERT ON entry "
     "WHEN EXISTS (SELECT 1 FROM entry WHERE seq = NEW.seq OR key = NEW.key) "
     "BEGIN SELECT RAISE(ABORT, 'ledger entries are never replaced'); END",
@@ -32,7 +32,7 @@ TRIGGERS: tuple[str, ...] = (
 
 
 def make_engine(url: URL, *, create: bool) -> Engine:
-    """An engine on the file; where it is not to be created, the file must exist."""
+    """An engine for the file, which must exist unless `create` is set."""
     _file(url, create=create)
     engine = create_engine(url, hide_parameters=True, connect_args={"timeout": PATIENCE})
     event.listen(engine, "connect", _prepare)
@@ -41,20 +41,20 @@ def make_engine(url: URL, *, create: bool) -> Engine:
 
 
 def make_reader(url: URL) -> Engine:
-    """An engine that changes no byte of the file's folder, for readers who may not write there."""
+    """An engine that writes nothing in the file's folder, for readers without write permission."""
     path = _file(url, create=False)
     at_rest: dict[Path, tuple[int, ...]] = {}
 
     def connect() -> sqlite3.Connection:
-        # with a write-ahead log somebody is writing, and it is read; without one, SQLite would make one just to read
+        # SQLite reads an existing write-ahead log, but without one would create it: `immutable` prevents that
         alone = not Path(f"{path}-wal").exists()
         if alone:
-            at_rest.setdefault(path, _mark(path))
+            at_rest.setdefault(path, _fingerprint(path))
         how = f"mode=ro{'&immutable=1' if alone else ''}"
         return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, timeout=PATIENCE, check_same_thread=False)
 
     def unchanged() -> bool:
-        return all(mark == _mark(path) for mark in at_rest.values())
+        return all(fingerprint == _fingerprint(path) for fingerprint in at_rest.values())
 
     engine = create_engine(url, hide_parameters=True, creator=connect, execution_options={"unchanged": unchanged})
     event.listen(engine, "connect", _prepare)
@@ -71,32 +71,32 @@ def _file(url: URL, *, create: bool) -> Path:
     return path.absolute()
 
 
-def _mark(path: Path) -> tuple[int, ...]:
+def _fingerprint(path: Path) -> tuple[int, ...]:
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def prepare(engine: Engine) -> None:
-    """What is set once per database and outside any transaction."""
+    """Set the journal mode, once for each database and outside any transaction."""
     with engine.connect().execution_options(bare=True) as connection:
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
 
 @contextmanager
 def founding(engine: Engine) -> Generator[Connection]:
-    """A transaction of the library's own that no other writer overlaps, for making the table."""
+    """A SQLAlchemy transaction that no other writer overlaps, to make the table in."""
     with engine.connect().execution_options(immediate=True) as connection, connection.begin():
         yield connection
 
 
-def exclusive(engine: Engine) -> AbstractContextManager[raw_sql.Wire]:
+def exclusive(engine: Engine) -> AbstractContextManager[raw_sql.AnyConnection]:
     """A transaction that no other writer overlaps, from before its first read to its commit."""
     return raw_sql.transaction(engine, "BEGIN IMMEDIATE")
 
 
 @contextmanager
-def snapshot(engine: Engine) -> Generator[raw_sql.Wire]:
-    """A reading transaction; where the file was opened as unchanging and did change, what was read is refused."""
+def snapshot(engine: Engine) -> Generator[raw_sql.AnyConnection]:
+    """A reading transaction; raises if the file was opened as immutable but changed meanwhile."""
     unchanged: Callable[[], bool] | None = engine.get_execution_options().get("unchanged")
     try:
         with raw_sql.transaction(engine, "BEGIN") as connection:
@@ -117,4 +117,4 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
     if not options.get("bare"):
-        raw_sql.at_once(connection, "BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")
+        raw_sql.execute(connection, "BEGIN IMMEDIATE" if options.get("immediate") else "BEGIN")

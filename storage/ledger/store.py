@@ -1,4 +1,4 @@
-"""The database that holds the ledger's table: its transactions on SQLite or PostgreSQL, and its failures in words."""
+"""The database with the ledger's table: transactions on SQLite or PostgreSQL, and failures in words."""
 
 import re
 from collections.abc import Generator, Iterator, Mapping
@@ -17,7 +17,7 @@ CHUNK = 500  # entries read at a time
 
 
 class Dialect(Protocol):
-    """What differs between databases; each is one module."""
+    """What differs between databases; each database is one module."""
 
     @property
     def TRIGGERS(self) -> tuple[str, ...]: ...  # noqa: N802 -- a constant of each module
@@ -25,15 +25,15 @@ class Dialect(Protocol):
     def make_reader(self, url: URL) -> Engine: ...
     def prepare(self, engine: Engine) -> None: ...
     def founding(self, engine: Engine) -> AbstractContextManager[Connection]: ...
-    def exclusive(self, engine: Engine) -> AbstractContextManager[raw_sql.Wire]: ...
-    def snapshot(self, engine: Engine) -> AbstractContextManager[raw_sql.Wire]: ...
+    def exclusive(self, engine: Engine) -> AbstractContextManager[raw_sql.AnyConnection]: ...
+    def snapshot(self, engine: Engine) -> AbstractContextManager[raw_sql.AnyConnection]: ...
 
 
 DIALECTS: Mapping[str, Dialect] = {"sqlite": sqlite, "postgresql": postgresql}
 
 
 class Store:
-    """A database that has, or is to get, the table."""
+    """A database with the ledger's table, or one to make the table in."""
 
     def __init__(self, url: str, purpose: Literal["create", "write", "read"]) -> None:
         parsed = _parsed(url)
@@ -49,7 +49,7 @@ class Store:
 
     @contextmanager
     def disposed_on_failure(self) -> Generator[None]:
-        """Close the connections to the database where opening it fails."""
+        """Close the connections to the database if the block fails."""
         try:
             yield
         except BaseException:
@@ -58,13 +58,13 @@ class Store:
 
     @contextmanager
     def exclusive(self) -> Generator[Page]:
-        """The one lock: what is read under it is true until the commit at its end."""
+        """A writing transaction under the ledger's lock: what is read in it stays true until its commit."""
         with plain_failures(), self._dialect.exclusive(self.engine) as connection:
             yield Page(connection)
 
     @contextmanager
     def founding(self) -> Generator[Page]:
-        """Make the table and write its first entry, all or nothing; refused where there is a table."""
+        """A transaction that makes the table, for its first entry; refused if the table exists."""
         with plain_failures(), self._dialect.founding(self.engine) as connection:
             if inspect(connection).has_table(ENTRY.name):
                 raise StudyInvalid("cannot create the ledger: there is one already. Use it as it is.")
@@ -90,7 +90,7 @@ class Store:
             raise LedgerMissing("cannot open the ledger: its table was never made. Run `dpbayes ledger create`.")
 
     def entries_after(self, seq: int) -> Iterator[Entry]:
-        """Every later entry in order, as stored: a wrong hash is left for `verify` to name."""
+        """Every later entry in order, without checking hashes, which `verify` does."""
         while True:
             with self.snapshot() as page:
                 rows = page.after(seq, CHUNK)
@@ -115,7 +115,7 @@ def _parsed(url: str) -> URL:
 
 @contextmanager
 def plain_failures() -> Generator[None]:
-    """Database errors in plain words, without the statement: a failed insert contains noisy values."""
+    """Raise database errors as our own, without the statement: that of a failed insert contains noisy values."""
     failure: DpbayesError | None = None
     try:
         yield
@@ -171,7 +171,7 @@ SYMPTOMS: tuple[tuple[str, type[DpbayesError], str], ...] = (
         f"cannot reach the ledger: its database does not answer. Start it and {AGAIN}",
     ),
 )
-"""A pattern of the driver's message or SQLSTATE (messages may be translated, codes are not), the error, its words."""
+"""A pattern for the driver's SQLSTATE and message (messages may be translated), the error's class, its words."""
 
 
 def _plain(error: BaseException | None) -> DpbayesError:

@@ -1,4 +1,4 @@
-"""The checks of an auditor on the ledger: everything that an entry states is computed again from its parts."""
+"""An auditor's checks of the ledger: everything that an entry states is recomputed."""
 
 import json
 import math
@@ -24,14 +24,14 @@ TOO_LITTLE = "its noise is made for less than its statistics can move"
 
 
 def verify(entries: Iterable[Entry]) -> list[Check]:
-    """Check every entry in order, offline; each check names the first entry that fails it."""
-    history, failed, said = History(), dict[str, str](), dict[str, str]()
+    """Check every entry in order, offline; each check's detail names the first entry that fails it."""
+    history, failed, remarks = History(), dict[str, str](), dict[str, str]()
     try:
         for entry in entries:
             for name, problem_of in CHECKS.items():
-                problem = _asked(problem_of, history, entry)
+                problem = _problem(problem_of, history, entry)
                 if problem is not None:
-                    (said if holds(problem) else failed).setdefault(
+                    (remarks if holds(problem) else failed).setdefault(
                         name, f"entry {entry.seq} ({entry.kind}): {problem}"
                     )
             history.add(entry)
@@ -40,11 +40,11 @@ def verify(entries: Iterable[Entry]) -> list[Check]:
     if history.last is None:
         failed.setdefault("entries are readable", "there is no entry")
     names = ("entries are readable", *CHECKS)
-    told = dict.fromkeys(names, f"{history.length} entries") | said | failed
-    return [Check(name, name not in failed, told[name]) for name in names]
+    details = dict.fromkeys(names, f"{history.length} entries") | remarks | failed
+    return [Check(name, name not in failed, details[name]) for name in names]
 
 
-def _asked(problem_of: Callable[[History, Entry], Problem], history: History, entry: Entry) -> Problem:
+def _problem(problem_of: Callable[[History, Entry], Problem], history: History, entry: Entry) -> Problem:
     try:
         return problem_of(history, entry)
     except MALFORMED:
@@ -52,29 +52,29 @@ def _asked(problem_of: Callable[[History, Entry], Problem], history: History, en
 
 
 def verify_charge(entry: Entry) -> Problem:
-    """What is wrong with a charge, as far as that shows without the entries before it."""
+    """What is wrong with a charge by itself, without the entries before it; None if nothing."""
     if entry.kind != "charge":
         return "it is no charge"
-    questions = (_named, _hashed, _costs, _releases)
-    return next(filter(None, (_asked(problem_of, History(), entry) for problem_of in questions)), None)
+    checks = (_named, _hashed, _costs, _releases)
+    return next(filter(None, (_problem(problem_of, History(), entry) for problem_of in checks)), None)
 
 
 def _named(history: History, entry: Entry) -> Problem:
-    stated = entry.payload
+    payload = entry.payload
     if entry.key != _key_due(entry):
         return "its key is not the one its contents call for"
-    return None if stated["supersedes"] == _before(stated) else "it does not supersede the revision before it"
+    return None if payload["supersedes"] == _before(payload) else "it does not supersede the revision before it"
 
 
-def _before(stated: Mapping[str, Any]) -> str | None:
-    """The key of the revision before it."""
-    before = stated["revision"] - 1
-    return _release_key(stated, before) if before else None
+def _before(payload: Mapping[str, Any]) -> str | None:
+    """The key of the revision before a charge's, None for the first."""
+    before = payload["revision"] - 1
+    return _release_key(payload, before) if before else None
 
 
-def _release_key(stated: Mapping[str, Any], revision: int) -> str:
-    """The key of a charge as its contents call for it, or of another revision of the same release."""
-    return release_key(stated["study"], stated["release"], stated["period"], stated["holder"], revision)
+def _release_key(payload: Mapping[str, Any], revision: int) -> str:
+    """The key of a revision of a charge's release, given the charge's payload."""
+    return release_key(payload["study"], payload["release"], payload["period"], payload["holder"], revision)
 
 
 def _hashed(history: History, entry: Entry) -> Problem:
@@ -123,7 +123,7 @@ KINDS: Mapping[str, Callable[[Entry], str]] = {
     "key": lambda entry: act_key("key", entry.payload["public_key"]),
     "publish": publishing.key_due,
 }
-"""Every kind of entry, with the key that its contents call for."""
+"""Kind of entry to a function that computes its key from its contents."""
 
 
 def _accounts(history: History, entry: Entry) -> Problem:
@@ -156,28 +156,28 @@ def _raise(history: History, payload: Mapping[str, Any]) -> Problem:
 def _requests(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None
-    stated, account = entry.payload, history.accounts[entry.payload["account"]]
+    payload, account = entry.payload, history.accounts[entry.payload["account"]]
     if problem := _hashed(history, entry):
         return problem
-    neighbours = priced_under(account.neighbours, account.membership, stated["holder"])
-    if (stated["neighbours"], stated["unit"]) != (neighbours, account.unit):
+    neighbours = priced_under(account.neighbours, account.membership, payload["holder"])
+    if (payload["neighbours"], payload["unit"]) != (neighbours, account.unit):
         return "its neighbours or its unit are not those of its account"
-    if stated["holder"] is not None and account.holders and stated["holder"] not in account.holders.names:
+    if payload["holder"] is not None and account.holders and payload["holder"] not in account.holders.names:
         return "its holder is none of its account's"
-    windows = overlapped(stated["period"], account.grain)
-    if any(closing_key(stated["account"], window) in history.seq_of for window in windows):
+    windows = overlapped(payload["period"], account.grain)
+    if any(closing_key(payload["account"], window) in history.seq_of for window in windows):
         return "its period was closed before"
-    return _revision(history, stated)
+    return _revision(history, payload)
 
 
-def _revision(history: History, stated: Mapping[str, Any]) -> Problem:
-    before, due, holder = stated["revision"] - 1, _before(stated), stated["holder"]
-    if stated["supersedes"] != due:
+def _revision(history: History, payload: Mapping[str, Any]) -> Problem:
+    before, due, holder = payload["revision"] - 1, _before(payload), payload["holder"]
+    if payload["supersedes"] != due:
         return "it does not supersede the revision before it"
     # where people move, a release that was left incomplete is superseded as a whole
-    together = () if holder is None else history.accounts[stated["account"]].released_together
-    keys = {due, *(_release_key({**stated, "holder": each}, before) for each in together)}
-    if due is not None and (history.charges.isdisjoint(keys) or not stated["reason"]):
+    together = () if holder is None else history.accounts[payload["account"]].released_together
+    keys = {due, *(_release_key({**payload, "holder": each}, before) for each in together)}
+    if due is not None and (history.charges.isdisjoint(keys) or not payload["reason"]):
         return "it supersedes what was never released, or gives no reason"
     return None
 
@@ -194,16 +194,16 @@ def _costs(history: History, entry: Entry) -> Problem:
 def _totals(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None
-    due, stated = history.due(entry.payload), entry.payload
-    rule = counting(history.accounts[stated["account"]].membership, stated["holder"])
-    if stated.get("counting") != rule.get("counting"):
+    due, payload = history.due(entry.payload), entry.payload
+    rule = counting(history.accounts[payload["account"]].membership, payload["holder"])
+    if payload.get("counting") != rule.get("counting"):
         return "it counts holders by another rule than its account"
-    if stated["programme"] != history.accounts[stated["account"]].programme:
+    if payload["programme"] != history.accounts[payload["account"]].programme:
         return "its programme is not its account's"
-    if len(due) != len(stated["debits"]):
+    if len(due) != len(payload["debits"]):
         return "it does not debit every scope it counts in"
-    for debit, kept in zip(due, stated["debits"], strict=True):
-        if debit.to_record() != kept:
+    for debit, stored in zip(due, payload["debits"], strict=True):
+        if debit.to_record() != stored:
             return f"its {debit.scope.window} total or cap is not what the entries before it add up to"
     return None
 
@@ -261,4 +261,4 @@ CHECKS: Mapping[str, Callable[[History, Entry], Problem]] = {
     "caps are kept": _caps,
     "releases are as digested": _releases,
 }
-"""The checks of every entry, given those before it, by name."""
+"""Name of each check to its function of the entries before and the entry to check."""

@@ -179,7 +179,7 @@ def die_at(step: int) -> None:
         commit_at_once(*arguments)
 
     commit_at_once, raw_sql.commit = raw_sql.commit, committing
-    at_once, raw_sql.at_once = raw_sql.at_once, told  # what goes straight to the driver passes no event
+    at_once, raw_sql.execute = raw_sql.execute, told  # what goes straight to the driver passes no event
     for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
         event.listen(Engine, name, boundary)
     event.listen(Pool, "checkin", boundary)

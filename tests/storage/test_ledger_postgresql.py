@@ -126,7 +126,7 @@ def test_a_ledger_outlives_its_server(mortal_postgresql: Server) -> None:
 @contextmanager
 def stopped_at(step: int, server: Server, ledger: Ledger, environment: pytest.MonkeyPatch) -> Iterator[None]:
     """Inside, the server is stopped before the statement, or commit, of that number is sent."""
-    counted, at_once, engine = itertools.count(1), raw_sql.at_once, ledger._store.engine
+    counted, at_once, engine = itertools.count(1), raw_sql.execute, ledger._store.engine
     with ExitStack() as stopped, environment.context() as patched:
 
         def boundary(*_: object) -> None:
@@ -137,7 +137,7 @@ def stopped_at(step: int, server: Server, ledger: Ledger, environment: pytest.Mo
             boundary()
             return at_once(*arguments)
 
-        patched.setattr(raw_sql, "at_once", asked)
+        patched.setattr(raw_sql, "execute", asked)
         for name in ("before_cursor_execute", "commit"):
             event.listen(engine, name, boundary)
         yield

@@ -98,8 +98,8 @@ def test_every_answer_comes_from_the_end_of_an_index(ledger: Ledger, monkeypatch
             plans.extend(str(row[-1]) for row in at_once(connection, f"{explain} {statement}", parameters))
             return at_once(connection, statement, parameters)
 
-        at_once = raw_sql.at_once
-        monkeypatch.setattr(raw_sql, "at_once", explained)
+        at_once = raw_sql.execute
+        monkeypatch.setattr(raw_sql, "execute", explained)
         everywhere = [Scope(window="programme", account="a", period="p", programme="x")]
         page.prefetch(["key"], everywhere)
     assert len(plans) > 6

@@ -9,7 +9,7 @@ import pytest
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes_core.errors import IntegrityFailure
 from dpbayes_core.sampling.rounds import Round
-from storage.files.private import HomeShared, is_ours_alone, passing_folder, private_folder, read_own, refuse_shared
+from storage.files.private import HomeShared, is_ours_alone, private_folder, read_own, refuse_shared, temporary_folder
 from storage.files.private import _is_group_of_one as _groups_of_one  # pyright: ignore[reportPrivateUsage]
 
 
@@ -24,8 +24,8 @@ def test_a_private_folder_is_made_in_the_users_cache_and_closed(tmp_path: Path) 
 def test_a_folder_that_others_may_open_is_not_private(tmp_path: Path, mode: int) -> None:
     folder = private_folder("work", {"HOME": str(tmp_path)})
     folder.chmod(mode)
-    assert private_folder("work", {"HOME": str(tmp_path)}) == passing_folder("work")
-    assert passing_folder("work").stat().st_mode & 0o777 == 0o700
+    assert private_folder("work", {"HOME": str(tmp_path)}) == temporary_folder("work")
+    assert temporary_folder("work").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_above_that_others_may_write_opens_it_unless_nobody_can_move_what_is_there(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_group_with_the_users_name_is_trusted_only_where_it_is_their_primary_g
 
 
 def test_where_no_home_is_the_folder_passes() -> None:
-    assert private_folder("work", {"HOME": "/proc/nonexistent"}) == passing_folder("work")
-    assert private_folder("work", {}) == passing_folder("work")
+    assert private_folder("work", {"HOME": "/proc/nonexistent"}) == temporary_folder("work")
+    assert private_folder("work", {}) == temporary_folder("work")
 
 
 def test_a_file_that_others_wrote_or_may_write_or_lead_elsewhere_is_not_read(tmp_path: Path) -> None:
