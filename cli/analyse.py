@@ -61,7 +61,7 @@ def analyse(
         given = {"prior": prior, "sampler": sampler, "chains": chains, "draws": draws, "seed": seed, "to": to}
         given |= {"key": key, "sign": sign, "alike": alike}
         if crates:
-            document = analyse_crates_option(crate_order(study, period, crates, given), console)
+            document = analyse_alone(crate_order(study, period, crates, given), console)
         else:
             document = analyse_period(*only_a_study(study, period, given), console)
         console.show(document, show)
@@ -81,7 +81,7 @@ def analyse_period(study: Path, period: str, console: Console) -> dict[str, Any]
         return answer(analyse_study, str(study), period, actor(), declared.sha256)
 
 
-def analyse_crates_option(order: CratesOrder, console: Console) -> dict[str, Any]:
+def analyse_alone(order: CratesOrder, console: Console) -> dict[str, Any]:
     """The posterior of published crates, which needs no home: the stored one, else from the analysis flow."""
     if (found := stored_crate(crates_workspace(asdict(order)))) is not None:
         return found

@@ -6,7 +6,7 @@ from typing import Any
 from prefect import flow
 
 from dpbayes.study.load import load_study
-from flows.states import stated
+from flows.states import ends_in_named_state
 from storage.home.home import Home
 from tasks import progress
 from tasks.answers import crates_answer
@@ -17,9 +17,9 @@ from tasks.sample_chains import sample_chains
 
 
 @flow(name="analyse", flow_run_name="analyse", persist_result=False)
-@stated
+@ends_in_named_state
 def analyse_study(study: str, period: str, actor: str = "scheduler", sha256: str | None = None) -> dict[str, Any]:
-    """Run every analysis of the study for one period, or answer what is archived already."""
+    """Run every analysis of the study for one period; one that is archived already is returned as it is."""
     declared = load_study(study, sha256)
     asked = {"study": study, "sha256": declared.sha256, "period": period, "actor": actor}
     analysed = []
@@ -32,13 +32,13 @@ def analyse_study(study: str, period: str, actor: str = "scheduler", sha256: str
 
 
 @flow(name="analyse-crates", flow_run_name="analyse-crates", persist_result=False)
-@stated
+@ends_in_named_state
 def analyse_crates(order: Mapping[str, Any]) -> dict[str, Any]:
-    """One posterior of the releases in published crates, or the crate that stands where it goes."""
+    """Draw and archive one posterior of the releases in published crates, or return the one stored at that address."""
     return crates_answer(_analysed(CratesOrder(**order)))
 
 
 def _analysed(order: PosteriorOrder) -> dict[str, Any]:
-    """What is archived already, or chains, diagnostics and a crate made now."""
+    """The document of one posterior: archived already, or drawn and archived now."""
     prepared, found = find_posterior(order)
     return found or archive_posterior(order, prepared, sample_chains(prepared))

@@ -1,4 +1,4 @@
-"""Inspect: the pass without the charge, for the steward's eyes, on record in the ledger."""
+"""Inspect: validate the table for the steward without a charge; the ledger records it."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ from prefect import flow
 
 from dpbayes.plans.cautions import query_words, unstated_words
 from dpbayes.study.load import load_study
-from flows.states import stated
+from flows.states import ends_in_named_state
 from tasks.inspect_table import inspect_table
 from tasks.orders import InspectOrder
 
 
 @flow(name="inspect", flow_run_name="inspect", persist_result=False)
-@stated
+@ends_in_named_state
 def inspect_study(study: str, period: str, *, holder: str | None = None, actor: str = "scheduler") -> dict[str, Any]:
-    """Note that a table is looked at, then keep what a pass notices of it in the vault."""
+    """Record in the ledger that the table is inspected, then write its validation pages to the vault."""
     declared = load_study(study)
     found = inspect_table(InspectOrder(study=study, sha256=declared.sha256, period=period, holder=holder, actor=actor))
     return {

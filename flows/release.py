@@ -6,7 +6,7 @@ from prefect import flow
 
 from dpbayes.analyses.public_records import refuse_table
 from dpbayes.study.load import load_study
-from flows.states import stated
+from flows.states import ends_in_named_state
 from tasks import progress
 from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_release
@@ -14,20 +14,20 @@ from tasks.release_statistics import newest_revision, release_statistics
 
 
 @flow(name="release", flow_run_name="release", persist_result=False)
-@stated
+@ends_in_named_state
 def release_study(
     study: str,
     period: str,
-    revision: int | None = 1,  # None: the newest that was released
+    revision: int | None = 1,  # None: the newest released one
     reason: str | None = None,
     *,
     holder: str | None = None,
     actor: str = "scheduler",
-    sha256: str | None = None,  # of the study file, where somebody read it before
+    sha256: str | None = None,  # of the study file, if the caller has read it
 ) -> dict[str, Any]:
     """Release every statistic of the study for one period, each exactly once."""
     declared = load_study(study, sha256)
-    refuse_table(declared)  # while nothing is paid yet
+    refuse_table(declared)  # before anything is charged
     released: list[dict[str, Any]] = []
     for name in declared.releases:
         number, why = newest_revision(declared, name, period) if revision is None else (revision, reason)

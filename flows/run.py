@@ -9,7 +9,7 @@ from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from flows.analyse import analyse_study
 from flows.release import release_study
-from flows.states import answer, stated
+from flows.states import answer, ends_in_named_state
 from storage.home.home import Home
 from storage.ledger.periods import Period
 from tasks.dask import shared_cluster
@@ -17,9 +17,9 @@ from tasks.giving_up import give_up_without_server
 
 
 @flow(name="run", flow_run_name="run", persist_result=False)
-@stated
+@ends_in_named_state
 def run_study(study: str, period: str = "previous", actor: str = "scheduler") -> dict[str, Any]:
-    """Release once, sample as often as you like, archive what mixed."""
+    """Release the period unless it was released, then run every analysis; `previous` is the last completed period."""
     give_up_without_server()
     declared = load_study(study)
     named = _last_completed(declared) if period == "previous" else period
@@ -30,7 +30,7 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
 
 
 def _last_completed(declared: Study) -> str:
-    """The last period that was over, in the schedule's own timezone, when this run was due."""
+    """The last period that had ended when this run was due, in the schedule's timezone."""
     timezone = declared.schedule.timezone if declared.schedule else "UTC"
     due = runtime.flow_run.scheduled_start_time.astimezone(ZoneInfo(timezone))
     return Period.previous(due, declared.period.grain).name

@@ -1,4 +1,4 @@
-"""How a flow run ends in Prefect: a state whose name and message say what came of it, and no traceback."""
+"""End a flow run in a Prefect state whose name and message give the outcome, without a traceback."""
 
 import logging
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from tasks.surroundings import known
 Document = dict[str, Any]
 P = ParamSpec("P")
 NAMES = {2: "Misstated", 3: "Refused", 4: "ShapeDiffers", 5: "IntegrityFailure", 6: "NotConverged"}
-"""What a state of type Failed is called, by the exit code that the command would have."""
+"""The name of the failed state for each exit code of the command."""
 
 LOGGERS = ("prefect.engine", "prefect.flow_runs", "prefect.task_runs")
 
 
 class NotConverged(DpbayesError):
-    """Everything asked for was done and archived, and some of it is not to be published."""
+    """All analyses were done and archived, but some did not converge and are not to be published."""
 
     kind = "not-converged"
     exit_code = 6
@@ -30,7 +30,7 @@ class NotConverged(DpbayesError):
 
     @property
     def document(self) -> Document:
-        """What the flow would have returned."""
+        """The flow's result, as it is returned when everything converged."""
         return self.args[0]
 
     def __str__(self) -> str:
@@ -38,11 +38,11 @@ class NotConverged(DpbayesError):
         return f"{names} for {self.document['period']} has not converged and is archived as such. Do not publish it."
 
 
-def stated(body: Callable[P, Document]) -> Callable[P, Document]:
-    """A flow's body whose foreseen failures, and posteriors not to be published, end it in a state that names them."""
+def ends_in_named_state(body: Callable[P, Document]) -> Callable[P, Document]:
+    """Decorate a flow's function: known failures and unconverged posteriors end the run in a named failed state."""
 
     @wraps(body)
-    def ending(*arguments: P.args, **named: P.kwargs) -> Document | State[Any]:
+    def run(*arguments: P.args, **named: P.kwargs) -> Document | State[Any]:
         try:
             document = body(*arguments, **named)
         except Exception as error:
@@ -53,11 +53,11 @@ def stated(body: Callable[P, Document]) -> Callable[P, Document]:
             return _failed(NotConverged(document))
         return document
 
-    return ending  # type: ignore[return-value]  # Prefect takes a state for the end of the run
+    return run  # type: ignore[return-value]  # Prefect takes a state for the end of the run
 
 
 def answer(flow: Callable[..., Any], *arguments: Any, **named: Any) -> Document:
-    """What a flow found, called here and now: also where its state in Prefect warns of it."""
+    """Call a flow and return its document, also where its state in Prefect is that of unconverged posteriors."""
     try:
         return flow(*arguments, **named)
     except NotConverged as found:
@@ -69,22 +69,22 @@ def _failed(failure: DpbayesError) -> State[Any]:
 
 
 class _Sentences(logging.Filter):
-    """Of a foreseen failure Prefect's logs have its sentence, once, instead of a traceback at every level."""
+    """Log a known failure as one sentence, once, instead of a traceback for each flow and task around it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether anything is said."""
+        """Whether the record is logged."""
         error = record.exc_info[1] if record.exc_info else None
         failure = known(error) if isinstance(error, Exception) else None
         if failure is None:
             return True
-        again = getattr(error, "told", False)
-        error.told = True  # type: ignore[union-attr]
+        again = getattr(error, "logged", False)
+        error.logged = True  # type: ignore[union-attr]
         record.msg, record.args, record.exc_info, record.exc_text = "%s", (str(failure),), None, None
         return not again
 
 
 def speak_in_sentences() -> None:
-    """Let Prefect's loggers say of foreseen failures what people are told."""
+    """Add the filter to Prefect's loggers, unless they have it."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
         if _SENTENCES not in logger.filters:

@@ -1,4 +1,4 @@
-"""What a person is told of releases and posteriors; of stored ones without Prefect, Dask or the confidential table."""
+"""The documents that commands answer with; stored results need neither Prefect, Dask nor the confidential table."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ STORED = "already-released"
 
 
 class Which(NamedTuple):
-    """Which revision of a study's releases is asked for, and of whom; by default the newest, of all holders."""
+    """Which revision of a study's releases is asked for, at which holder; by default the newest, at all holders."""
 
     revision: int | None = None
     reason: str | None = None
@@ -56,11 +56,11 @@ class Which(NamedTuple):
 
 
 class NotStored(Exception):
-    """Something that was asked for has to be made."""
+    """A release or posterior that was asked for is not stored completely."""
 
 
 def stored_answer(study: Study, period: str, releases: Which | None, *, analyses: bool = False) -> Document | None:
-    """What the flows answer where all of it is stored; None where something is missing or in doubt: they say what."""
+    """The flows' document if everything in it is stored; None if anything is missing or fails: the flow reports it."""
     found: Document = {"study": study.study, "account": study.population, "period": period}
     try:
         with AnchoredLedger.open(study.path) as anchored:
@@ -74,7 +74,7 @@ def stored_answer(study: Study, period: str, releases: Which | None, *, analyses
 
 
 def stored_crate(workspace: "CratesWorkspace") -> Document | None:
-    """What the flow answers where the analysis of crates lies where its own crate goes; None where nothing does."""
+    """The flow's document if this analysis of crates is stored at its target address, else None."""
     files = workspace.stored()
     if files is None:
         return None
@@ -117,25 +117,25 @@ def _analyses(study: Study, period: str, anchored: AnchoredLedger) -> list[Docum
 
 
 def found_posterior(files: Mapping[str, bytes], workspace: Workspace) -> Document:
-    """What a person is told of a posterior that was archived before."""
+    """The document of a posterior that was archived before."""
     return posterior_document(files, workspace, found=True, sampling=0.0, total=0.0)
 
 
 def crates_answer(found: Document) -> Document:
-    """The answer to an analysis of crates: what it is about first, then the analysis."""
+    """The document of an analysis of crates: its study, account, period and sources, then the analysis."""
     about = ("study", "account", "period", "sources", "notices", "not_verified", "signed_by")
     rest = {name: value for name, value in found.items() if name not in about}
     return {**{name: found[name] for name in about}, "analyses": [rest]}
 
 
 def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
-    """What the ledger is asked for: once for every holder, in the declared order."""
+    """The requests to the ledger: one for each holder, in the declared order."""
     asked = (order.release, order.period, order.revision, order.reason)
     return [study.request(*asked, holder=holder) for holder in study.only(order.holder)]
 
 
 def published(study: Study, order: ReleaseOrder, statuses: Sequence[str], anchored: AnchoredLedger) -> list[Document]:
-    """What a person is told of each release, one a holder, with its crate in the archive."""
+    """Write the crates that are missing, and return the document of each release, one for each holder."""
     requests = requests_of(study, order)
     entries = [_stored(anchored, request) for request in requests]
     places = [store_crate(anchored, entry, study) for entry in entries]
@@ -148,11 +148,11 @@ def published(study: Study, order: ReleaseOrder, statuses: Sequence[str], anchor
     pages = [validation_page(anchored.home, request) for request in requests]
     found = [None if page is None else str(page) for page in pages]
     more = zip(documents, found, [_withdrawn(anchored, entry) for entry in entries], strict=True)
-    return [one | {"validation": page, "withdrawn": said} for one, page, said in more]
+    return [one | {"validation": page, "withdrawn": withdrawal} for one, page, withdrawal in more]
 
 
 def _withdrawn(anchored: AnchoredLedger, entry: Entry) -> dict[str, str] | None:
-    """When and why the release was withdrawn, if it was."""
+    """The date and reason of the release's withdrawal, if it was withdrawn."""
     found = anchored.ledger.withdrawn(entry.key)
     return None if found is None else {name: found.payload[name] for name in ("date", "reason")}
 
@@ -165,7 +165,7 @@ def _stored(anchored: AnchoredLedger, request: Request) -> Entry:
 
 
 def store_crate(anchored: AnchoredLedger, entry: Entry, study: Study) -> str:
-    """The address of the release's crate, written now if a crash or a first run left it unwritten."""
+    """The address of the release's crate, which is written now if it does not exist."""
     path = release_path(entry.to_record())
     if not anchored.archive.exists(f"{path}/{MANIFEST}"):
         report("writing the crate", 0.0)
@@ -204,34 +204,34 @@ def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
 
 
 def validation_page(home: Home, request: Request) -> Path | None:
-    """The validation page of a release, if its pass was made in this home: over its holder alone, or over all."""
+    """The validation page of a release, of its holder's table or of all holders' together, if this home has one."""
     for holder in dict.fromkeys((request.holder, None)):
         page = home.vault / validation_place(request, holder) / VALIDATION_PAGE
-        with suppress(OSError):  # those who may not look into the vault are told of no page
+        with suppress(OSError):  # a user who may not read the vault gets no page
             if page.is_file():
                 return page
     return None
 
 
 def validation_place(request: Request, holder: str | None) -> str:
-    """Where the vault has the validation of a release."""
+    """The path in the vault of a release's validation."""
     return f"{table_place(request, holder)}-r{request.revision}"
 
 
 def table_place(request: Request, holder: str | None) -> str:
-    """How the names of what the vault has of a release's table begin."""
-    held = "" if holder is None else f"-at-{plain(holder)}"
-    return f"{request.study}/{request.period}/{request.release}{held}"
+    """The beginning of the vault's paths about a release's table."""
+    at_holder = "" if holder is None else f"-at-{plain(holder)}"
+    return f"{request.study}/{request.period}/{request.release}{at_holder}"
 
 
 def posterior_document(
     files: Mapping[str, bytes], workspace: Workspace, *, found: bool, sampling: float, total: float
 ) -> dict[str, Any]:
-    """What a person is told of a posterior, drawn now or found."""
+    """The document of a posterior, drawn now or found in the archive; the times are in seconds."""
     analysis, record = workspace.analysis, json.loads(files[POSTERIOR])
     evidence = analysis.evidence
     parts = parts_record(evidence, analysis.request, declared=analysis.alike)
-    record |= {} if parts is None else {"parts": parts}  # who declared it may have done so since
+    record |= {} if parts is None else {"parts": parts}  # `alike` may have been declared since
     return {
         "analysis": record["analysis"],
         "status": record["status"],
@@ -259,7 +259,7 @@ def posterior_document(
 
 
 def _caveat(sampler: Mapping[str, Any]) -> str:
-    """As it is known today: what an earlier version said of its intervals may have been found untrue."""
+    """The sampler's caveat as of today: the recorded one may be out of date."""
     known = SAMPLERS.get(sampler["name"])
     return known.caveat if known else sampler["caveat"]
 

@@ -1,4 +1,4 @@
-"""Archive a posterior with its report; the same request finds what is stored."""
+"""Archive a posterior with its report, or find the one stored for the same request."""
 
 import time
 from dataclasses import asdict
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     cache_policy=NO_CACHE,
 )
 def archive_posterior(order: PosteriorOrder, prepared: Workspace, sampled: tuple[Posterior, float]) -> dict[str, Any]:
-    """The crate of the posterior that was prepared and drawn, and what a person is told of it."""
+    """Write the crate of a posterior, and return its document; `sampled` is the posterior and the seconds it took."""
     begun = time.monotonic()
     posterior, sampling = sampled
     with open_workspace(asdict(order), prepared) as workspace:
@@ -47,9 +47,9 @@ def archive_posterior(order: PosteriorOrder, prepared: Workspace, sampled: tuple
 
 @task(name="find-posterior", task_run_name="find-posterior", persist_result=False, cache_policy=NO_CACHE)
 def find_posterior(order: PosteriorOrder) -> tuple[Workspace, dict[str, Any] | None]:
-    """The analysis, prepared for the tasks that follow, and what was archived before for the same request, if it was.
+    """The prepared analysis, and the document of the posterior archived for the same request, if there is one.
 
-    Of a study's analysis the ledger is closed by then: whoever goes on opens it again.
+    The ledger of a study's analysis is closed again; the tasks that follow reopen it.
     """
     with open_workspace(asdict(order)) as workspace:
         files = workspace.stored()
@@ -57,16 +57,16 @@ def find_posterior(order: PosteriorOrder) -> tuple[Workspace, dict[str, Any] | N
 
 
 def _crate(workspace: Workspace, posterior: Posterior) -> dict[str, bytes]:
-    """Everything a reader needs, the naive posterior beside the noise-aware one."""
+    """The files of the posterior's crate, with a naive posterior for comparison where there is one."""
     analysis, request = workspace.analysis, workspace.analysis.request
     if isinstance(workspace, StudyWorkspace):
         for entry in analysis.entries:
             store_crate(workspace.anchored, entry, workspace.study)
-    beside = _beside(analysis)
-    naive = beside and sample(
+    comparison = _comparison_sampler(analysis)
+    naive = comparison and sample(
         analysis.evidence,
         analysis.prior,
-        sampler=beside,
+        sampler=comparison,
         chains=request.chains,
         draws=request.draws,
         seed=request.seed,
@@ -76,25 +76,25 @@ def _crate(workspace: Workspace, posterior: Posterior) -> dict[str, bytes]:
         posterior,
         workspace.provenance(),
         naive=naive or None,
-        tried=_tried(analysis, posterior, naive or None),
+        tried=_test_accuracy(analysis, posterior, naive or None),
         software=software_versions(),
         signer=workspace.signer,
     )
 
 
-def _tried(analysis: Analysis, posterior: Posterior, naive: Posterior | None) -> dict[str, Any] | None:
-    """How often the likeliest level is the right one, on the public records that the study names."""
+def _test_accuracy(analysis: Analysis, posterior: Posterior, naive: Posterior | None) -> dict[str, Any] | None:
+    """The accuracy of network predictions on the study's public test records, None if it names none."""
     if analysis.test is None:
         return None
     from dpbayes_core.networks.prediction import accuracy
 
     test, release = analysis.test, cast("NetworkRelease", analysis.evidence)
     found = accuracy(release.schema, posterior.draws, test.target, test.records)
-    plain = None if naive is None else accuracy(release.schema, naive.draws, test.target, test.records)
-    return {**test.to_record(), "accuracy": found, "naive": plain}
+    naive_accuracy = None if naive is None else accuracy(release.schema, naive.draws, test.target, test.records)
+    return {**test.to_record(), "accuracy": found, "naive": naive_accuracy}
 
 
-def _beside(analysis: Analysis) -> str | None:
-    """The sampler to show for comparison, where there is one that takes the release."""
+def _comparison_sampler(analysis: Analysis) -> str | None:
+    """The name of the sampler to compare with, if there is one that accepts the release."""
     name = SAMPLERS[analysis.request.sampler].compared_with
     return None if name is None or SAMPLERS[name].refusal(analysis.evidence) else name

@@ -1,4 +1,4 @@
-"""Where blocks and cells run: processes of our own behind one-time certificates, or the scheduler that was named."""
+"""The Dask cluster that runs blocks and cells: local processes with one-time certificates, or a named scheduler."""
 
 import fcntl
 import logging
@@ -28,24 +28,24 @@ from tasks import dask_faults as faults
 from tasks.dask_workers import Workers
 
 HOST = "127.0.0.1"
-CLOSE = 2.0  # seconds to say goodbye in
+CLOSE = 2.0  # seconds to close a connection
 SCRATCH = "dask-"
-YOUNG = 60.0  # seconds in which a folder's maker has locked it
+YOUNG = 60.0  # seconds; a run locks its folder sooner than this after making it
 
 
 @contextmanager
 def dask_workers(address: str | None, work: Path | None, *, kept: str) -> Generator[Workers]:
     """The cluster at `address`, else one process for each core of this machine, with scratch files in `work`.
 
-    `kept` says after a failure what running again begins with.
+    `kept` completes a failure's message: what a second run starts from.
     """
     if address is None:
         with _lent(work) as client:
-            yield Workers(client, faults.Place("the Dask scheduler of this run", kept))
+            yield Workers(client, faults.ClusterFaults("the Dask scheduler of this run", kept))
         return
-    client = _attached(address)
+    client = _connected(address)
     try:
-        workers = Workers(client, faults.Place(f"the Dask scheduler at {address}", kept))
+        workers = Workers(client, faults.ClusterFaults(f"the Dask scheduler at {address}", kept))
         workers.require_same_versions()
         yield workers
     finally:
@@ -99,7 +99,7 @@ class _Shared:
     def _start(self) -> None:
         try:
             scratch = self._open.enter_context(_scratch(self._work))
-            self._client = self._open.enter_context(_own(scratch))
+            self._client = self._open.enter_context(_local_cluster(scratch))
         except BaseException as failure:
             self._open.close()
             self._failure = failure
@@ -112,7 +112,7 @@ _shared: list[_Shared] = []
 def _lent(work: Path | None) -> Generator[Client]:
     """A client of the shared cluster, else of one for this block alone; after a failure the next has a new one."""
     if not _shared:
-        with _scratch(work) as scratch, _own(scratch) as client:
+        with _scratch(work) as scratch, _local_cluster(scratch) as client:
             yield client
         return
     try:
@@ -123,14 +123,14 @@ def _lent(work: Path | None) -> Generator[Client]:
 
 
 class SilentScheduler(Scheduler):
-    """A scheduler without the web server, which would answer everybody on this machine."""
+    """A scheduler without its web server, which any user of this machine could read."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
         """Open no port."""
 
 
 class SilentWorker(Worker):
-    """A worker without the web server."""
+    """A worker without its web server."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
         """Open no port."""
@@ -138,14 +138,14 @@ class SilentWorker(Worker):
 
 @contextmanager
 def _scratch(work: Path | None) -> Generator[str]:
-    """A folder for this user alone; what runs that were killed hard left in `work` goes."""
+    """A scratch folder for this user alone; first, folders that killed runs left in `work` are deleted."""
     if work is not None:
         make_folder(work, mode=0o700)
         _sweep(work)
     with tempfile.TemporaryDirectory(dir=work, prefix=SCRATCH) as folder:
         handle = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # says that its run lives; gone with the process, however that ends
+            fcntl.flock(handle, fcntl.LOCK_EX)  # marks the folder as in use; released when the process ends in any way
             yield folder
         finally:
             os.close(handle)
@@ -164,12 +164,12 @@ def _sweep(work: Path) -> None:
 
 
 @contextmanager
-def _own(scratch: str) -> Generator[Client]:
-    """Processes that talk to those only who have the key, which was made now and is in their memory alone."""
+def _local_cluster(scratch: str) -> Generator[Client]:
+    """A local cluster that accepts only holders of its TLS key, which is new and exists in memory only."""
     _silence()
     try:
-        with dask.config.set({"temporary-directory": scratch}), _deaf_to_interrupts():
-            cluster = _started(scratch)
+        with dask.config.set({"temporary-directory": scratch}), _interrupts_blocked():
+            cluster = _start(scratch)
     except (OSError, RuntimeError) as error:
         raise faults.not_started(type(error).__name__) from error
     try:
@@ -179,8 +179,8 @@ def _own(scratch: str) -> Generator[Client]:
         _end(cluster)
 
 
-def _started(scratch: str) -> SpecCluster:
-    """A start that fails is tried once more: on a busy machine a worker may miss the time that Dask gives it."""
+def _start(scratch: str) -> SpecCluster:
+    """Start the local cluster, trying twice: on a busy machine a worker may miss Dask's time limit."""
     common: dict[str, Any] = {"host": HOST, "protocol": "tls://", "security": Security.temporary()}
     worker = {"nthreads": 1, "worker_class": SilentWorker, "local_directory": scratch, **common}
 
@@ -202,8 +202,8 @@ def _started(scratch: str) -> SpecCluster:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Generator[None]:
-    """Threads and processes begun inside never see Ctrl-C: it is for this process, which ends them."""
+def _interrupts_blocked() -> Generator[None]:
+    """Block SIGINT for threads and processes started inside: only this process handles Ctrl-C, and ends them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -212,37 +212,39 @@ def _deaf_to_interrupts() -> Generator[None]:
 
 
 def _end(cluster: SpecCluster) -> None:
-    """Workers hold nothing that is not here too, so they are killed: asking them takes seconds while a block runs."""
+    """Kill the workers, which have no state of their own: closing them takes seconds while a block runs."""
     for nanny in cluster.workers.values():
-        nanny.close_gracefully()  # it does not start another
+        nanny.close_gracefully()  # so that it does not restart the worker
         with suppress(ProcessLookupError, TypeError):
             os.kill(nanny.pid, signal.SIGKILL)
     with suppress(TimeoutError):
         cluster.close(timeout=CLOSE)
 
 
-def _attached(address: str) -> Client:
-    """A client of a scheduler that answers; whatever hangs is left behind after the limit."""
-    if not _in_full(address):
+def _connected(address: str) -> Client:
+    """A client connected to the scheduler; one that does not answer within the limit is refused."""
+    if not _is_complete(address):
         raise faults.no_address(address)
     _silence()
-    warnings.filterwarnings("ignore", category=VersionMismatchWarning)  # refused below, in words of our own
+    warnings.filterwarnings("ignore", category=VersionMismatchWarning)  # refused in our words
     if address.startswith("tls://"):
         _require_certificate(address)
     try:
-        return _within(faults.CONNECT, lambda: Client(address, timeout=faults.CONNECT - 1, set_as_default=False))
+        return _with_time_limit(
+            faults.CONNECT, lambda: Client(address, timeout=faults.CONNECT - 1, set_as_default=False)
+        )
     except FatalCommClosedError as error:
         raise faults.not_trusted(address) from error
     except (OSError, TimeoutError, RuntimeError, ValueError) as error:
-        if _about_certificates(error):
+        if _is_tls_failure(error):
             raise faults.not_trusted(address) from error
         raise faults.no_scheduler(address) from error
 
 
 def _silence() -> None:
-    """What fails is said in our words; Dask's own option quiets one logger of many, and none of those below it.
+    """Silence the loggers of Dask and tornado, since failures are reported in our words.
 
-    A worker that dies while it connects makes tornado tell of the scheduler's closed socket.
+    Dask's own option silences only one of its loggers; tornado logs the closed socket of a worker that dies.
     """
     below = ("tornado.access", "tornado.application", "tornado.general")
     for name in ("distributed", *below, *logging.root.manager.loggerDict):
@@ -250,7 +252,7 @@ def _silence() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _in_full(address: str) -> bool:
+def _is_complete(address: str) -> bool:
     try:
         parts = urlsplit(address)
         return parts.scheme in ("tcp", "tls") and bool(parts.hostname and parts.port) and not parts.path
@@ -267,7 +269,7 @@ def _require_certificate(address: str) -> None:
         raise faults.no_certificate(address)
 
 
-def _about_certificates(error: BaseException | None) -> bool:
+def _is_tls_failure(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return True
@@ -275,8 +277,8 @@ def _about_certificates(error: BaseException | None) -> bool:
     return False
 
 
-def _within(seconds: float, make: Callable[[], Client]) -> Client:
-    """What `make` gives; a scheduler that accepts a connection and says nothing would keep it for ever."""
+def _with_time_limit(seconds: float, make: Callable[[], Client]) -> Client:
+    """The result of `make`, or TimeoutError: a scheduler that accepts a connection but is silent blocks for ever."""
     made: list[Client] = []
     failed: list[BaseException] = []
 

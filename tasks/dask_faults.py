@@ -1,4 +1,4 @@
-"""What can fail about Dask, in words for people, and how long each is waited for."""
+"""The failures of a Dask cluster, each with its message and its time limit."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,39 +9,39 @@ from distributed.versions import get_versions
 from dpbayes_core.errors import DpbayesError
 
 CONNECT = 30.0
-"""Seconds for a scheduler to answer at first."""
+"""Seconds for a scheduler to accept the connection."""
 
 ANSWER = 30.0
 """Seconds for a scheduler to answer while blocks run."""
 
 WORKERS = 60.0
-"""Seconds without any worker, or without a sign of life from all there are."""
+"""Seconds without any worker, or without a heartbeat from all of them."""
 
 ON_WORKERS = ("dpbayes", "numpy", "scipy", "numba", "dask", "distributed", "cloudpickle", "msgpack")
-"""Decide what is drawn, or how it travels: crates name our versions, so the workers' must be the same."""
+"""Packages that decide the draws or their transport: workers must have the versions that our crates record."""
 
 ON_SCHEDULERS = ("dask", "distributed", "msgpack")
 
 
 class DaskMisnamed(DpbayesError):
-    """DPBAYES_DASK names nothing that can be used."""
+    """DPBAYES_DASK does not name a usable scheduler."""
 
     kind = "dask-misnamed"
     exit_code = 2
 
 
 class DaskUnavailable(DpbayesError):
-    """The cluster cannot be used as it stands."""
+    """The cluster cannot be used in its present state."""
 
     kind = "dask-unavailable"
 
 
 class DaskLost(DaskUnavailable):
-    """The cluster worked and then went away; it may come back."""
+    """The connection to a working cluster was lost; it may come back."""
 
 
 def no_scheduler(address: str) -> DaskUnavailable:
-    """Nothing answers there, or nothing that speaks Dask."""
+    """Nothing answers at the address, or no Dask scheduler does."""
     return DaskUnavailable(
         f"cannot reach the Dask scheduler at {address}: none answered within {CONNECT:.0f} seconds. "
         "Start it, or correct or unset DPBAYES_DASK."
@@ -49,7 +49,7 @@ def no_scheduler(address: str) -> DaskUnavailable:
 
 
 def not_trusted(address: str) -> DaskUnavailable:
-    """Two ends that do not accept each other's certificates."""
+    """Client and scheduler do not accept each other's certificates."""
     return DaskUnavailable(
         f"cannot trust the Dask scheduler at {address}: its certificate, or ours, is not signed by the authority "
         "that the other end trusts. Correct DASK_DISTRIBUTED__COMM__TLS__*."
@@ -65,14 +65,14 @@ def no_certificate(address: str) -> DaskMisnamed:
 
 
 def no_address(address: str) -> DaskMisnamed:
-    """Neither tls:// nor tcp://."""
+    """The address is not of the form tls://HOST:PORT or tcp://HOST:PORT."""
     return DaskMisnamed(
         f"cannot use DPBAYES_DASK={address}: it is not tls://HOST:PORT or tcp://HOST:PORT. Write it in full."
     )
 
 
 def not_started(reason: str) -> DaskUnavailable:
-    """No processes of our own."""
+    """The local worker processes could not be started."""
     return DaskUnavailable(
         f"cannot start worker processes on this machine: {reason}. See that processes, memory and disk are left, "
         "or name a cluster in DPBAYES_DASK."
@@ -80,52 +80,52 @@ def not_started(reason: str) -> DaskUnavailable:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which cluster it is, and what a run that failed there finds when it is run again."""
+class ClusterFaults:
+    """The failures of one cluster; `kept` says what a second run starts from."""
 
     scheduler: str
     kept: str
 
     def gone(self) -> DaskLost:
-        """It closed the connection."""
+        """The scheduler closed the connection."""
         return DaskLost(f"cannot go on: {self.scheduler} closed the connection. Run again; {self.kept}.")
 
     def silent(self) -> DaskUnavailable:
-        """It is connected and says nothing."""
+        """The scheduler is connected but does not answer."""
         return DaskUnavailable(
             f"cannot go on: {self.scheduler} has not answered for {ANSWER:.0f} seconds. "
             f"Restart it and run again; {self.kept}."
         )
 
     def empty(self) -> DaskUnavailable:
-        """Nobody is there to run anything."""
+        """The scheduler has no workers."""
         return DaskUnavailable(
             f"cannot go on: {self.scheduler} has had no worker for {WORKERS:.0f} seconds. "
             f"Start workers and run again; {self.kept}."
         )
 
     def lifeless(self) -> DaskUnavailable:
-        """Workers are registered and give no sign of life."""
+        """Workers are registered but send no heartbeat."""
         return DaskUnavailable(
             f"cannot go on: the workers of {self.scheduler} have given no sign of life for {WORKERS:.0f} seconds. "
             f"Restart them and run again; {self.kept}."
         )
 
     def deadly(self) -> DaskUnavailable:
-        """The same piece of work ended several workers: most often they have too little memory."""
+        """The same piece of work killed several workers, most often for lack of memory."""
         return DaskUnavailable(
             f"cannot go on: several workers of {self.scheduler} died of the same piece of work. "
             f"Give them more memory and run again; {self.kept}."
         )
 
-    def require_same_versions(self, told: Mapping[str, Any]) -> None:
-        """Refuse a scheduler or worker with other software than ours, and say which package differs."""
-        self._compare("it", told["scheduler"], ON_SCHEDULERS)
-        for worker in told["workers"].values():
+    def require_same_versions(self, versions: Mapping[str, Any]) -> None:
+        """Refuse a scheduler or worker with other package versions than ours, and name the package."""
+        self._compare("it", versions["scheduler"], ON_SCHEDULERS)
+        for worker in versions["workers"].values():
             self._compare("a worker of it", worker, ("python", *ON_WORKERS))
 
-    def _compare(self, who: str, told: Mapping[str, Any], names: Iterable[str]) -> None:
-        ours, theirs = get_versions(packages=ON_WORKERS)["packages"], told["packages"]
+    def _compare(self, who: str, versions: Mapping[str, Any], names: Iterable[str]) -> None:
+        ours, theirs = get_versions(packages=ON_WORKERS)["packages"], versions["packages"]
         for name in names:
             if theirs.get(name) == ours[name]:
                 continue

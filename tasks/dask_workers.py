@@ -1,4 +1,4 @@
-"""Pieces of work on a cluster that is watched: whatever happens to it ends in one sentence within a limit."""
+"""Run pieces of work on a cluster and watch it: any failure of the cluster is one error within a time limit."""
 
 import queue
 from collections.abc import Callable, Iterator
@@ -11,49 +11,49 @@ from distributed.scheduler import KilledWorker
 from dpbayes_core.errors import DpbayesError
 from tasks import dask_faults as faults
 
-PULSE = 5.0  # seconds between looks at a cluster from which nothing came
+PULSE = 5.0  # seconds without a result until the cluster's health is checked
 
 
 class Workers:
-    """A cluster that pieces of work are given to; each comes back under its own number."""
+    """A cluster that runs numbered pieces of work."""
 
-    def __init__(self, client: Client, place: faults.Place) -> None:
-        self._client, self._place = client, place
+    def __init__(self, client: Client, cluster_faults: faults.ClusterFaults) -> None:
+        self._client, self._faults = client, cluster_faults
         self._done: queue.Queue[Future] = queue.Queue()
         self._under_way: dict[str, int] = {}
         self._seen: dict[str, Any] = {}
-        self._quiet = 0  # looks in a row that saw no sign of life; not seconds, which pass while we are stopped
+        self._quiet = 0  # checks in a row without a heartbeat; seconds would also pass while this process is suspended
 
     def submit(self, number: int, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have `function(*arguments)` run; it is pure, so that what a dead worker did is done again."""
+        """Run `function(*arguments)`, which must be pure: if a worker dies, its work is repeated."""
         try:
             future = self._client.submit(function, *arguments, pure=False)
             future.add_done_callback(self._done.put)
         except Exception as error:
             if self._client.status == "running":
                 raise
-            raise self._place.gone() from error
+            raise self._faults.gone() from error
         self._under_way[future.key] = number
 
     def finished(self) -> Iterator[tuple[int, Any]]:
-        """Number and result of each piece as it ends, until none is under way; more may be submitted meanwhile."""
+        """Yield number and result of each piece as it ends, until none is left; more may be submitted meanwhile."""
         self._quiet = 0
         while self._under_way:
             try:
                 future = self._done.get(timeout=PULSE)
             except queue.Empty:
-                self._look()
+                self._check_cluster()
                 continue
             self._quiet = 0
             yield self._under_way.pop(future.key), self._result(future)
 
     def require_same_versions(self) -> None:
-        """Refuse software that differs from ours, before anything runs there."""
+        """Refuse a scheduler or workers with other package versions than ours."""
         try:
-            told = self._ask(self._versions, within=faults.WORKERS)
+            found = self._call(self._versions, within=faults.WORKERS)
         except TimeoutError as error:
-            raise self._place.lifeless() from error
-        self._place.require_same_versions(told)
+            raise self._faults.lifeless() from error
+        self._faults.require_same_versions(found)
 
     async def _versions(self) -> dict[str, Any]:
         scheduler, question = self._client.scheduler, {"op": "versions", "packages": faults.ON_WORKERS}
@@ -67,36 +67,36 @@ class Workers:
             try:
                 return future.result(timeout=faults.ANSWER)
             except FutureCancelledError as error:
-                raise self._place.gone() from error
+                raise self._faults.gone() from error
             except KilledWorker as error:
-                raise self._place.deadly() from error
+                raise self._faults.deadly() from error
             except DpbayesError:
                 raise
             except Exception:
                 if future.status == "error":
-                    self.require_same_versions()  # a worker of other software is named as what it is
+                    self.require_same_versions()  # other versions may be the cause, and are the clearer error
                     raise
-                self._look()
+                self._check_cluster()
 
-    def _look(self) -> None:
-        """Raise what is wrong with the cluster, if anything is."""
+    def _check_cluster(self) -> None:
+        """Check the cluster's health, and raise what is wrong with it, if anything."""
         try:
-            told = self._ask(self._client.scheduler.identity, within=faults.ANSWER)
+            found = self._call(self._client.scheduler.identity, within=faults.ANSWER)
         except TimeoutError as error:
-            raise self._place.silent() from error
-        seen = {address: worker["last_seen"] for address, worker in told["workers"].items()}
+            raise self._faults.silent() from error
+        seen = {address: worker["last_seen"] for address, worker in found["workers"].items()}
         joined = seen.keys() - self._seen.keys()
         self._quiet = 0 if seen and seen != self._seen else self._quiet + 1
         self._seen = seen
         if self._quiet * PULSE >= faults.WORKERS:
-            raise self._place.lifeless() if seen else self._place.empty()
+            raise self._faults.lifeless() if seen else self._faults.empty()
         if joined:
             self.require_same_versions()
 
-    def _ask(self, question: Callable[..., Any], *, within: float) -> Any:
+    def _call(self, question: Callable[..., Any], *, within: float) -> Any:
         try:
             return self._client.sync(question, callback_timeout=within)
         except TimeoutError:
             raise
         except Exception as error:
-            raise self._place.gone() from error
+            raise self._faults.gone() from error

@@ -1,4 +1,4 @@
-"""Run the cells of an experiment on Dask: nothing in them is confidential, so what a lost worker did is done again."""
+"""Run the cells of an experiment on Dask; nothing in them is confidential, and a lost worker's cell is repeated."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from tasks.progress import report
 def evaluate_cells(
     name: str, cells: Sequence[Cell], seed: int, address: str | None, *, data: str | None = None
 ) -> list[list[Row]]:
-    """The rows of each cell, in the order of the cells; the cluster at `address`, else one on this machine.
+    """The rows of each cell that can run, in order; on the cluster at `address`, else on this machine.
 
-    A cell whose public table is neither installed nor in the folder `data` has no rows; the others have the same with
-    it and without.
+    A cell whose public table is neither installed nor in the folder `data` is left out; the seeds of the others do
+    not change.
     """
     seeds = cell_seeds(seed, len(cells))
     chosen = [(dict(cell), own) for cell, own in zip(cells, seeds, strict=True) if not _unavailable(cell, data)]
@@ -30,10 +30,7 @@ def evaluate_cells(
 
 
 def run_cell(name: str, cell: Cell, seed: int, data: str | None = None) -> list[Row]:
-    """What a worker does: pure, by the experiment's name, so that nothing but plain data travels.
-
-    A public table is read where the cell runs.
-    """
+    """Run one cell on a worker: a pure function of plain data, which reads a public table on the worker."""
     if "table" not in cell:
         return EXPERIMENTS[name].run(cell, seed)
     from dpbayes.evaluation.public_tables import read_public_table
@@ -42,7 +39,7 @@ def run_cell(name: str, cell: Cell, seed: int, data: str | None = None) -> list[
 
 
 def left_out(cells: Sequence[Cell], data: str | None = None) -> list[str]:
-    """Why some cells have no rows: a sentence for each public table that is not at hand."""
+    """Why cells were left out: a sentence for each public table that is not available."""
     return list(dict.fromkeys(reason for cell in cells if (reason := _unavailable(cell, data))))
 
 

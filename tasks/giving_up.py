@@ -1,4 +1,4 @@
-"""A run that a worker started ends soon after its Prefect server is gone: Prefect by itself goes on for minutes."""
+"""End a run started by a Prefect worker soon after its server is gone: Prefect itself retries for minutes."""
 
 import os
 import ssl
@@ -16,13 +16,13 @@ from dpbayes.markup.visible import visible
 from tasks.surroundings import PREFECT_SILENT
 
 PATIENCE = 60.0
-"""Seconds that such a run waits for Prefect, before it asks whether its server is there."""
+"""Seconds that the main thread waits in Prefect's code before the server is asked whether it is there."""
 
 ANSWER = 10.0
-"""Seconds that the server may take to say so."""
+"""Seconds that the server may take to answer."""
 
 POLL = 0.25
-PAUSE = 2.0  # of work between two waits, that makes them two
+PAUSE = 2.0  # seconds of our own work after which the waiting time starts from zero
 ROOMS = tuple(
     f"{Path(__file__).parents[1] / room}{os.sep}"
     for room in ("dpbayes_core", "storage", "dpbayes", "tasks", "flows", "cli")
@@ -32,13 +32,13 @@ _WATCHING = threading.Lock()
 
 
 def give_up_without_server() -> None:
-    """In a process that a worker started for a run, see to its end; a command of a person's has one of its own."""
+    """Watch the server, if a Prefect worker started this process; commands do so in `cli/ending.py`."""
     if "PREFECT__FLOW_RUN_ID" in os.environ and _WATCHING.acquire(blocking=False):
         threading.Thread(target=_watch, name="giving up", daemon=True).start()
 
 
 def _watch() -> None:
-    """Until the process ends: what is charged, archived or kept of a chain is whole or absent at any moment."""
+    """Watch until the process ends; ending it is safe: each charge, archived file and checkpoint is whole or absent."""
     waits_since = works_since = time.monotonic()
     while True:
         time.sleep(POLL)
@@ -55,7 +55,7 @@ def _watch() -> None:
 
 
 def in_prefect() -> bool:
-    """Whether the main thread is at something of Prefect's, and not at work of ours."""
+    """Whether the main thread is in Prefect's code rather than ours, by the innermost frame of either."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -66,7 +66,7 @@ def in_prefect() -> bool:
 
 
 def _answers() -> bool:
-    """Whether Prefect's server says anything, be it that it does not know us, or by a certificate unknown to Python."""
+    """Whether Prefect's server answers at all, even with an HTTP error or a certificate that Python does not trust."""
     try:
         urllib.request.urlopen(f"{PREFECT_API_URL.value()}/health", timeout=ANSWER).close()
     except urllib.error.HTTPError:

@@ -1,4 +1,4 @@
-"""The pass without the charge: a table looked at for the steward, on record before the look."""
+"""Inspect a table for the steward without a charge; the ledger records it before any value is read."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,29 +26,29 @@ from tasks.stamp import stamp_of
     cache_policy=NO_CACHE,
 )
 def inspect_table(order: InspectOrder) -> dict[str, Any]:
-    """Rows live and die inside this call; only where the pages are leaves it."""
+    """Rows never leave this call; it returns only the paths of the validation pages and the ledger entry's number."""
     return inspect_once(order)
 
 
 def inspect_once(order: InspectOrder) -> dict[str, Any]:
-    """Note in the ledger that the table is looked at, then look: one pass for each release, which charges nothing."""
+    """Record the inspection in the ledger, then make one pass over the table for each release, charging nothing."""
     study = load_study(order.study, order.sha256)
     holder = study.only(order.holder)[0]
     requests = [study.request(name, order.period, holder=holder) for name in study.releases]
-    by = Stewardship(order.actor, order.holder, read_expectations(study))
+    steward = Stewardship(order.actor, order.holder, read_expectations(study))
     with AnchoredLedger.open(study.path) as anchored:
-        for request in requests:  # refused as a release is where the account is not open, whatever the budget says
+        for request in requests:  # like a release, refused unless the account is open; the budget may be used up
             anchored.ledger.quote(request, study.design(request.release).mechanism)
-        _check_shapes(study, requests, by)
+        _check_shapes(study, requests, steward)
         about = {"study": study.study, "account": study.population, "period": requests[0].period}
-        entry = anchored.ledger.note(_words(anchored, requests, order.holder), stamp_of(order.actor), about)
+        entry = anchored.ledger.note(_note(anchored, requests, order.holder), stamp_of(order.actor), about)
         anchored.anchor_pending()
-        pages = _look(study, requests, anchored, by, entry.seq)
+        pages = _write_pages(study, requests, anchored, steward, entry.seq)
     return {"inspected": pages, "entry": {"seq": entry.seq}}
 
 
-def _words(anchored: AnchoredLedger, requests: Sequence[Request], holder: str | None) -> str:
-    """What the ledger says of the look: whether the releases were made by then is what an auditor asks."""
+def _note(anchored: AnchoredLedger, requests: Sequence[Request], holder: str | None) -> str:
+    """The ledger's note of the inspection, which says for auditors which releases were made before it."""
     first = requests[0]
     released = [request.release for request in requests if anchored.ledger.find(request.key) is not None]
     coming = [request.release for request in requests if request.release not in released]
@@ -61,19 +61,19 @@ def _words(anchored: AnchoredLedger, requests: Sequence[Request], holder: str | 
 
 
 @guard_leaks()
-def _check_shapes(study: Study, requests: Sequence[Request], by: Stewardship) -> None:
-    """No value is looked at, so that a table of another shape is refused without a note."""
+def _check_shapes(study: Study, requests: Sequence[Request], steward: Stewardship) -> None:
+    """Refuse a table of another shape before the note; no value is read."""
     for request in requests:
-        check_shape(study.table(request.release, request.period, holder=by.holder))
+        check_shape(study.table(request.release, request.period, holder=steward.holder))
 
 
 @guard_leaks()
-def _look(
-    study: Study, requests: Sequence[Request], anchored: AnchoredLedger, by: Stewardship, entry: int
+def _write_pages(
+    study: Study, requests: Sequence[Request], anchored: AnchoredLedger, steward: Stewardship, entry: int
 ) -> list[dict[str, Any]]:
-    """The pages, release by release; a failure in here says only of which type it was."""
-    pages = [TablePass(study, request, anchored, by).inspect(entry) for request in requests]
+    """Write the validation page of each release; of an exception in here only the type gets out."""
+    pages = [TablePass(study, request, anchored, steward).inspect(entry) for request in requests]
     return [
-        {"release": request.release, "holder": by.holder, "page": str(page)}
+        {"release": request.release, "holder": steward.holder, "page": str(page)}
         for request, page in zip(requests, pages, strict=True)
     ]

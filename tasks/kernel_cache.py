@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: numba runs what it finds there, so nobody but their user may write it."""
+"""Choose numba's cache folder: numba runs the kernels it finds there, so other users must not be able to write it."""
 
 import os
 import sys
@@ -10,35 +10,35 @@ from storage.files.private import is_ours_alone, others_may_write, private_folde
 SETTING = "NUMBA_CACHE_DIR"
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("dpbayes_core", "storage", "dpbayes")
-"""The packages with kernels: without a setting, numba keeps each beside its module."""
+"""The packages with kernels: by default numba caches each kernel next to its module."""
 KEPT = (".nbi", ".nbc")
 
 
 def keep_kernels_private(environment: MutableMapping[str, str] | None = None, root: Path = ROOT) -> str | None:
-    """Have kernels kept in the user's private folder where others could plant theirs; what to tell the user, if so.
+    """Move numba's cache to the user's private folder if others can write the default one; returns a warning if so.
 
-    To be called before a kernel is imported. Workers that this process starts inherit the setting.
+    Call it before a kernel is imported. Workers that this process starts inherit the setting.
     """
     settings = os.environ if environment is None else environment
     named = settings.get(SETTING)
     roots = [Path(named)] if named else [root / package for package in PACKAGES]
-    flaw = next(filter(None, map(_open, roots)), None)
+    flaw = next(filter(None, map(_insecure_folder, roots)), None)
     if flaw is None and (named or all(os.access(place, os.W_OK) for place in roots)):
         return None
     kept = private_folder("kernels", settings)
     settings[SETTING] = str(kept)
-    if "numba" in sys.modules:  # which read the setting when it was imported
+    if "numba" in sys.modules:  # it read the setting when it was imported
         sys.modules["numba"].config.CACHE_DIR = str(kept)
     return None if flaw is None else f"Compiled kernels are kept in {kept}: others could write those in {flaw}."
 
 
-def _open(root: Path) -> Path | None:
-    """The first folder of a tree where somebody else could put a kernel, or has; what is not there yet is made."""
+def _insecure_folder(root: Path) -> Path | None:
+    """The first folder of a tree where another user could put a kernel, or has; None if there is none."""
     there = next(place for place in (root, *root.absolute().parents) if place.exists())
     if not is_ours_alone(there):
         return root
     folders = [root, *(place for place in root.rglob("*") if place.is_dir())] if root.is_dir() else []
-    return next((each for each in folders if any(map(_is_anothers, (each, *_kernels(each))))), None)
+    return next((each for each in folders if any(map(_others_may_write, (each, *_kernels(each))))), None)
 
 
 def _kernels(folder: Path) -> Iterator[Path]:
@@ -46,6 +46,6 @@ def _kernels(folder: Path) -> Iterator[Path]:
         yield from (Path(entry.path) for entry in entries if entry.name.endswith(KEPT))
 
 
-def _is_anothers(place: Path) -> bool:
+def _others_may_write(place: Path) -> bool:
     found = place.lstat()
     return found.st_uid not in (0, os.geteuid()) or others_may_write(found, os.geteuid())

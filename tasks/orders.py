@@ -1,4 +1,4 @@
-"""What a flow asks of a task: names and paths only, so that Prefect's database can hold nothing else."""
+"""What a flow passes to a task: names and paths only, since Prefect may store them in its database."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ class ReleaseOrder:
     period: str
     revision: int = 1
     reason: str | None = None
-    holder: str | None = None  # the only one, where others are released elsewhere
+    holder: str | None = None  # only this one, where others are released elsewhere
     actor: str = "scheduler"
 
 
 @dataclass(frozen=True, kw_only=True)
 class InspectOrder:
-    """A look at the table of a study for one period."""
+    """An inspection of the table of a study for one period."""
 
     study: str  # path of the study file
     sha256: str | None = None  # of the file as the flow read it, if a flow did
     period: str
-    holder: str | None = None  # the only one, where others' tables are elsewhere
+    holder: str | None = None  # only this one, where the others' tables are elsewhere
     actor: str
 
 
@@ -45,7 +45,7 @@ class AnalysisOrder:
 class CratesOrder:
     """An analysis of published crates alone, without a study; what is None is chosen by dpbayes."""
 
-    actor: ClassVar[str] = "scheduler"  # whom no ledger records
+    actor: ClassVar[str] = "scheduler"  # of no ledger: never recorded
 
     crates: Sequence[str]  # folders, zips or URLs
     keys: Sequence[str]  # fingerprints that are trusted
@@ -60,4 +60,4 @@ class CratesOrder:
 
 
 PosteriorOrder = AnalysisOrder | CratesOrder
-"""What chains are drawn for."""
+"""An analysis that chains are drawn for."""

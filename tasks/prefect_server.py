@@ -1,4 +1,4 @@
-"""The Prefect server of one command: for that command alone, and gone when it is."""
+"""A Prefect server for one command alone, which ends with that command."""
 
 import atexit
 import base64
@@ -31,53 +31,53 @@ class ServerUnavailable(DpbayesError):
 
 
 class OwnServer:
-    """A process that answers whoever brings the word of this run; it ends when this process does, however that ends.
+    """A server process that requires this run's password; it ends when this process does, however that ends.
 
-    The word reaches it by its environment, which other users cannot read, and Prefect's client by this process's own.
+    The password is passed in the environments of both processes, which other users cannot read.
     """
 
-    def __init__(self, log: Path, word: str) -> None:
+    def __init__(self, log: Path, password: str) -> None:
         self._log = log
-        with socket.socket() as door:
-            door.bind((HOST, 0))  # nobody is answered before the server listens
-            self.url = f"http://{HOST}:{door.getsockname()[1]}/api"
-            wakes, self._alive = os.pipe()
-            self._ready, tells = os.pipe()
-            given = (door.fileno(), wakes, tells)
+        with socket.socket() as listening:
+            listening.bind((HOST, 0))  # reserves the port; connections are refused until the server listens
+            self.url = f"http://{HOST}:{listening.getsockname()[1]}/api"
+            parent_pipe, self._alive = os.pipe()
+            self._ready, ready_pipe = os.pipe()
+            given = (listening.fileno(), parent_pipe, ready_pipe)
             try:
                 with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as sink:
                     self._process = subprocess.Popen(
                         [sys.executable, "-P", "-m", "tasks.prefect_process", *map(str, given)],
-                        env=os.environ | _SERVER | {_THEIRS: word},
+                        env=os.environ | _SERVER | {_THEIRS: password},
                         pass_fds=given,
                         stdin=subprocess.DEVNULL,
                         stdout=sink,
                         stderr=sink,
-                        start_new_session=True,  # Ctrl-C at the terminal is ours: flows end while it still listens
+                        start_new_session=True,  # Ctrl-C does not reach it: flows end while it still listens
                     )
             finally:
-                os.close(wakes)
-                os.close(tells)
+                os.close(parent_pipe)
+                os.close(ready_pipe)
 
     @property
     def pid(self) -> int:
-        """Of the server's process."""
+        """The process id of the server."""
         return self._process.pid
 
     def wait(self) -> None:
-        """Until it listens."""
+        """Wait until the server listens; raise ServerUnavailable if it does not."""
         with os.fdopen(self._ready, "rb") as pipe:
-            came = select.select([pipe], [], [], START)[0]
-            if came and pipe.read(1):
+            answered = select.select([pipe], [], [], START)[0]
+            if answered and pipe.read(1):
                 return
         self.stop()
-        why = "it ended at once" if came else f"it did not listen within {START:.0f} seconds"
+        why = "it ended at once" if answered else f"it did not listen within {START:.0f} seconds"
         raise ServerUnavailable(
             f"cannot start Prefect's server: {why}. Read {self._log}; most often the disk is full or not writable."
         )
 
     def stop(self) -> None:
-        """End it, whatever it does; a second time is nothing."""
+        """End the server, killing it if needed; safe to repeat."""
         if self._alive < 0:
             return
         os.close(self._alive)
@@ -90,31 +90,31 @@ class OwnServer:
 
 
 def own_server() -> OwnServer | None:
-    """A server for this process, and settings that lead to it, unless Prefect is set up for a server already."""
+    """Start a server for this process and point Prefect's settings to it; None if a server is configured already."""
     from prefect.context import refresh_global_settings_context
     from prefect.settings import get_current_settings
 
-    refresh_global_settings_context()  # Prefect may have been imported before the environment was settled
+    refresh_global_settings_context()  # Prefect may have been imported before the environment was set
     settings = get_current_settings()
     if settings.api.url:
         return None
     known = settings.api.auth_string or settings.server.api.auth_string
-    word = known.get_secret_value() if known else f"dpbayes:{secrets.token_urlsafe(32)}"
+    password = known.get_secret_value() if known else f"dpbayes:{secrets.token_urlsafe(32)}"
     folder = Path(settings.home)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        server = OwnServer(folder / "server.log", word)
+        server = OwnServer(folder / "server.log", password)
     except OSError as error:
         raise ServerUnavailable(
             f"cannot start Prefect's server: {error.strerror}. See that {folder} can be written."
         ) from error
     atexit.register(server.stop)
-    os.environ |= {"PREFECT_API_URL": server.url, _OURS: word}
+    os.environ |= {"PREFECT_API_URL": server.url, _OURS: password}
     refresh_global_settings_context()
     get_current_settings().flows.heartbeat_frequency = None  # nobody watches; each flow would end up to a second later
     return server
 
 
-def authorization(word: str) -> str:
-    """The header that Prefect's client sends for it."""
-    return "Basic " + base64.b64encode(word.encode()).decode()
+def authorization(password: str) -> str:
+    """The Authorization header that Prefect's client sends for a password."""
+    return "Basic " + base64.b64encode(password.encode()).decode()

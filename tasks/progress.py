@@ -1,6 +1,6 @@
-"""Where tasks and flows say how far they are and what they have done; silent unless a command listens.
+"""Progress and partial results that tasks and flows report, for a command that listens.
 
-Shares of work, never a count of rows. What was done is kept so that a failure in the middle leaves it to be shown.
+Progress is a share of the work, never a count of rows. Partial results are shown if a later step fails.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -24,7 +24,7 @@ def silence() -> None:
 
 
 def report(step: str, share: float) -> None:
-    """Say that `share` (0 to 1) of `step` is done."""
+    """Report that `share` (0 to 1) of `step` is done."""
     for listener in _listeners:
         listener(step, share)
 
@@ -34,7 +34,7 @@ Documents = list[dict[str, Any]]
 
 @dataclass
 class Done:
-    """Releases and analyses as a person is told of them, and what was charged while its crate is not written yet."""
+    """The documents of releases and analyses done so far, and of charges whose crates are not written yet."""
 
     releases: Documents = field(default_factory=list)
     analyses: Documents = field(default_factory=list)
@@ -51,7 +51,7 @@ _open: list[Done] = []
 
 @contextmanager
 def collected() -> Generator[Done]:
-    """What is done inside the block, as it is done; what is told outside of one goes nowhere."""
+    """Collect what is reported as done inside the block; reports outside of any block are dropped."""
     found = Done()
     _open[:] = [found]
     try:
@@ -61,19 +61,19 @@ def collected() -> Generator[Done]:
 
 
 def charged(release: str, statuses: Sequence[str]) -> None:
-    """A release stands in the ledger, at one holder or several; its crates are still to be written."""
+    """Report that a release was charged, at one holder or several; its crates are still to be written."""
     for found in _open:
         found.unpublished = [{"release": release, "status": status} for status in dict.fromkeys(statuses)]
 
 
 def published(releases: Documents) -> None:
-    """The crates of what was charged are written."""
+    """Report that the crates of the charged release are written."""
     for found in _open:
         found.releases += releases
         found.unpublished = []
 
 
 def analysed(analysis: dict[str, Any]) -> None:
-    """A posterior is archived, or was found so."""
+    """Report that a posterior is archived, now or earlier."""
     for found in _open:
         found.analyses.append(analysis)

@@ -1,4 +1,4 @@
-"""Write the crate of a release from the bytes the ledger keeps; again, it changes nothing."""
+"""Write the crate of a release from the bytes in the ledger; safe to repeat."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,12 +21,12 @@ from tasks.orders import ReleaseOrder
     cache_policy=NO_CACHE,
 )
 def publish_release(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str, Any]]:
-    """The crates in the archive, one a holder, and what a person is told of each release."""
+    """Write the crates, one for each holder, and return the document of each release."""
     return publish_once(order, statuses)
 
 
 def publish_once(order: ReleaseOrder, statuses: Sequence[str]) -> list[dict[str, Any]]:
-    """As the task, without Prefect."""
+    """The task's work, without Prefect."""
     study = load_study(order.study, order.sha256)
     with AnchoredLedger.open(study.path) as anchored:
         return published(study, order, statuses, anchored)

@@ -1,4 +1,4 @@
-"""The one task that touches rows: read, clip, sum, charge, draw noise. Nothing confidential leaves it."""
+"""The task that releases from confidential rows: read, clip, sum, draw noise, charge. Nothing confidential leaves."""
 
 from dataclasses import replace
 
@@ -29,19 +29,19 @@ from tasks.stamp import stamp_of
     cache_policy=NO_CACHE,
 )
 def release_statistics(order: ReleaseOrder) -> tuple[str, ...]:
-    """Rows live and die inside this call; only whether something was released leaves it, holder by holder."""
+    """Rows never leave this call; it returns only, for each holder, whether the release was made now or before."""
     return release_once(order, OpenDPNoise())
 
 
 def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
-    """Charge and release, or find what was released before under the same name; of all holders in one transaction."""
+    """Charge and release, for all holders in one transaction, or find what was released under the same name."""
     study = load_study(order.study, order.sha256)
     requests = requests_of(study, order)
     with AnchoredLedger.open(study.path) as anchored:
         stored = anchored.ledger.stored(requests)
         due = [request for request, entry in zip(requests, stored, strict=True) if entry is None]
         if not due:
-            _checkpoint(requests[0], anchored).forget()  # the attempt that was committed may have died before it did
+            _checkpoint(requests[0], anchored).forget()  # the attempt that committed may have been killed before
             return tuple(STORED for _ in requests)
         _refuse(study, due, anchored)
         own = read_expectations(study)
@@ -50,13 +50,13 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
 
 
 def newest_revision(study: Study, release: str, period: str) -> tuple[int, str | None]:
-    """What a run answers with, and its reason; a later one than the first is only ever found, never charged."""
+    """The revision that a scheduled run returns, and its reason: the newest complete one, else the first."""
     with AnchoredLedger.open(study.path) as anchored:
         return newest_complete(study, release, period, anchored)
 
 
 def _refuse(study: Study, due: list[Request], anchored: AnchoredLedger) -> None:
-    """Refuse before anything is read what a commit would refuse, all holders taken together."""
+    """Refuse, before any row is read, what the commit would refuse, for all holders together and each by itself."""
     mechanism = study.design(due[0].release).mechanism
     anchored.ledger.check(due[0], mechanism, tuple(request.holder for request in due[1:] if request.holder is not None))
     for request in due[1:]:
@@ -65,27 +65,27 @@ def _refuse(study: Study, due: list[Request], anchored: AnchoredLedger) -> None:
 
 @guard_leaks()
 def _read_and_charge(
-    study: Study, due: list[Request], anchored: AnchoredLedger, noise: NoiseSource, by: Stewardship
+    study: Study, due: list[Request], anchored: AnchoredLedger, noise: NoiseSource, steward: Stewardship
 ) -> set[str | None]:
-    """One pass and one transaction, and whose release it made; a failure in here says only of which type it was."""
+    """Make one pass and one transaction; the holders released. Of an exception in here only the type gets out."""
     design = study.design(due[0].release)
     checkpoint = _checkpoint(due[0], anchored)
-    done = TablePass(study, due[0], anchored, by).release(checkpoint)
+    done = TablePass(study, due[0], anchored, steward).release(checkpoint)
     with done.room:
         exact = done.statistics
         parts = dict(zip(study.holders, exact.parts if study.source.holder else (exact,), strict=True))
         summed = {request.holder: parts[request.holder] for request in due}
-        answers = anchored.ledger.commit_all(due[0], design, summed, noise, stamp=stamp_of(by.actor))
+        answers = anchored.ledger.commit_all(due[0], design, summed, noise, stamp=stamp_of(steward.actor))
         made = {holder for holder, answer in zip(summed, answers, strict=True) if answer.made}
         if made:
             done.keep()
     checkpoint.forget()
-    anchored.anchor_pending()  # anchors the charges, and the account if they opened it
+    anchored.anchor_pending()  # the charges
     if made:
         report("charged and released", 1.0)
     return made
 
 
 def _checkpoint(request: Request, anchored: AnchoredLedger) -> PassCheckpoint:
-    """What earlier attempts at this request had summed, for all holders."""
+    """The checkpoint of interrupted passes for this request, over all holders."""
     return PassCheckpoint.open(anchored.home.open_vault(), anchored.home.keys, replace(request, holder=None).key)

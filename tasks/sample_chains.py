@@ -1,4 +1,4 @@
-"""Run chains on Dask, block by block with a checkpoint after each, until the gate is passed or the cap reached."""
+"""Run chains on Dask in blocks, with a checkpoint after each, until they converge or reach the limit of draws."""
 
 import time
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ from tasks.progress import report
 from tasks.stamp import software_versions
 
 
-def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
-    """Only what may pass is tried again: what we foresaw stays as it is, unless a cluster went away."""
+def _is_retried(_task: Any, _run: Any, state: Any) -> bool:
+    """Retry a lost cluster and unexpected errors, but no other known failure, which would only be repeated."""
     return isinstance(state.data, DaskLost) or not isinstance(state.data, DpbayesError)
 
 
@@ -34,7 +34,7 @@ def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
     task_run_name="sample-chains",
     retries=2,
     retry_delay_seconds=2,
-    retry_condition_fn=_may_pass,
+    retry_condition_fn=_is_retried,
     persist_result=False,
     cache_policy=NO_CACHE,
 )
@@ -50,7 +50,7 @@ def sample_chains(prepared: Workspace) -> tuple[Posterior, float]:
 
 
 def _run(analysis: Analysis, workers: Workers, checkpoints: Checkpoints) -> Posterior:
-    """The same decisions as in one process; only where a block runs differs."""
+    """Draw the posterior as `sample` does in one process, but with every block run on the cluster."""
     request, evidence = analysis.request, analysis.evidence
     choice = choose(evidence, request.sampler)
     problem = choice.sampler.prepare(evidence, analysis.prior)
@@ -69,7 +69,7 @@ def _run(analysis: Analysis, workers: Workers, checkpoints: Checkpoints) -> Post
 
 @dataclass(frozen=True)
 class _Chains:
-    """Chains of one problem on a cluster; every block comes back here, so that only the one under way can be lost."""
+    """The chains of one posterior on a cluster; each block's draws come back here, so at most one block is lost."""
 
     workers: Workers
     sampler: str
@@ -77,7 +77,7 @@ class _Chains:
     checkpoints: Checkpoints
 
     def finish(self, chains: list[ChainDraws], current: Round) -> list[ChainDraws]:
-        """Bring every chain to the end of the round, from its checkpoint where there is one."""
+        """Run every chain to the end of the round, from its checkpoint if there is one."""
         self.checkpoints.begin(current)
         chains = [self.checkpoints.chain(place, current) or chain for place, chain in enumerate(chains)]
         end = SAMPLERS[self.sampler].warmup(current.attempt) + current.draws
@@ -97,7 +97,7 @@ class _Chains:
 
 
 def run_block(sampler: str, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-    """What a worker does: pure, so that running it again after a death gives the same draws bit for bit."""
+    """Run one block on a worker: pure, so that repeating it after a crash gives the same draws bit for bit."""
     return SAMPLERS[sampler].run_block(problem, state, iterations)
 
 

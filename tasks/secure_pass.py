@@ -1,4 +1,4 @@
-"""One pass over a table, as a release and an inspection make it; what it saw of the values goes to the vault alone."""
+"""One pass over a table, for a release or an inspection; its findings about values go to the vault only."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,48 +24,51 @@ from tasks.progress import report
 
 @dataclass(frozen=True)
 class Stewardship:
-    """Who acts, whose rows are here, and what they want to know of the table."""
+    """Who runs the pass, for which holder, and with which expectations of their own about the table."""
 
     actor: str
-    holder: str | None = None  # whose table is here, where others' are not
+    holder: str | None = None  # only this one, where the others' tables are elsewhere
     expectations: tuple[OwnExpectation, ...] = ()
 
 
 @dataclass(frozen=True)
 class TablePass:
-    """What a pass is to read, for which release, with the ledger of which home; it keeps nothing of what it reads."""
+    """The inputs of a pass: study, request, ledger and steward. It stores nothing that it reads."""
 
     study: Study
     request: Request
     anchored: AnchoredLedger
-    by: Stewardship
+    steward: Stewardship
 
     def release(self, checkpoint: PassCheckpoint) -> "ReleasePass":
-        """The exact statistics of a release; its validation page has room in the vault before anything is charged."""
+        """The exact statistics of a release, with disk space reserved in the vault for its validation page."""
         done = self._read(checkpoint)
-        found = self._found(
-            done, validation_place(self.request, self.by.holder), RELEASED, {"revision": str(self.request.revision)}
+        found = self._validate(
+            done,
+            validation_place(self.request, self.steward.holder),
+            RELEASED,
+            {"revision": str(self.request.revision)},
         )
         vault = self.anchored.home.open_vault()
         return ReleasePass(done.statistics, found, vault, vault.room(found.name, found.size))
 
     def inspect(self, entry: int) -> Path:
-        """The validation page of a pass like a release's, whose statistics go no further than here.
+        """Make a pass like a release's, discard its statistics, and write the validation page; returns its path.
 
-        `entry` is the ledger's note of the look.
+        `entry` is the number of the ledger's note of the inspection.
         """
         home = self.anchored.home
         checkpoint = PassCheckpoint.nothing_kept(home.open_vault(), home.keys, self.request.key)
         try:
-            place = f"{table_place(self.request, self.by.holder)}-inspected"
-            found = self._found(self._read(checkpoint), place, INSPECTED, {"ledger entry": str(entry)})
+            place = f"{table_place(self.request, self.steward.holder)}-inspected"
+            found = self._validate(self._read(checkpoint), place, INSPECTED, {"ledger entry": str(entry)})
             return found.keep(home.open_vault())
         finally:
             checkpoint.forget()
 
     @property
     def _source(self) -> TableSource:
-        return self.study.table(self.request.release, self.request.period, holder=self.by.holder)
+        return self.study.table(self.request.release, self.request.period, holder=self.steward.holder)
 
     def _read(self, checkpoint: PassCheckpoint) -> SecurePass:
         return read_statistics(
@@ -76,13 +79,13 @@ class TablePass:
             checkpoint=checkpoint,
         )
 
-    def _found(self, done: SecurePass, place: str, decides: str, more: Mapping[str, str]) -> Validation:
-        """The page for that place in the vault, with what it says of decisions, and more of what it is about."""
+    def _validate(self, done: SecurePass, place: str, decides: str, more: Mapping[str, str]) -> Validation:
+        """Validate what the pass saw; the page for `place` in the vault, with `more` facts for its heading."""
         report("validating", 0.0)
-        result = validate(done.profile, self._source, own=self.by.expectations)
+        result = validate(done.profile, self._source, own=self.steward.expectations)
         asked = self.request
         about = {"study": asked.study, "account": asked.account.population, "period": asked.period}
-        about |= {"release": asked.release, **more} | ({"holder": self.by.holder} if self.by.holder else {})
+        about |= {"release": asked.release, **more} | ({"holder": self.steward.holder} if self.steward.holder else {})
         found = validation_of(done.profile, self._source, result, place=place, about=about, decides=decides)
         report("validating", 1.0)
         return found
@@ -90,15 +93,15 @@ class TablePass:
 
 @dataclass(frozen=True, repr=False)
 class ReleasePass(Confidential):
-    """What the pass of a release gave; nobody sees its validation page before the charge is on the ledger."""
+    """The exact statistics and validation page of a release's pass; the page is written only after the charge."""
 
     statistics: Any
-    _found: Validation
+    _page: Validation
     _vault: Vault
-    room: IO[bytes]  # for the page, until it is closed
+    room: IO[bytes]  # reserves disk space for the page until it is closed
 
     def keep(self) -> None:
-        """Put the page into the vault, once charged; the release goes on without it where that fails."""
+        """Write the page to the vault after the charge; the release goes on if that fails."""
         self.room.close()
         with suppress(VaultFailure):
-            self._found.keep(self._vault)
+            self._page.keep(self._vault)

@@ -1,4 +1,4 @@
-"""Who acts, when, with which software; recorded in entries and crates."""
+"""The actor, date and software versions that entries and crates record."""
 
 import platform
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ RECORDED = ("dpbayes", "numpy", "scipy", "numba", "opendp", "pyarrow", "prefect"
 
 @cache
 def software_versions() -> dict[str, str]:
-    """Versions of this program, with a digest of its files, of Python and of what decides its numbers."""
+    """Versions of Python, of this program with a digest of its files, and of the libraries that decide its numbers."""
     found = {"python": platform.python_version(), SOURCE: own_source()}
     return found | {name: version(name) for name in RECORDED}
 

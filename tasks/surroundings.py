@@ -1,4 +1,4 @@
-"""What fails around dpbayes and is raised by somebody else's code, in words for people."""
+"""Messages for failures that other libraries raise: servers, disks, permissions."""
 
 import errno
 import re
@@ -10,7 +10,7 @@ PREFECT_SILENT = PREFECT.format("does not answer", "Start it, or correct PREFECT
 
 
 class SurroundingsFailed(DpbayesError):
-    """A server, a disk or a permission that the work needs was not there."""
+    """A server, a disk or a permission that the work needs is missing."""
 
     kind = "surroundings"
 
@@ -26,7 +26,7 @@ SYMPTOMS: tuple[tuple[str, str], ...] = (
     (r"^builtins\.RuntimeError: Failed to reach API", PREFECT_SILENT),
     (r"^prefect\..*(Crashed|Cancelled|Terminat|Abort)", PREFECT.format("ended the run", "See its log for the reason")),
 )
-"""The type of what was raised, by its full name, and its text: the first that matches has the sentence."""
+"""A pattern of the exception's full type name and text, and its message; the first match counts."""
 
 DISK = {
     errno.ENOSPC: "the disk is full. Free some space and run again",
@@ -41,7 +41,7 @@ DISK = {
 
 
 def known(error: BaseException | None) -> DpbayesError | None:
-    """A failure that people can do something about, as one of our own; None of any other."""
+    """The failure as one of our own errors if a user can do something about it, else None."""
     if error is None or isinstance(error, DpbayesError):
         return error
     if isinstance(error, MemoryError):
