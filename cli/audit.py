@@ -85,8 +85,8 @@ def audit_home(near: Path, keys: Sequence[str], *, replay: bool = False) -> dict
         found = audit_all(
             _noting_accounts(ledger.entries(), accounts), Anchors(archive, None), archive, trusted, signers=own
         )
-    again = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
-    return {"accounts": accounts, **replace(found, checks=(*found.checks, *again)).to_record()}
+    replays = [replayed(crate, path) for path, crate in posteriors(archive)] or [replayed({})] if replay else []
+    return {"accounts": accounts, **replace(found, checks=(*found.checks, *replays)).to_record()}
 
 
 def audit_ledger(near: Path, ledger: Path, keys: Sequence[str]) -> dict[str, Any]:

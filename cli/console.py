@@ -96,13 +96,13 @@ class Console:
 
 @contextmanager
 def _progress_lines(reports: Any) -> Iterator[None]:
-    begun: str | None = None
+    current: str | None = None
 
     def say(step: str, _: float) -> None:
-        nonlocal begun
-        if step != begun:
+        nonlocal current
+        if step != current:
             typer.echo(visible(step), err=True)
-        begun = step
+        current = step
 
     reports.listen(say)
     try:
@@ -118,8 +118,8 @@ def _sentences(done: Document, message: str) -> Iterator[str]:
         yield from (f"{one['period']}: {one['error']['message']}" for one in failed)
     else:
         yield message
-    tried = done.get("runs", [done])
-    if any(one.get("releases") or one.get("unpublished") for one in tried):
+    periods = done.get("runs", [done])
+    if any(one.get("releases") or one.get("unpublished") for one in periods):
         yield "What is shown as released is charged and stored: the same command again shows it and spends nothing."
     if left := done.get("not_tried"):
         names = left[0] if len(left) == 1 else f"{left[0]} to {left[-1]}"

@@ -50,7 +50,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data:
         raise StudyInvalid(f"cannot evaluate with seed {seed}: it is negative. Give zero or more.")
     from tasks.evaluate import evaluate_cells, left_out
 
-    experiment, begun = EXPERIMENTS[name], time.monotonic()
+    experiment, start = EXPERIMENTS[name], time.monotonic()
     cells = experiment.cells(quick)
     named = data or os.environ.get("DPBAYES_EVALUATION_DATA")
     folder = str(Path(named).absolute()) if named else None
@@ -69,7 +69,7 @@ def run_evaluation(name: str, seed: int, *, quick: bool, out: Path | None, data:
         from dpbayes.pages.evaluation import write_evaluation
 
         document["files"] = write_evaluation(out, document, experiment.figures(rows))
-    return {**document, "seconds": round(time.monotonic() - begun, 1)}
+    return {**document, "seconds": round(time.monotonic() - start, 1)}
 
 
 def show(document: Document) -> None:

@@ -71,12 +71,12 @@ def grid(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], name
 
 def _pieces(widths: Sequence[int], names: int) -> list[list[int]]:
     """The columns after the first in each part of a table that is too wide for one line; at least one number each."""
-    again = list(range(1, names))
-    pieces = [again.copy()]
+    name_columns = list(range(1, names))
+    pieces = [name_columns.copy()]
     for column in range(names, len(widths)):
         wide = widths[0] + sum(2 + widths[other] for other in (*pieces[-1], column))
-        if pieces[-1] != again and wide > out.width:
-            pieces.append(again.copy())
+        if pieces[-1] != name_columns and wide > out.width:
+            pieces.append(name_columns.copy())
         pieces[-1].append(column)
     return pieces
 
@@ -110,7 +110,7 @@ def known_accounts(names: Sequence[str]) -> str:
 
 
 def public_count_note(document: Document) -> None:
-    """Print the count that is public_count_note without noise because of how rows are selected, if there is one."""
+    """Print the count that is published without noise because of how rows are selected, if there is one."""
     if document["public_count"] is not None:
         line(f"  without noise: {document['public_count']}", "yellow")
 
@@ -160,7 +160,7 @@ def remaining(value: float) -> str:
 
 
 def unconverged(what: str, document: Document) -> None:
-    """Print why chains have not converged, that their numbers are not to be public_count_note, and what to do."""
+    """Print why chains have not converged, that their numbers are not to be published, and what to do."""
     line(f"{what}: NOT CONVERGED. {why_words(document)} Do not publish these numbers.", "bold red")
     line(f"  {document['advice']}")
 

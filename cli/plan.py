@@ -166,8 +166,8 @@ def _predicted(release: Document) -> None:
         "  predicted sd at other epsilon",
         ("coefficient", *(f"at {epsilon:g}" for epsilon in shown)),
         [
-            (one["coefficient"], *(number(known[epsilon][place], 2) for epsilon in shown))
-            for place, one in enumerate(predicted)
+            (one["coefficient"], *(number(known[epsilon][index], 2) for epsilon in shown))
+            for index, one in enumerate(predicted)
         ],
     )
 
@@ -205,10 +205,10 @@ def _status(release: Document) -> str:
 
 def _analytic(release: Document) -> str:
     """Balle and Wang's analytic Gaussian figures: tighter than zCDP, but for one release, since they do not compose."""
-    analytic, asked = release["analytic"], release["cost"]
+    analytic, stated = release["analytic"], release["cost"]
     return (
-        f"alone, this noise satisfies epsilon {number(analytic['epsilon'])} at delta {number(asked['delta'])}; "
-        f"epsilon {number(asked['epsilon'])} alone needs scale {_scale(analytic['scale'])}, "
+        f"alone, this noise satisfies epsilon {number(analytic['epsilon'])} at delta {number(stated['delta'])}; "
+        f"epsilon {number(stated['epsilon'])} alone needs scale {_scale(analytic['scale'])}, "
         f"at rho {number(analytic['rho'])}"
     )
 

@@ -21,12 +21,12 @@ from tasks.sample_chains import sample_chains
 def analyse_study(study: str, period: str, actor: str = "scheduler", sha256: str | None = None) -> dict[str, Any]:
     """Run every analysis of the study for one period; one that is archived already is returned as it is."""
     declared = load_study(study, sha256)
-    asked = {"study": study, "sha256": declared.sha256, "period": period, "actor": actor}
+    common = {"study": study, "sha256": declared.sha256, "period": period, "actor": actor}
     analysed = []
     home = Home.find(declared.path)
     with shared_cluster(home.dask, home.work, ahead=False):
         for name in declared.analyses:
-            analysed.append(_analysed(AnalysisOrder(analysis=name, **asked)))
+            analysed.append(_analysed(AnalysisOrder(analysis=name, **common)))
             progress.analysed(analysed[-1])
     return {"study": declared.study, "account": declared.population, "period": period, "analyses": analysed}
 

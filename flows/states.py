@@ -77,10 +77,10 @@ class _Sentences(logging.Filter):
         failure = known(error) if isinstance(error, Exception) else None
         if failure is None:
             return True
-        again = getattr(error, "logged", False)
+        repeated = getattr(error, "logged", False)
         error.logged = True  # type: ignore[union-attr]
         record.msg, record.args, record.exc_info, record.exc_text = "%s", (str(failure),), None, None
-        return not again
+        return not repeated
 
 
 def speak_in_sentences() -> None:

@@ -130,8 +130,8 @@ def crates_answer(found: Document) -> Document:
 
 def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
     """The requests to the ledger: one for each holder, in the declared order."""
-    asked = (order.release, order.period, order.revision, order.reason)
-    return [study.request(*asked, holder=holder) for holder in study.only(order.holder)]
+    named = (order.release, order.period, order.revision, order.reason)
+    return [study.request(*named, holder=holder) for holder in study.only(order.holder)]
 
 
 def published(study: Study, order: ReleaseOrder, statuses: Sequence[str], anchored: AnchoredLedger) -> list[Document]:
@@ -177,26 +177,26 @@ def store_crate(anchored: AnchoredLedger, entry: Entry, study: Study) -> str:
 
 
 def _document(entry: Entry, status: str, place: str) -> dict[str, Any]:
-    stated = entry.payload
-    mechanism = stated["mechanism"]
+    payload = entry.payload
+    mechanism = payload["mechanism"]
     release = release_from_record(json.loads(entry.release or b""))
     rows = getattr(release, "rows", None)
     return {
-        "release": stated["release"],
-        "holder": stated["holder"],
-        "revision": stated["revision"],
+        "release": payload["release"],
+        "holder": payload["holder"],
+        "revision": payload["revision"],
         "status": status,
-        "digest": stated["digest"],
+        "digest": payload["digest"],
         "cost": {
-            "epsilon": stated_epsilon(stated),
-            "rho": float(from_units(int(stated["cost"]["rho"]))),
+            "epsilon": stated_epsilon(payload),
+            "rho": float(from_units(int(payload["cost"]["rho"]))),
             "delta": mechanism.get("delta"),
         },
         "mechanism": mechanism["name"],
-        "neighbours": stated["neighbours"],
+        "neighbours": payload["neighbours"],
         "numbers": len(texts_of(release).lines(release)),
         "rows": rows,
-        "counted": None if rows is None else Counted.of(stated).words(f"{rows:,}"),
+        "counted": None if rows is None else Counted.of(payload).words(f"{rows:,}"),
         "limits": texts_of(release).limits(release) or None,
         "crate": place,
         "report": f"{place}/{crates.REPORT}" if texts_of(release).answers else None,

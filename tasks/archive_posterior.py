@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 def archive_posterior(order: PosteriorOrder, prepared: Workspace, sampled: tuple[Posterior, float]) -> dict[str, Any]:
     """Write the crate of a posterior, and return its document; `sampled` is the posterior and the seconds it took."""
-    begun = time.monotonic()
+    start = time.monotonic()
     posterior, sampling = sampled
     with open_workspace(asdict(order), prepared) as workspace:
         report("writing the report", 0.0)
@@ -41,7 +41,7 @@ def archive_posterior(order: PosteriorOrder, prepared: Workspace, sampled: tuple
         workspace.keep(files, stamp_of(order.actor))
         Checkpoints(workspace.work, workspace.analysis.key, software_versions()).drop()
         report("writing the report", 1.0)
-        total = sampling + time.monotonic() - begun
+        total = sampling + time.monotonic() - start
         return posterior_document(files, workspace, found=False, sampling=sampling, total=total)
 
 

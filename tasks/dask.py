@@ -188,8 +188,8 @@ def _start(scratch: str) -> SpecCluster:
         return SpecCluster(
             scheduler={"cls": SilentScheduler, "options": {"dashboard": False, **common}},
             workers={
-                place: {"cls": Nanny, "options": {"silence_logs": logging.CRITICAL, **worker}}
-                for place in range(CPU_COUNT)
+                number: {"cls": Nanny, "options": {"silence_logs": logging.CRITICAL, **worker}}
+                for number in range(CPU_COUNT)
             },
             security=common["security"],
             silence_logs=logging.CRITICAL,

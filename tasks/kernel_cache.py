@@ -25,17 +25,17 @@ def keep_kernels_private(environment: MutableMapping[str, str] | None = None, ro
     flaw = next(filter(None, map(_insecure_folder, roots)), None)
     if flaw is None and (named or all(os.access(place, os.W_OK) for place in roots)):
         return None
-    kept = private_folder("kernels", settings)
-    settings[SETTING] = str(kept)
+    private = private_folder("kernels", settings)
+    settings[SETTING] = str(private)
     if "numba" in sys.modules:  # it read the setting when it was imported
-        sys.modules["numba"].config.CACHE_DIR = str(kept)
-    return None if flaw is None else f"Compiled kernels are kept in {kept}: others could write those in {flaw}."
+        sys.modules["numba"].config.CACHE_DIR = str(private)
+    return None if flaw is None else f"Compiled kernels are kept in {private}: others could write those in {flaw}."
 
 
 def _insecure_folder(root: Path) -> Path | None:
     """The first folder of a tree where another user could put a kernel, or has; None if there is none."""
-    there = next(place for place in (root, *root.absolute().parents) if place.exists())
-    if not is_ours_alone(there):
+    existing = next(place for place in (root, *root.absolute().parents) if place.exists())
+    if not is_ours_alone(existing):
         return root
     folders = [root, *(place for place in root.rglob("*") if place.is_dir())] if root.is_dir() else []
     return next((each for each in folders if any(map(_others_may_write, (each, *_kernels(each))))), None)

@@ -43,10 +43,10 @@ def sample_chains(prepared: Workspace) -> tuple[Posterior, float]:
     analysis, work, dask = prepared.analysis, prepared.work, prepared.dask
     make_folder(work, mode=0o700)
     checkpoints = Checkpoints(work, analysis.key, software_versions())
-    begun = time.monotonic()
+    start = time.monotonic()
     report("sampling", 0.0)
     with dask_workers(dask, work, kept="finished blocks are kept") as workers:
-        return _run(analysis, workers, checkpoints), time.monotonic() - begun
+        return _run(analysis, workers, checkpoints), time.monotonic() - start
 
 
 def _run(analysis: Analysis, workers: Workers, checkpoints: Checkpoints) -> Posterior:
@@ -79,21 +79,21 @@ class _Chains:
     def finish(self, chains: list[ChainDraws], current: Round) -> list[ChainDraws]:
         """Run every chain to the end of the round, from its checkpoint if there is one."""
         self.checkpoints.begin(current)
-        chains = [self.checkpoints.chain(place, current) or chain for place, chain in enumerate(chains)]
+        chains = [self.checkpoints.chain(index, current) or chain for index, chain in enumerate(chains)]
         end = SAMPLERS[self.sampler].warmup(current.attempt) + current.draws
-        for place in range(len(chains)):
-            self._submit(place, chains[place].state, end)
-        for place, ended in self.workers.finished():
-            chains[place] = _extended(chains[place], *ended)
-            self.checkpoints.keep(place, chains[place])
+        for index in range(len(chains)):
+            self._submit(index, chains[index].state, end)
+        for index, ended in self.workers.finished():
+            chains[index] = _extended(chains[index], *ended)
+            self.checkpoints.keep(index, chains[index])
             report("sampling", sum(chain.state.iteration for chain in chains) / (end * len(chains)))
-            self._submit(place, chains[place].state, end)
+            self._submit(index, chains[index].state, end)
         return chains
 
-    def _submit(self, place: int, state: ChainState, end: int) -> None:
+    def _submit(self, index: int, state: ChainState, end: int) -> None:
         left = end - state.iteration
         if left > 0:
-            self.workers.submit(place, run_block, self.sampler, self.problem, state, min(BLOCK, left))
+            self.workers.submit(index, run_block, self.sampler, self.problem, state, min(BLOCK, left))
 
 
 def run_block(sampler: str, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:

@@ -42,15 +42,15 @@ class TablePass:
 
     def release(self, checkpoint: PassCheckpoint) -> "ReleasePass":
         """The exact statistics of a release, with disk space reserved in the vault for its validation page."""
-        done = self._read(checkpoint)
-        found = self._validate(
-            done,
+        secure_pass = self._read(checkpoint)
+        page = self._validate(
+            secure_pass,
             validation_place(self.request, self.steward.holder),
             RELEASED,
             {"revision": str(self.request.revision)},
         )
         vault = self.anchored.home.open_vault()
-        return ReleasePass(done.statistics, found, vault, vault.room(found.name, found.size))
+        return ReleasePass(secure_pass.statistics, page, vault, vault.room(page.name, page.size))
 
     def inspect(self, entry: int) -> Path:
         """Make a pass like a release's, discard its statistics, and write the validation page; returns its path.
@@ -61,8 +61,8 @@ class TablePass:
         checkpoint = PassCheckpoint.nothing_kept(home.open_vault(), home.keys, self.request.key)
         try:
             place = f"{table_place(self.request, self.steward.holder)}-inspected"
-            found = self._validate(self._read(checkpoint), place, INSPECTED, {"ledger entry": str(entry)})
-            return found.keep(home.open_vault())
+            page = self._validate(self._read(checkpoint), place, INSPECTED, {"ledger entry": str(entry)})
+            return page.keep(home.open_vault())
         finally:
             checkpoint.forget()
 
@@ -79,16 +79,16 @@ class TablePass:
             checkpoint=checkpoint,
         )
 
-    def _validate(self, done: SecurePass, place: str, decides: str, more: Mapping[str, str]) -> Validation:
+    def _validate(self, secure_pass: SecurePass, place: str, decides: str, more: Mapping[str, str]) -> Validation:
         """Validate what the pass saw; the page for `place` in the vault, with `more` facts for its heading."""
         report("validating", 0.0)
-        result = validate(done.profile, self._source, own=self.steward.expectations)
-        asked = self.request
-        about = {"study": asked.study, "account": asked.account.population, "period": asked.period}
-        about |= {"release": asked.release, **more} | ({"holder": self.steward.holder} if self.steward.holder else {})
-        found = validation_of(done.profile, self._source, result, place=place, about=about, decides=decides)
+        result = validate(secure_pass.profile, self._source, own=self.steward.expectations)
+        request = self.request
+        about = {"study": request.study, "account": request.account.population, "period": request.period}
+        about |= {"release": request.release, **more} | ({"holder": self.steward.holder} if self.steward.holder else {})
+        page = validation_of(secure_pass.profile, self._source, result, place=place, about=about, decides=decides)
         report("validating", 1.0)
-        return found
+        return page
 
 
 @dataclass(frozen=True, repr=False)

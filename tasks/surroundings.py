@@ -46,9 +46,9 @@ def known(error: BaseException | None) -> DpbayesError | None:
         return error
     if isinstance(error, MemoryError):
         return SurroundingsFailed("cannot go on: this machine has no memory left. Free some and run again.")
-    said = f"{type(error).__module__}.{type(error).__name__}: {error}"
+    description = f"{type(error).__module__}.{type(error).__name__}: {error}"
     for symptom, sentence in SYMPTOMS:
-        if re.search(symptom, said):
+        if re.search(symptom, description):
             return SurroundingsFailed(sentence)
     if isinstance(error, OSError) and error.errno in DISK:
         return SurroundingsFailed(f"cannot write {error.filename or 'a file'}: {DISK[error.errno]}.")

@@ -108,14 +108,14 @@ class Archive:
 
     def read_folder(self, path: str) -> dict[str, bytes]:
         """Every file of a finished folder except its manifest; refused where a file is missing, altered or extra."""
-        wanted = self._read_manifest(path)
+        listed = self._read_manifest(path)
         present = {name.removeprefix(f"{path}/") for name in self.list(path)} - {MANIFEST}
-        for name in sorted(wanted.keys() ^ present):
-            reason = "is missing" if name in wanted else "is not in its manifest"
+        for name in sorted(listed.keys() ^ present):
+            reason = "is missing" if name in listed else "is not in its manifest"
             raise IntegrityFailure(f"cannot read {path}: {name} {reason}. Restore the folder from a copy.")
-        files = {name: self.read(f"{path}/{name}") for name in sorted(wanted)}
+        files = {name: self.read(f"{path}/{name}") for name in sorted(listed)}
         for name, data in files.items():
-            if hashlib.sha256(data).hexdigest() != wanted[name]:
+            if hashlib.sha256(data).hexdigest() != listed[name]:
                 raise IntegrityFailure(f"cannot read {path}: {name} was altered. Restore the folder from a copy.")
         return files
 
@@ -131,19 +131,19 @@ class Archive:
             )
         data = self.read(place)
         try:
-            wanted: Any = json.loads(data)
-            sound = isinstance(wanted, dict) and canonical_json(wanted) == data
+            listed: Any = json.loads(data)
+            sound = isinstance(listed, dict) and canonical_json(listed) == data
         except (ValueError, RecursionError):
-            sound, wanted = False, {}
+            sound, listed = False, {}
         if not sound:
             raise IntegrityFailure(f"cannot read {path}: {MANIFEST} was altered. Restore the folder from a copy.")
-        return {checked_name(name): str(digest) for name, digest in wanted.items()}
+        return {checked_name(name): str(digest) for name, digest in listed.items()}
 
-    def _refuse_change(self, path: str, wanted: Mapping[str, str]) -> None:
+    def _refuse_change(self, path: str, listed: Mapping[str, str]) -> None:
         """Refuse contents other than those of the finished folder; files missing from it may be written again."""
         finished = self._read_manifest(path)
-        for name in sorted(wanted.keys() | finished.keys()):
-            if wanted.get(name) != finished.get(name):
+        for name in sorted(listed.keys() | finished.keys()):
+            if listed.get(name) != finished.get(name):
                 raise IntegrityFailure(
                     f"cannot write {path}: it is finished, and {name} would change. Run `dpbayes audit` to see why."
                 )

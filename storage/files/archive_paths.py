@@ -23,22 +23,22 @@ def place(*parts: str) -> str:
 
 def release_path(entry: Mapping[str, Any]) -> str:
     """The path of a charge's crate in the archive; `entry` is the record of its ledger entry."""
-    stated = entry["payload"]
-    holder = "" if stated["holder"] is None else f"-at-{plain(stated['holder'])}"
-    name = f"{stated['release']}{holder}-r{int(stated['revision'])}-{stated['digest'][:16]}"
-    return place("releases", stated["study"], stated["period"], name)
+    payload = entry["payload"]
+    holder = "" if payload["holder"] is None else f"-at-{plain(payload['holder'])}"
+    name = f"{payload['release']}{holder}-r{int(payload['revision'])}-{payload['digest'][:16]}"
+    return place("releases", payload["study"], payload["period"], name)
 
 
 def plain(name: str) -> str:
     """A holder's name with plain letters and digits only; a digest distinguishes names that lost other characters."""
-    kept = "-".join(re.findall(r"[A-Za-z0-9]+", name))[:40].rstrip("-")
-    return kept if kept == name else f"{kept or 'holder'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    letters = "-".join(re.findall(r"[A-Za-z0-9]+", name))[:40].rstrip("-")
+    return letters if letters == name else f"{letters or 'holder'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def posterior_path(study: str, period: str, analysis: str, key: str, *, status: str = "converged") -> str:
     """The path of an analysis's crate in the archive; `key` is its `analysis_key`."""
-    said = "" if status == "converged" else NOT_CONVERGED  # so that nobody publishes it by mistake
-    return place("posteriors", study, period, f"{analysis}{said}-{key[:16]}")
+    suffix = "" if status == "converged" else NOT_CONVERGED  # so that nobody publishes it by mistake
+    return place("posteriors", study, period, f"{analysis}{suffix}-{key[:16]}")
 
 
 def path_of(record: Mapping[str, Any]) -> str:

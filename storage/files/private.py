@@ -69,9 +69,9 @@ def is_ours_alone(folder: Path) -> bool:
 
 
 def _is_ours(place: Path, allowed: int) -> bool:
-    """Whether only this user and root can write a folder; others may if one of the `allowed` mode bits is set.
+    """Whether only this user and root can write a folder, or its mode has a bit of `allowed`, such as the sticky bit.
 
-    The sticky bit is such a bit: users cannot rename others' files then.
+    In a folder with the sticky bit, users cannot rename others' files.
     """
     try:
         found = place.stat()

@@ -35,8 +35,8 @@ def place_of(url: str, own: str) -> str:
     local = _ledger_file(url) if ledger else _archive_folder(url)
     if local is None:
         return _server(url) if ledger else _store(url)
-    path, mine = local.resolve(), Path(own.removeprefix("sqlite:///")).resolve()
-    return INSIDE if path == mine else f"sqlite:///{path}" if ledger else str(path)
+    path, inside = local.resolve(), Path(own.removeprefix("sqlite:///")).resolve()
+    return INSIDE if path == inside else f"sqlite:///{path}" if ledger else str(path)
 
 
 def addresses(folder: Path, places: Mapping[str, str]) -> dict[str, str]:
@@ -70,8 +70,8 @@ def _server(url: str) -> str:
     """A database URL without user and password, parsed as libpq does: passwords may contain `/`, `?` and `#`."""
     parsed = _parsed(url)
     host, database, scheme = (parsed.host or "").lower(), parsed.database or "", parsed.get_backend_name()
-    who = re.match("[^:]*://(?:[^:/]*(?::[^@]*)?@)?", url)  # as libpq parses it
-    if who is None or "@" in url[who.end() :]:
+    user_part = re.match("[^:]*://(?:[^:/]*(?::[^@]*)?@)?", url)  # as libpq parses it
+    if user_part is None or "@" in url[user_part.end() :]:
         raise _unclear("ledger")
     port = parsed.port or (5432 if host and scheme == "postgresql" else None)
     place = (f"[{host}]" if ":" in host else host) + (f":{port}" if port else "")
@@ -140,8 +140,8 @@ def refuse_other_places(folder: Path, places: Mapping[str, str]) -> None:
     for name, here in (("ledger", folder / "ledger.db"), ("archive", folder / "archive" / "anchors")):
         before = INSIDE if known is None and here.exists() else (known or places)[name]
         if places[name] != before:
-            was, now = (re.sub(f"^{INSIDE}$", f"{INSIDE} {folder}", place) for place in (before, places[name]))
+            old, new = (re.sub(f"^{INSIDE}$", f"{INSIDE} {folder}", place) for place in (before, places[name]))
             raise PlaceChanged(
-                f"cannot use the {name} at {now}: that of this home is {was}. Correct DPBAYES_{name.upper()}_URL; if "
+                f"cannot use the {name} at {new}: that of this home is {old}. Correct DPBAYES_{name.upper()}_URL; if "
                 f"it was moved there, put that on record with `dpbayes ledger move --reason TEXT`."
             )

@@ -69,14 +69,14 @@ def _refuse_differences(stated: AccountSpec, known: AccountSpec, now: AccountSpe
         return
     named = [words for name, words in FIXED.items() if getattr(stated, name) != getattr(known, name)]
     opened_caps, current = ({cap.name: cap for cap in spec.caps} for spec in (known, now))
-    asked = {cap.name: cap for cap in stated.caps}
-    for name in sorted(asked.keys() | opened_caps.keys()):
-        if asked.get(name) not in (opened_caps.get(name), current.get(name)):
+    stated_caps = {cap.name: cap for cap in stated.caps}
+    for name in sorted(stated_caps.keys() | opened_caps.keys()):
+        if stated_caps.get(name) not in (opened_caps.get(name), current.get(name)):
             known_cap = current.get(name)
             named.append(f"{name} cap" + (f" ({limit_text(known_cap)} stands)" if known_cap is not None else ""))
     if stated.holders is not None and not _same_split(stated, known):
         named.append("split over holders")
-    if len(asked) != len(stated.caps):
+    if len(stated_caps) != len(stated.caps):
         named.append("list of caps, without any twice")
     if named:
         raise StudyInvalid(

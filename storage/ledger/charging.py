@@ -178,7 +178,7 @@ def drawn(request: Request, design: Design, exact: Any, noise: NoiseSource) -> A
 
 
 def refuse_relation(request: Request, design: Design, neighbours: str) -> None:
-    """Refuse noise calibrated to another neighbour relation than the account's."""
+    """Refuse noise calibrated to another neighbour relation than `neighbours`, the account's."""
     if neighbours != design.neighbours:
         raise StudyInvalid(
             f"cannot charge {request.release}: its noise is made for {design.neighbours} neighbours, and its account "

@@ -144,7 +144,7 @@ def read_notice(data: bytes, name: str) -> Notice:
 
 
 def notice_flaw(data: bytes, name: str, body: Record, trusted: Keys, retired: Mapping[str, int]) -> str | None:
-    """What is wrong with a file as the notice with body `body`, signed by a key trusted then; None if nothing."""
+    """What is wrong with a file as the notice of that body, signed by a key trusted then; None if nothing."""
     try:
         notice = read_notice(data, name)
     except IntegrityFailure as failure:

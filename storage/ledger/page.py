@@ -186,6 +186,7 @@ class Page:
         return raw_sql.execute(self._connection, statement, named)
 
     def _cached(self, query: Hashable, read: Callable[[], T]) -> T:
+        """The cached result of a query, or the result of `read`, which is then cached."""
         if query not in self._cache:
             self._cache[query] = read()
         return self._cache[query]

@@ -47,15 +47,15 @@ def refusal(request: Request, mechanism: Mechanism, found: Sequence[Debit]) -> B
     """The refusal of a charge, naming the exceeded cap that leaves least; None if every cap admits it."""
     if all(debit.fits for debit in found):
         return None
-    asked = quotes(found, mechanism)
-    binding = min((quote for quote in asked if not quote.debit.fits), key=lambda quote: quote.largest_epsilon)
-    delta = delta_of(mechanism, [quote.cap for quote in asked])
+    offers = quotes(found, mechanism)
+    binding = min((quote for quote in offers if not quote.debit.fits), key=lambda quote: quote.largest_epsilon)
+    delta = delta_of(mechanism, [quote.cap for quote in offers])
     return BudgetExceeded(
         ", ".join((request.name, *found[0].also)),
         _cap_text(binding),
         _asked_text(binding.cap, mechanism, delta),
         _remaining_text(binding, mechanism),
-        min(quote.largest_epsilon for quote in asked),
+        min(quote.largest_epsilon for quote in offers),
     )
 
 
