@@ -137,7 +137,7 @@ def requests_of(study: Study, order: ReleaseOrder) -> list[Request]:
 def published(study: Study, order: ReleaseOrder, statuses: Sequence[str], anchored: AnchoredLedger) -> list[Document]:
     """Write the crates that are missing, and return the document of each release, one for each holder."""
     requests = requests_of(study, order)
-    entries = [_stored(anchored, request) for request in requests]
+    entries = [_stored_entry(anchored, request) for request in requests]
     places = [store_crate(anchored, entry, study) for entry in entries]
     for entry in entries:
         if entry.payload["supersedes"] is not None:
@@ -157,7 +157,7 @@ def _withdrawn(anchored: AnchoredLedger, entry: Entry) -> dict[str, str] | None:
     return None if found is None else {name: found.payload[name] for name in ("date", "reason")}
 
 
-def _stored(anchored: AnchoredLedger, request: Request) -> Entry:
+def _stored_entry(anchored: AnchoredLedger, request: Request) -> Entry:
     entry = anchored.ledger.known(request)
     if entry is None:
         raise IntegrityFailure(f"cannot publish {request.name}: the ledger lacks it. Release it.")

@@ -75,36 +75,36 @@ def _inert(cell: str) -> str:
     return f"'{cell}" if cell.lstrip(" ").startswith(FORMULA) else cell
 
 
-def _account(payload: Payload) -> str:
+def _account_text(payload: Payload) -> str:
     spec = AccountSpec.from_record(payload["spec"])
     caps = ", ".join(f"{cap.name} {limit_text(cap)}" for cap in spec.caps)
-    return f"{spec.population} opened with {caps}" + ("" if spec.holders is None else f"; {_split(spec.holders)}")
+    return f"{spec.population} opened with {caps}" + ("" if spec.holders is None else f"; {_split_text(spec.holders)}")
 
 
-def _split(holders: HolderSpec) -> str:
+def _split_text(holders: HolderSpec) -> str:
     """How people are split over holders, in words."""
     return f"holders by {holders.by}: {', '.join(holders.names)} ({holders.membership})"
 
 
-def _charge(payload: Payload) -> str:
-    return f"{_released(payload)}, {payload['mechanism']['name']}"
+def _charge_text(payload: Payload) -> str:
+    return f"{_release_text(payload)}, {payload['mechanism']['name']}"
 
 
-def _released(payload: Payload) -> str:
+def _release_text(payload: Payload) -> str:
     holder = "" if payload["holder"] is None else f" at {payload['holder']}"
     revision = "" if payload["revision"] == 1 else f", revision {payload['revision']}"
     return f"{payload['release']} of {payload['period']}{holder}{revision}"
 
 
-def _withdrawal(payload: Payload) -> str:
-    return f"{_released(released_under(payload['withdraws']))} withdrawn"
+def _withdrawal_text(payload: Payload) -> str:
+    return f"{_release_text(released_under(payload['withdraws']))} withdrawn"
 
 
-def _key(payload: Payload) -> str:
+def _key_text(payload: Payload) -> str:
     return f"{payload['public_key']} signs from here on"
 
 
-def _publication(payload: Payload) -> str:
+def _publication_text(payload: Payload) -> str:
     if "adopts" in payload:
         many = len(payload["adopts"])
         return f"{many} posterior{'' if many == 1 else 's'} that stood in the archive put on record"
@@ -114,14 +114,14 @@ def _publication(payload: Payload) -> str:
 
 WORDS: Mapping[str, Callable[[Payload], str]] = {
     "genesis": lambda payload: "the ledger was made",
-    "account": _account,
-    "charge": _charge,
+    "account": _account_text,
+    "charge": _charge_text,
     "raise": lambda payload: (
         f"{payload['cap']} cap of {payload['account'] or 'the programme'} raised to {payload['limit']}"
     ),
     "close": lambda payload: f"{payload['period']} of {payload['account']} closed",
-    "withdraw": _withdrawal,
+    "withdraw": _withdrawal_text,
     "note": lambda payload: "a note",
-    "key": _key,
-    "publish": _publication,
+    "key": _key_text,
+    "publish": _publication_text,
 }

@@ -122,7 +122,7 @@ class Anchors:
                 records[seq] = self.read(seq, in_force)
             except IntegrityFailure as failure:
                 forged.append(str(failure) if in_force == trusted else f"{failure} A retired key does not count here.")
-        return [_genuine(forged, records), _contained(records, entries), _complete(numbers, entries)]
+        return [_check_genuine(forged, records), _check_contained(records, entries), _check_complete(numbers, entries)]
 
     def publish_key(self) -> None:
         """Store the signer's public key in the archive, for auditors who know its fingerprint."""
@@ -149,13 +149,13 @@ def _same(one: Record, other: Record) -> bool:
     return canonical_json(one) == canonical_json(other)
 
 
-def _genuine(forged: Sequence[str], records: Mapping[int, Record]) -> Check:
+def _check_genuine(forged: Sequence[str], records: Mapping[int, Record]) -> Check:
     more = f" So are {len(forged) - _SHOWN} more." if len(forged) > _SHOWN else ""
     detail = " ".join(forged[:_SHOWN]) + more if forged else f"{len(records)} anchors carry a trusted signature"
     return Check("anchors are genuine", not forged, detail)
 
 
-def _contained(records: Mapping[int, Record], entries: Sequence[Record]) -> Check:
+def _check_contained(records: Mapping[int, Record], entries: Sequence[Record]) -> Check:
     """Check that the ledger still contains what was anchored; else it was rewritten or restored from a backup."""
     ledger = {entry["seq"]: entry for entry in entries}
     lost = [seq for seq in records if seq not in ledger]
@@ -165,7 +165,7 @@ def _contained(records: Mapping[int, Record], entries: Sequence[Record]) -> Chec
     return Check("the ledger holds every anchored entry", not found, "; ".join(found) or "it does")
 
 
-def _complete(anchored: Sequence[int], entries: Sequence[Record]) -> Check:
+def _check_complete(anchored: Sequence[int], entries: Sequence[Record]) -> Check:
     """Check that every entry is anchored; after a killed run, the last may lack its anchor until the next command."""
     known = set(anchored)
     numbers = [entry["seq"] for entry in entries if entry["seq"] not in known]

@@ -75,7 +75,7 @@ class Remainder:
     def of(cls, cap: CapSpec, spent: Total | Tally) -> "Remainder":
         """What remains of a cap after what was spent."""
         room = remaining(cap, spent)
-        return cls(_loss(room.epsilon), _loss(room.rho), _epsilon_by_rho(room, cap.delta))
+        return cls(_decimal(room.epsilon), _decimal(room.rho), _epsilon_by_rho(room, cap.delta))
 
 
 def remains(cap: CapSpec, spent: Total | Tally) -> Decimal:
@@ -96,7 +96,7 @@ def _epsilon_by_rho(room: Room, delta: Decimal | None) -> Decimal:
     return found
 
 
-def _loss(units: int | None) -> Decimal:
+def _decimal(units: int | None) -> Decimal:
     return Decimal(0) if units is None or units < WORTH_NAMING else from_units(units)
 
 

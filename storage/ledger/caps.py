@@ -80,10 +80,10 @@ def remaining(cap: CapSpec, spent: Total | Tally) -> Room:
     for total in spent.exposures:
         pure = None if full.epsilon is None or total.epsilon is None else max(0, full.epsilon - total.epsilon)
         rooms.append(Room(pure, None if full.rho is None else max(0, full.rho - total.rho)))
-    return Room(_least([room.epsilon for room in rooms]), _least([room.rho for room in rooms]))
+    return Room(_minimum([room.epsilon for room in rooms]), _minimum([room.rho for room in rooms]))
 
 
-def _least(rooms: list[int | None]) -> int | None:
+def _minimum(rooms: list[int | None]) -> int | None:
     known = [room for room in rooms if room is not None]
     return min(known) if len(known) == len(rooms) else None
 
@@ -128,14 +128,14 @@ class Debit:
                 after = after.plus(NOTHING.plus(cost, holder=holder, membership="movable").most)
             else:
                 after = after.plus(cost, holder=holder, membership=self.membership)
-        return self._noted(after)
+        return self._with_grain(after)
 
     @property
     def seen(self) -> Total | Tally:
         """What was spent before on the people whom the charge concerns."""
         return self.before.seen_by(self.holder, *self.also)
 
-    def _noted(self, after: Tally) -> Tally:
+    def _with_grain(self, after: Tally) -> Tally:
         return after if self.grain is None else after.with_grain(self.grain)
 
     @cached_property

@@ -79,7 +79,7 @@ class Tally:
     def exposures(self) -> tuple[Total, ...]:
         """The total loss of each group of people; a cap must admit every one."""
         if self.membership == "movable":
-            own = _most(tuple(self.holders.values()))
+            own = _maximum(tuple(self.holders.values()))
             pure = None if own.epsilon is None else 2 * own.epsilon
             return (self.everyone.plus(Total(pure, 4 * own.rho)),)
         return (self.everyone, *(self.everyone.plus(self.holders[name]) for name in sorted(self.holders)))
@@ -95,7 +95,7 @@ class Tally:
     @property
     def most(self) -> Total:
         """The maximum over the exposures, separately in each measure."""
-        return _most(self.exposures)
+        return _maximum(self.exposures)
 
     @property
     def epsilon(self) -> int | None:
@@ -130,7 +130,7 @@ class Tally:
 NOTHING = Tally()
 
 
-def _most(totals: tuple[Total, ...]) -> Total:
+def _maximum(totals: tuple[Total, ...]) -> Total:
     pure = [total.epsilon for total in totals]
     known = [epsilon for epsilon in pure if epsilon is not None]
     return Total(max(known, default=0) if len(known) == len(pure) else None, max((t.rho for t in totals), default=0))

@@ -53,7 +53,7 @@ class History:
     def add(self, entry: Entry) -> None:
         """Add an entry; an unreadable one is skipped, since the checks report it."""
         with suppress(*MALFORMED):
-            self._take(entry)
+            self._update(entry)
         self.seq_of.setdefault(entry.key, entry.seq)
         self.last, self.length = entry, self.length + 1
 
@@ -89,7 +89,7 @@ class History:
         known = [cap for account in (first, self.with_raises(others[0])) for cap in account.caps if cap.programme]
         return own[0] in known and spec.neighbours == first.neighbours
 
-    def _take(self, entry: Entry) -> None:
+    def _update(self, entry: Entry) -> None:
         payload = entry.payload
         if entry.kind == "genesis":
             self.keys |= {payload["public_key"]}
@@ -101,7 +101,7 @@ class History:
             self.charges.add(entry.key)
             self._totals |= {debit.scope: debit.after for debit in self.due(payload)}
         elif entry.kind == "key":
-            self._take_key(entry)
+            self._update_keys(entry)
         elif entry.kind == "publish":
             signers = {each["signed_by"] for each in payload.get("adopts", [payload])}
             self.publishers, self.keys = self.publishers | signers, self.keys | signers
@@ -109,7 +109,7 @@ class History:
                 self.published.setdefault(payload["key"], []).append(entry)
                 self.contents = self.contents or "content" in payload
 
-    def _take_key(self, entry: Entry) -> None:
+    def _update_keys(self, entry: Entry) -> None:
         new, old = entry.payload["public_key"], entry.payload["retires"]
         if key_flaw(entry, self.keys, self.retired) is None:
             self.replaced[new] = old

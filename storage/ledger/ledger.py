@@ -182,7 +182,7 @@ class Ledger:
     def raise_cap(self, population: str, cap: str, limit: Decimal, *, reason: str, stamp: Stamp) -> Entry:
         """Raise a cap, by its name, for every later charge; a programme's cap is raised for all its accounts."""
         with self._store.exclusive() as page:
-            account = _existing(page, population)
+            account = _existing_account(page, population)
             current = next((known for known in account.caps if known.name == cap), None)
             if current is None:
                 names = ", ".join(known.name for known in account.caps)
@@ -198,18 +198,18 @@ class Ledger:
                 "limit": decimal_text(limit),
                 "programme": current.programme,
             }
-            return page.append("raise", key, _act(about, reason, stamp))
+            return page.append("raise", key, _act_payload(about, reason, stamp))
 
     def close(self, population: str, period: str, *, reason: str, stamp: Stamp) -> Entry:
         """Refuse further charges for a period; one of a longer grain than the account's is closed window by window."""
         with self._store.exclusive() as page:
-            windows = overlapped(period, _existing(page, population).grain)
+            windows = overlapped(period, _existing_account(page, population).grain)
             if len(windows) == 1:  # a day must not close its whole month
-                Period.parse(period, _existing(page, population).grain)
+                Period.parse(period, _existing_account(page, population).grain)
             entry: Entry | None = None
             for window in windows:
                 key, about = closing_key(population, window), {"account": population, "period": window}
-                entry = page.find(key) or page.append("close", key, _act(about, reason, stamp))
+                entry = page.find(key) or page.append("close", key, _act_payload(about, reason, stamp))
             assert entry is not None
             return entry
 
@@ -221,7 +221,7 @@ class Ledger:
                 raise StudyInvalid("cannot withdraw the release: nothing was released under that name. Check it.")
             own = act_key("withdraw", key)
             about = {"account": charge.payload["account"], "period": charge.payload["period"], "withdraws": key}
-            return page.find(own) or page.append("withdraw", own, _act(about, reason, stamp))
+            return page.find(own) or page.append("withdraw", own, _act_payload(about, reason, stamp))
 
     def note(self, text: str, stamp: Stamp, about: Mapping[str, str] | None = None) -> Entry:
         """Write a note; `about` names the study, account and period that it concerns, if any."""
@@ -229,10 +229,10 @@ class Ledger:
             raise StudyInvalid("cannot write the note: it is empty. Say what happened.")
         with self._store.exclusive() as page:
             if account := (about or {}).get("account"):
-                _existing(page, account, "write the note")
+                _existing_account(page, account, "write the note")
             last = page.head()
             key = act_key("note", str(1 if last is None else last.seq + 1))
-            return page.append("note", key, _act(about or {}, text, stamp))
+            return page.append("note", key, _act_payload(about or {}, text, stamp))
 
     def publish(
         self, population: str, one: Publication, adopted: Sequence[Publication], *, stamp: Stamp
@@ -246,7 +246,7 @@ class Ledger:
         with self._store.exclusive() as page:
             key = act_key("key", public_key)
             about = {"public_key": public_key, "retires": retires}
-            return page.find(key) or page.append("key", key, _act(about, reason, stamp))
+            return page.find(key) or page.append("key", key, _act_payload(about, reason, stamp))
 
 
 def _require_version(first: Entry | None) -> None:
@@ -256,7 +256,7 @@ def _require_version(first: Entry | None) -> None:
         raise DpbayesError("cannot open the ledger: a later dpbayes wrote it. Update dpbayes.")
 
 
-def _existing(page: Page, population: str, wish: str = "change an account") -> AccountSpec:
+def _existing_account(page: Page, population: str, wish: str = "change an account") -> AccountSpec:
     known = opened(page, population)
     if known is None:
         raise StudyInvalid(
@@ -266,7 +266,7 @@ def _existing(page: Page, population: str, wish: str = "change an account") -> A
     return with_raises(page, known)
 
 
-def _act(about: Mapping[str, Any], reason: str, stamp: Stamp) -> dict[str, Any]:
+def _act_payload(about: Mapping[str, Any], reason: str, stamp: Stamp) -> dict[str, Any]:
     if not reason.strip():
         raise StudyInvalid("cannot write to the ledger: no reason is given. Give --reason.")
     return {**about, "reason": reason} | stamp.to_record()

@@ -113,7 +113,7 @@ def export(
     """
     if target.suffix not in (".json", ".csv"):
         raise StudyInvalid(f"cannot export to {target}: its name ends in neither .json nor .csv. Choose one that does.")
-    head = source.ledger.head if signer is not None else _anchored(source)
+    head = source.ledger.head if signer is not None else _newest_anchored(source)
     try:
         with target.open("x", encoding="utf-8", newline="") as file, _whole_or_gone(target):
             entries = takewhile(lambda entry: entry.seq <= head.seq, source.ledger.entries())
@@ -138,7 +138,7 @@ def _whole_or_gone(target: Path) -> Generator[None]:
         raise
 
 
-def _anchored(source: Open) -> Entry:
+def _newest_anchored(source: Open) -> Entry:
     entry = source.ledger.entry_at(source.anchors.newest())
     if entry is None:
         raise IntegrityFailure("cannot export the ledger: nothing of it is anchored. Ask its steward to write to it.")

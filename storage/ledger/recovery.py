@@ -108,8 +108,9 @@ def _require_sound(store: Store, anchors: Anchors, anchored: Sequence[int], home
     last = 0 if head is None else head.seq
     present = [seq for seq in anchored if seq <= last]
     with store.snapshot() as page:
-        if present and not _agrees(page, anchors, present[-1], home):  # implies all earlier ones, by the hash chain
-            first = next(seq for seq in present if not _agrees(page, anchors, seq, home))
+        # by the hash chain, the last one implies all earlier ones
+        if present and not _matches_anchor(page, anchors, present[-1], home):
+            first = next(seq for seq in present if not _matches_anchor(page, anchors, seq, home))
             raise _unsound(f"entry {first} is not the one of {anchor_name(first)}")
     return last
 
@@ -122,7 +123,7 @@ def _unreadable_is_unsound() -> Generator[None]:
         raise _unsound(str(failure)) from None
 
 
-def _agrees(page: Page, anchors: Anchors, seq: int, home: Home) -> bool:
+def _matches_anchor(page: Page, anchors: Anchors, seq: int, home: Home) -> bool:
     entry = page.at(seq)
     return entry is not None and canonical_json(entry.to_record()) == canonical_json(anchors.read(seq, home.trusted()))
 

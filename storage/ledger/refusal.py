@@ -115,10 +115,10 @@ def _asked_text(cap: CapSpec, mechanism: Mechanism, delta: Decimal) -> str:
         return f"epsilon {up(cost.epsilon)}" + (f" (rho {up(cost.rho)})" if cap.delta is not None else "")
     if cap.delta is None:
         return f"rho {up(cost.rho)} without any pure epsilon"
-    return f"rho {up(cost.rho)}{_stated(mechanism, delta)}"
+    return f"rho {up(cost.rho)}{_stated_epsilon(mechanism, delta)}"
 
 
-def _stated(mechanism: Mechanism, delta: Decimal) -> str:
+def _stated_epsilon(mechanism: Mechanism, delta: Decimal) -> str:
     own: float | None = getattr(mechanism, "epsilon", None)
     return "" if own is None else f" (epsilon {own} at delta {short_text(delta)})"
 

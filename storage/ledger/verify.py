@@ -55,11 +55,11 @@ def verify_charge(entry: Entry) -> Problem:
     """What is wrong with a charge by itself, without the entries before it; None if nothing."""
     if entry.kind != "charge":
         return "it is no charge"
-    checks = (_named, _hashed, _costs, _releases)
+    checks = (_name_problem, _definition_problem, _cost_problem, _release_problem)
     return next(filter(None, (_problem(problem_of, History(), entry) for problem_of in checks)), None)
 
 
-def _named(history: History, entry: Entry) -> Problem:
+def _name_problem(history: History, entry: Entry) -> Problem:
     payload = entry.payload
     if entry.key != _key_due(entry):
         return "its key is not the one its contents call for"
@@ -77,12 +77,12 @@ def _release_key(payload: Mapping[str, Any], revision: int) -> str:
     return release_key(payload["study"], payload["release"], payload["period"], payload["holder"], revision)
 
 
-def _hashed(history: History, entry: Entry) -> Problem:
+def _definition_problem(history: History, entry: Entry) -> Problem:
     same = digest(entry.payload["definition"]) == entry.payload["request"]
     return None if same else "its request hash is not that of its definition"
 
 
-def _sequence(history: History, entry: Entry) -> Problem:
+def _sequence_problem(history: History, entry: Entry) -> Problem:
     due = 1 if history.last is None else history.last.seq + 1
     if entry.seq != due:
         return f"entry {due} should stand here"
@@ -95,14 +95,14 @@ def _sequence(history: History, entry: Entry) -> Problem:
     return "there is no such kind of entry here: a later dpbayes wrote it, or somebody else. Update, audit again"
 
 
-def _chain(history: History, entry: Entry) -> Problem:
+def _chain_problem(history: History, entry: Entry) -> Problem:
     if entry.computed_hash != entry.hash:
         return "its hash is not that of its contents"
     before = BEFORE_GENESIS if history.last is None else history.last.hash
     return None if entry.prev_hash == before else "it does not point to the hash of the entry before it"
 
 
-def _keys(history: History, entry: Entry) -> Problem:
+def _key_problem(history: History, entry: Entry) -> Problem:
     if entry.key in history.seq_of:
         return f"its key is already that of entry {history.seq_of[entry.key]}"
     return None if entry.key == _key_due(entry) else "its key is not the one its contents call for"
@@ -126,7 +126,7 @@ KINDS: Mapping[str, Callable[[Entry], str]] = {
 """Kind of entry to a function that computes its key from its contents."""
 
 
-def _accounts(history: History, entry: Entry) -> Problem:
+def _account_problem(history: History, entry: Entry) -> Problem:
     payload = entry.payload
     if entry.kind == "account":
         spec = AccountSpec.from_record(payload["spec"])
@@ -134,7 +134,7 @@ def _accounts(history: History, entry: Entry) -> Problem:
             return "it names another account or programme than it opens"
         return None if history.agrees(spec) else "its programme's cap differs from that of another account"
     if entry.kind == "raise":
-        return _raise(history, payload)
+        return _raise_problem(history, payload)
     if entry.kind == "publish":
         return publishing.flaw(history, entry)
     if entry.kind == "key":
@@ -146,18 +146,18 @@ def _accounts(history: History, entry: Entry) -> Problem:
     return None
 
 
-def _raise(history: History, payload: Mapping[str, Any]) -> Problem:
+def _raise_problem(history: History, payload: Mapping[str, Any]) -> Problem:
     caps = history.raisable(payload)
     if not caps:
         return "it raises a cap that does not exist"
     return None if stored_decimal(payload["limit"]) > max(cap.limit for cap in caps) else "it does not raise its cap"
 
 
-def _requests(history: History, entry: Entry) -> Problem:
+def _request_problem(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None
     payload, account = entry.payload, history.accounts[entry.payload["account"]]
-    if problem := _hashed(history, entry):
+    if problem := _definition_problem(history, entry):
         return problem
     neighbours = priced_under(account.neighbours, account.membership, payload["holder"])
     if (payload["neighbours"], payload["unit"]) != (neighbours, account.unit):
@@ -167,10 +167,10 @@ def _requests(history: History, entry: Entry) -> Problem:
     windows = overlapped(payload["period"], account.grain)
     if any(closing_key(payload["account"], window) in history.seq_of for window in windows):
         return "its period was closed before"
-    return _revision(history, payload)
+    return _revision_problem(history, payload)
 
 
-def _revision(history: History, payload: Mapping[str, Any]) -> Problem:
+def _revision_problem(history: History, payload: Mapping[str, Any]) -> Problem:
     before, due, holder = payload["revision"] - 1, _before(payload), payload["holder"]
     if payload["supersedes"] != due:
         return "it does not supersede the revision before it"
@@ -182,7 +182,7 @@ def _revision(history: History, payload: Mapping[str, Any]) -> Problem:
     return None
 
 
-def _costs(history: History, entry: Entry) -> Problem:
+def _cost_problem(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None
     due = readable_cost(price(canonical_json(entry.payload["mechanism"])))
@@ -191,7 +191,7 @@ def _costs(history: History, entry: Entry) -> Problem:
     return None if entry.payload["cost"] == due else "its cost is not the price of its mechanism"
 
 
-def _totals(history: History, entry: Entry) -> Problem:
+def _total_problem(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None
     due, payload = history.due(entry.payload), entry.payload
@@ -208,7 +208,7 @@ def _totals(history: History, entry: Entry) -> Problem:
     return None
 
 
-def _caps(history: History, entry: Entry) -> Problem:
+def _cap_problem(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None
     for debit in history.due(entry.payload):
@@ -217,7 +217,7 @@ def _caps(history: History, entry: Entry) -> Problem:
     return None
 
 
-def _releases(history: History, entry: Entry) -> Problem:
+def _release_problem(history: History, entry: Entry) -> Problem:
     if entry.kind != "charge":
         return None if entry.release is None else "it is no charge and yet holds a release"
     if entry.release is None:
@@ -251,14 +251,14 @@ def _understated(times: float, measure: str) -> Remark:
 
 
 CHECKS: Mapping[str, Callable[[History, Entry], Problem]] = {
-    "entries follow each other": _sequence,
-    "hashes chain": _chain,
-    "keys are unique": _keys,
-    "accounts and acts stand": _accounts,
-    "requests are as hashed": _requests,
-    "costs are priced": _costs,
-    "totals add up": _totals,
-    "caps are kept": _caps,
-    "releases are as digested": _releases,
+    "entries follow each other": _sequence_problem,
+    "hashes chain": _chain_problem,
+    "keys are unique": _key_problem,
+    "accounts and acts stand": _account_problem,
+    "requests are as hashed": _request_problem,
+    "costs are priced": _cost_problem,
+    "totals add up": _total_problem,
+    "caps are kept": _cap_problem,
+    "releases are as digested": _release_problem,
 }
 """Name of each check to its function of the entries before and the entry to check."""
