@@ -20,7 +20,7 @@ UNKNOWN = 401
 
 
 class AccessGuard:
-    """ASGI middleware that refuses a wrong Host header, any Origin (browsers send one), and a wrong password."""
+    """Refuse requests with a wrong Host header, an Origin (browsers send one) or a wrong password, on any path."""
 
     def __init__(self, app: Any, port: int, password: str) -> None:
         self._app, self._host, self._password = app, f"{HOST}:{port}".encode(), authorization(password).encode()
