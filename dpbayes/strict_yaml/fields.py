@@ -148,7 +148,7 @@ def _shares(value: Any) -> "ByRule | dict[str, float]":
 
 
 def exactly_one(values: Mapping[str, object], what: str) -> None:
-    """Refuse that none, or more than one, of several alternatives is given."""
+    """Refuse unless exactly one of several alternatives is given."""
     given = [name for name, value in values.items() if value is not None]
     if not given:
         raise refusal(f"{what} is missing", f"Write one of {listed(values)}")

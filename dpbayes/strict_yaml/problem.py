@@ -17,7 +17,7 @@ class Problem(StudyInvalid):
         self.line = line
 
     def __str__(self) -> str:
-        # positions inside a list are left to the line number: people count items from 0 or from 1
+        # positions in a list are left out, since people count from 0 or from 1; the line number is enough
         field = ".".join(shown(key) for key in self.place if isinstance(key, str))
         where = ", ".join(part for part in (f"line {self.line}" if self.line else "", field) if part)
         sentence = f"{self.what}. {self.remedy}" + ("" if self.remedy.endswith("?") else ".")

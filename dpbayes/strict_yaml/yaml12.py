@@ -150,7 +150,7 @@ def _line(event: Event) -> int:
 
 
 def _refuse_tag(event: Event, place: Place) -> None:
-    # every start of a node lands here, and !!str is refused too: quotes say the same
+    # every node passes here; !!str is refused too, since quotes mean the same
     if isinstance(event, ScalarEvent | MappingStartEvent | SequenceStartEvent) and event.tag:
         raise Problem(place, "tags (!) are not read", "Delete the tag; put quotes around text", _line(event))
 

@@ -27,14 +27,14 @@ def _cron(expression: str) -> str:
 
 
 class TestSpec(Section):
-    """Public records on which a network's posterior is tried."""
+    """Public records on which a network's predictions are evaluated."""
 
     path: Text = Field(
         description="CSV or Parquet file of public records with a column for each node, relative to the study file; "
-        "never the table: how many records it has, its sha256 and how well they are told are published, uncharged.",
+        "never the table: its number of records, its sha256 and how well they are predicted are published, uncharged.",
         examples=["public/census.csv"],
     )
-    target: Text = Field(description="Node that is told from all others.", examples=["pay"])
+    target: Text = Field(description="Node that is predicted from all others.", examples=["pay"])
 
 
 class AnalysisSpec(Section):
@@ -54,7 +54,7 @@ class AnalysisSpec(Section):
     )
     test: TestSpec | None = Field(
         default=None,
-        description="Of a network: public records on which its predictions are tried.",
+        description="Of a network: public records on which its predictions are evaluated.",
         examples=["{path: a.csv, target: pay}"],
     )
     alike: bool = Field(
@@ -79,7 +79,7 @@ class AnalysisSpec(Section):
     )
 
     def pools(self, releases: int) -> bool:
-        """Whether several releases may be analysed as one, of so many that one period has."""
+        """Whether releases may be analysed together, given how many one period has."""
         return self.periods == "all" or releases > 1
 
 

@@ -10,7 +10,7 @@ from dpbayes.strict_yaml.dates import BoundsOrDates, DateBounds, Day, MissingCod
 from dpbayes.strict_yaml.fields import ColumnName, Levels, Real, Says, Section, Spread, Text, exactly_one, refusal
 from dpbayes_core.text import nearest, shown
 
-SUM = 1e-6  # shares of all levels add up to 1 within it
+SHARE_TOLERANCE = 1e-6  # how far the sum of all shares may be from 1
 
 
 def _correlation(value: float) -> float:
@@ -49,7 +49,7 @@ class ExpectSpec(Section):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _complete(self) -> Self:
         if (self.mean is None) != (self.sd is None):
             raise refusal("a guess of numbers is a mean and an sd", "Write both, or neither")
         if self.mean is None and not self.correlations and not self.shares:
@@ -85,7 +85,7 @@ def shares_of(stated: Mapping[str, float], levels: tuple[str, ...]) -> tuple[flo
 
 def _add_up(stated: Mapping[str, float], levels: tuple[str, ...]) -> bool:
     total = math.fsum(stated.values())
-    return total < 1 if len(stated) < len(levels) else abs(total - 1) <= SUM
+    return total < 1 if len(stated) < len(levels) else abs(total - 1) <= SHARE_TOLERANCE
 
 
 class ColumnSpec(Section):
@@ -127,8 +127,8 @@ class ColumnSpec(Section):
     )
     missing_of: ColumnName | None = Field(
         default=None,
-        description="A declared column: this one is not in the table but says of it, by the second of two levels, "
-        "where its value is missing. Its missing values then count as what nulls: or unknown: says, also in releases "
+        description="A declared column: this one is not in the table; its second level marks the rows where that "
+        "column's value is missing. Its missing values then count as what nulls: or unknown: says, also in releases "
         "with rows: complete. For regressions only.",
         examples=["income"],
     )
@@ -140,20 +140,20 @@ class ColumnSpec(Section):
 
     @property
     def fills(self) -> bool:
-        """Whether it is stated what a missing value becomes."""
+        """Whether the study states what a missing value becomes."""
         return self.nulls is not None or self.unknown is not None
 
     @model_validator(mode="after")
-    def _told_by_two_levels(self) -> Self:
+    def _check_indicator(self) -> Self:
         if self.missing_of is not None and len(self.levels or ()) != 2:
-            what = "what tells whether a value is missing has two levels"
+            what = "an indicator of missing values has two levels"
             raise refusal(what, "Write levels: [no, yes]", "missing_of")
         if self.missing_of is not None and (self.unknown or self.missing):
-            raise refusal("what tells whether a value is missing is never missing", "Delete the rule", "missing_of")
+            raise refusal("an indicator of missing values is never missing", "Delete the rule", "missing_of")
         return self
 
     @model_validator(mode="after")
-    def _codes_of_its_kind(self) -> Self:
+    def _check_codes(self) -> Self:
         for code in self.missing or ():
             if self.levels is not None and not isinstance(code, str):
                 raise refusal("a column of levels has codes of text", "Put quotes around it", "missing")
@@ -169,7 +169,7 @@ class ColumnSpec(Section):
         return self
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def _check_kind(self) -> Self:
         exactly_one(
             {"bounds": self.bounds, "levels": self.levels, "unbounded": self.unbounded}, "what the column may hold"
         )

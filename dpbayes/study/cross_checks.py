@@ -16,12 +16,12 @@ from dpbayes_core.text import nearest, shown
 
 
 def problems(file: StudyFile, folder: Path) -> Iterator[Problem]:
-    """Everything that is wrong between the sections of a file whose single sections are valid."""
+    """The contradictions between the sections of a file, each of which is valid by itself."""
     yield from _table(file)
     found = list(_indicators(file))
     yield from found
     if found:
-        return  # what they would be is not known
+        return  # the columns that they indicate are not known
     yield from guess_problems(file.columns)
     yield from _public(file, folder)
     yield from _holders(file)
@@ -52,7 +52,7 @@ def _indicators(file: StudyFile) -> Iterator[Problem]:
             yield Problem(place, what, "Write nulls: there, or unknown: where it has levels")
         for release, spec in file.releases.items():
             if column.missing_of is not None and name in spec.uses and spec.kind != "regression":
-                what = f"a {spec.kind} release takes no column that tells what is missing"
+                what = f"a {spec.kind} release takes no indicator of missing values"
                 yield Problem(("releases", release), what, f"Take {shown(name)} out of it")
 
 
@@ -75,7 +75,7 @@ def _holders(file: StudyFile) -> Iterator[Problem]:
     if spec.column is not None and spec.column == file.source.unit:
         yield Problem(place, f"{shown(spec.column)} names people, not holders", "Name the column of the holders")
     if spec.column in file.columns:
-        what = f"{shown(str(spec.column))} tells the holders apart and is declared as a column to analyse"
+        what = f"{shown(str(spec.column))} names the holders and is declared as a column to analyse"
         yield Problem(("columns", str(spec.column)), what, "Delete it from columns")
     for name, release in file.releases.items():
         if not release.by_holder:
@@ -143,13 +143,13 @@ def _analysis(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator
 def _prior(file: StudyFile, analysis: AnalysisSpec, place: Place) -> Iterator[Problem]:
     """Parts of the prior that belong to another kind of release, and parts that contradict this release."""
     release = file.releases[analysis.release]
-    taken = KINDS[release.kind].prior
-    if taken is None:
+    prior = KINDS[release.kind].prior
+    if prior is None:
         return
-    for part in taken.others(analysis.prior):
+    for part in prior.others(analysis.prior):
         what = f"it is no part of the prior of a {release.kind} release"
-        yield Problem((*place, part), what, f"Choose from {', '.join(taken.parts)}" if taken.parts else "Delete it")
-    yield from taken.problems(analysis.prior, release, file.context, place)
+        yield Problem((*place, part), what, f"Choose from {', '.join(prior.parts)}" if prior.parts else "Delete it")
+    yield from prior.problems(analysis.prior, release, file.context, place)
 
 
 def _test(release: ReleaseSpec, target: str, place: Place) -> Iterator[Problem]:

@@ -36,7 +36,7 @@ def load_study(path: Path | str, sha256: str | None = None) -> Study:
 
 @lru_cache(maxsize=4)
 def _parsed(path: Path, text: bytes) -> Study:
-    """The study of a text, which every step of a run reads and only the first one parses."""
+    """The study in these bytes; cached, because every step of a run loads it."""
     return Study(path=path, text=text, file=_checked(parse(decoded(text)), path.parent))
 
 
@@ -62,7 +62,7 @@ def _read_whole(path: Path, what: str) -> bytes:
 
 
 def decoded(text: bytes) -> str:
-    """The text of such a file; raises Problem unless it is UTF-8."""
+    """The bytes as text; raises Problem unless they are UTF-8."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -94,22 +94,22 @@ def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
     """The prior in a file, checked against a kind of release and the names of its coefficients."""
     try:
         text = decoded(_read_whole(path, "prior"))
-        return _checked_prior(parse(text, if_empty=_filling(kind)), kind, coefficients)
+        return _checked_prior(parse(text, if_empty=_remedy_if_empty(kind)), kind, coefficients)
     except Problem as problem:
         sentence = str(problem)
     raise StudyInvalid(f"cannot read prior {shown(path.name or str(path))}: {sentence}")
 
 
-def _filling(kind: str) -> str:
+def _remedy_if_empty(kind: str) -> str:
     """What to write into an empty file."""
-    taken = KINDS[kind].prior
-    example = taken and taken.example
+    prior_kind = KINDS[kind].prior
+    example = prior_kind and prior_kind.example
     return f"Write what it believes, such as {example}, or leave --prior out" if example else "Leave --prior out"
 
 
 def _checked_prior(document: Document, kind: str, coefficients: Sequence[str]) -> PriorSpec:
     if not isinstance(document.value, dict):
-        raise Problem((), "it is not a list of keys and values", "Write what stands under prior: in a study", 1)
+        raise Problem((), "it is not a list of keys and values", "Write what a study has under prior:", 1)
     if set(document.value) == {"prior"}:
         raise Problem(("prior",), "it is the section itself, with its name above it", "Leave prior: out", 1)
     try:
@@ -123,11 +123,11 @@ def _checked_prior(document: Document, kind: str, coefficients: Sequence[str]) -
 
 def _prior_problems(prior: PriorSpec, kind: str, coefficients: Sequence[str]) -> Iterator[Problem]:
     """Parts that belong to another kind of release, and names that are not coefficients."""
-    taken = KINDS[kind].prior
-    if taken is None:
+    prior_kind = KINDS[kind].prior
+    if prior_kind is None:
         return
-    parts = taken.parts
-    for part in taken.others(prior):
+    parts = prior_kind.parts
+    for part in prior_kind.others(prior):
         what = f"it is no part of the prior of a {kind} release"
         yield Problem((part,), what, f"Choose from {', '.join(parts)}" if parts else "Leave --prior out")
     for name in prior.named if "named" in parts else ():

@@ -11,7 +11,7 @@ from dpbayes_core.text import shown
 
 DATABASES = ("postgresql", "sqlite")
 _SECRETS = re.compile(r"pass|secret|token|key|sig|credential|auth", re.IGNORECASE)
-_BOUND = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")  # as SQLAlchemy finds them
+_BOUND = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")  # named parameters, as SQLAlchemy finds them
 _QUOTED_PERIOD = re.compile(r"'\s*(:period|\{period\})\s*'")
 
 
@@ -70,7 +70,7 @@ def _query(text: str) -> str:
     if not all(character.isprintable() or character in "\n\t" for character in text):
         raise refusal("it holds a character that cannot be seen", "Write it again by hand")
     if _QUOTED_PERIOD.search(text):
-        raise refusal("the period stands in quotes", "Write :period without quotes; it is bound as a value")
+        raise refusal("the period is in quotes", "Write :period without quotes; it is bound as a value")
     rest = text.replace("{period}", ":period")
     if "{" in rest or "}" in rest:
         raise refusal("it has braces other than {period}", "Keep {period} as the only field")

@@ -17,11 +17,11 @@ _DATABASE = "sqlite:///"
 def names_table(source: SourceSpec, folder: Path, path: str) -> bool:
     """Whether a path, relative to the study's folder, is written like a path of any period's table or inside one."""
     stated = os.path.normpath(folder / path)
-    return any(_spelled(template, stated) for template in templates_here(source, folder))
+    return any(_matches(template, stated) for template in templates_here(source, folder))
 
 
 def templates_here(source: SourceSpec, folder: Path) -> Iterator[str]:
-    """Full paths on this machine of a study's table, of every holder too, with {period} and patterns."""
+    """Full paths on this machine of a study's table, every holder's, with {period} and wildcards left in."""
     for place in source.places:
         if place.startswith(_DATABASE):
             yield os.path.normpath(folder / place.removeprefix(_DATABASE).partition("?")[0])
@@ -31,8 +31,8 @@ def templates_here(source: SourceSpec, folder: Path) -> Iterator[str]:
             yield os.path.normpath(folder / place)
 
 
-def _spelled(template: str, path: str) -> bool:
-    """Whether the path or a folder above it matches; all alternatives advance together, so time is bounded."""
+def _matches(template: str, path: str) -> bool:
+    """Whether the path or a folder above it matches; all alternatives are followed at once, so time is bounded."""
     reached = {0}
     for token in _TOKENS.findall(template):
         reached = _after(token, path, reached) if reached else reached

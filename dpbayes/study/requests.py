@@ -16,16 +16,16 @@ from dpbayes_core.text import nearest, shown
 from storage.ledger.request import AccountSpec
 from storage.ledger.request import HolderSpec as HolderSplit
 
-MADE_UP = "[holder]"  # no column of a study has brackets
+FILES_HOLDER = "[holder]"  # the holder's column where files name it; no column of a study has brackets
 
 
 def column_rules(file: StudyFile, release: ReleaseSpec) -> tuple[ColumnRule, ...]:
-    """How a pass reads each column that a release uses, with defaults filled in."""
-    told = {file.columns[name].missing_of for name in release.uses}
+    """How a pass reads each column that a release uses; defaults are filled in."""
+    indicated = {file.columns[name].missing_of for name in release.uses}
     return tuple(
         _indicator(name, file, release)
         if file.columns[name].missing_of
-        else _rule(name, file.columns[name], clips=release.clips, stays=release.complete and name not in told)
+        else _rule(name, file.columns[name], clips=release.clips, stays=release.complete and name not in indicated)
         for name in dict.fromkeys(release.uses)
     )
 
@@ -59,9 +59,9 @@ def holders_of(file: StudyFile, folder: Path, period: str, only: str | None = No
     spec = file.source.holder
     if spec is None:
         return None
-    kept = {name: paths if only in (None, name) else () for name, paths in (spec.paths or {}).items()}
-    paths = tuple(_filled(paths, folder, period) for paths in kept.values())
-    column = MADE_UP if spec.column is None else spec.column
+    needed = {name: paths if only in (None, name) else () for name, paths in (spec.paths or {}).items()}
+    paths = tuple(_filled(paths, folder, period) for paths in needed.values())
+    column = FILES_HOLDER if spec.column is None else spec.column
     return Holders(column=column, names=spec.names, membership=spec.membership, paths=paths)
 
 
@@ -75,7 +75,7 @@ def account(file: StudyFile) -> AccountSpec:
         grain=file.period.grain,
         people=file.period.people,
         caps=file.privacy.caps,
-        holders=_split(file.source.holder),
+        holders=_holder_split(file.source.holder),
     )
 
 
@@ -83,7 +83,7 @@ def place(file: StudyFile, folder: Path, period: str) -> tuple[str | tuple[str, 
     """Where one period's table is: paths, or a query; relative paths start at the study's folder."""
     source = file.source
     if source.url is not None and source.query is not None:
-        return (), Query(url=_beside(source.url, folder), text=source.query, period=period)
+        return (), Query(url=_resolved_url(source.url, folder), text=source.query, period=period)
     paths = _filled(source.path or (), folder, period)
     return paths[0] if len(paths) == 1 else paths, None
 
@@ -113,7 +113,7 @@ def _holder_record(spec: HolderSpec | None) -> dict[str, Any]:
     return {"holder": split if spec.column is None else {**split, "column": spec.column}}
 
 
-def _split(spec: HolderSpec | None) -> HolderSplit | None:
+def _holder_split(spec: HolderSpec | None) -> HolderSplit | None:
     if spec is None:
         return None
     return HolderSplit(by="paths" if spec.column is None else spec.column, names=spec.names, membership=spec.membership)
@@ -132,7 +132,7 @@ def _place(source: SourceSpec) -> dict[str, Any]:
     return {"path": source.path[0] if len(source.path) == 1 else list(source.path)}
 
 
-def _beside(url: str, folder: Path) -> str:
+def _resolved_url(url: str, folder: Path) -> str:
     scheme, _, path = url.partition(":///")
     return f"sqlite:///{folder / path}" if scheme == "sqlite" else url
 
@@ -145,15 +145,15 @@ def _indicator(name: str, file: StudyFile, release: ReleaseSpec) -> ColumnRule:
 
 
 def _rule(name: str, column: ColumnSpec, *, clips: bool, stays: bool) -> ColumnRule:
-    made = ColumnRule(name=name, missing=column.missing or (), stays_missing=stays)
+    rule = ColumnRule(name=name, missing=column.missing or (), stays_missing=stays)
     if column.levels is not None:
         unknown = column.unknown or (None if stays else column.levels[0])
-        return replace(made, levels=column.levels, unknown=unknown)
+        return replace(rule, levels=column.levels, unknown=unknown)
     middle = 0.0 if column.bounds is None else column.bounds.middle
     nulls = None if stays else middle if column.nulls is None else column.nulls
     bounds = column.bounds if clips and column.bounds is not None else WIDEST
     measure = "date" if isinstance(column.bounds, DateBounds) else "number"
-    return replace(made, bounds=bounds, null_value=nulls, measure=measure)
+    return replace(rule, bounds=bounds, null_value=nulls, measure=measure)
 
 
 def _rule_record(rule: ColumnRule) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def cron_problem(expression: str) -> str | None:
 
 
 def coming(first: Period, cron: str | None) -> tuple[Period, ...]:
-    """A period and the year after it, no fewer than twelve: those a schedule releases, or every one without it."""
+    """A period and those of the year after it, at least twelve; with a schedule, only those that it releases."""
     found = [first]
     for period in _later(first, cron):
         if len(found) > FEWEST and period.first_day - first.first_day >= _YEAR:
@@ -77,11 +77,11 @@ class _Days:
             _chosen(part, low, high, names) or frozenset[int]()
             for part, (_, low, high, names) in zip(parts[2:], _FIELDS[2:], strict=True)
         )
-        on = frozenset(day % 7 for day in weekdays)
-        # the scheduler's reading: one that is * leaves the choice to the other; so does one that has all, next to a *
+        chosen_weekdays = frozenset(day % 7 for day in weekdays)
+        # as the scheduler reads it: a field that is *, or has every value while the other contains *, sets no condition
         free = parts[2] == "*" or (len(chosen) == 31 and "*" in parts[4])
-        free_weekday = parts[4] == "*" or (len(on) == 7 and "*" in parts[2])
-        return cls(months, chosen, on, not (free or free_weekday))
+        free_weekday = parts[4] == "*" or (len(chosen_weekdays) == 7 and "*" in parts[2])
+        return cls(months, chosen, chosen_weekdays, not (free or free_weekday))
 
     def meet(self, start: date, end: date) -> bool:
         """Whether one of the days from `start` to before `end` is among them."""

@@ -17,9 +17,9 @@ from storage.ledger.request import Grain, Membership
 
 
 class HolderSpec(Section):
-    """Which rows are whose, where several offices hold one table: a column says so, or each office has its own files.
+    """Which of several offices each row of the table belongs to: by a column, or by files of each office.
 
-    Every release is then made for each holder by itself, from one pass over all.
+    Every release is then made for each holder separately, in one pass over all rows.
     """
 
     column: ColumnName | None = Field(
@@ -42,8 +42,8 @@ class HolderSpec(Section):
     )
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        exactly_one({"column": self.column, "paths": self.paths}, "what tells the holders apart")
+    def _check_holders(self) -> Self:
+        exactly_one({"column": self.column, "paths": self.paths}, "what names the holders")
         if self.column is not None and self.values is None:
             raise refusal("the holders have no names", "Write values: and all that the column may say", "column")
         if self.paths is not None and self.values is not None:
@@ -116,7 +116,7 @@ class SourceSpec(Section):
         return self.path or (self.url or "",)
 
     @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def _check_place(self) -> Self:
         given = {"path": self.path, "url": self.url, "holder.paths": self.holder and self.holder.paths}
         exactly_one(given, "the place of the table")
         if self.url is not None and self.query is None:

@@ -145,7 +145,7 @@ class Study:
         each, spec = self.design(release).statistic(), self.source.holder
         if spec is None:
             return each
-        return HolderSums(each, requests.MADE_UP if spec.column is None else spec.column, spec.names)
+        return HolderSums(each, requests.FILES_HOLDER if spec.column is None else spec.column, spec.names)
 
     def request(
         self,
@@ -181,7 +181,7 @@ class Study:
         )
 
     def _period(self, period: Period | str) -> Period:
-        # by name even if it is a Period already: one of another grain has no name here
+        # parsed again even if it is a Period, because it may have another length
         return self.parse_period(str(period))
 
     def _unknown(self, what: str, name: str, known: Mapping[str, object]) -> StudyInvalid:

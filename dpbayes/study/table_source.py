@@ -45,7 +45,7 @@ class Holders:
     membership: Literal["fixed", "movable", "undeclared"]
     paths: tuple[
         tuple[str, ...], ...
-    ] = ()  # of each holder, empty if they are elsewhere; the column then exists in no file
+    ] = ()  # of each holder, empty for one that is not read; `column` is then in no file
 
     @property
     def separate(self) -> bool:

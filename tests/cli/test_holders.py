@@ -264,7 +264,7 @@ def test_another_split_of_the_same_people_is_refused(tmp_path: Path) -> None:
 MISTAKES = [
     ("column: office, ", "", "Write one of column, paths"),
     ("column: office", "column: person", "names people, not holders"),
-    ("column: office", "column: region", "tells the holders apart and is declared"),
+    ("column: office", "column: region", "names the holders and is declared"),
     ("values: [n, s], ", "", "the holders have no names"),
     ("values: [n, s]", "values: [n]", "at least 2"),
     ("membership: fixed", "membership: loose", "membership"),

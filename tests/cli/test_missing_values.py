@@ -267,7 +267,7 @@ WRONG_INDICATORS = [
     (
         "regression\n    response: pay\n    covariates: [age, age_gone, female, region]\n    mechanism: gaussian\n",
         "ridge\n    response: pay\n    covariates: [age, age_gone]\n",
-        "ridge release takes no column that tells",
+        "ridge release takes no indicator of missing values",
     ),
 ]
 
