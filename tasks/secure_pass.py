@@ -58,7 +58,7 @@ class TablePass:
         `entry` is the number of the ledger's note of the inspection.
         """
         home = self.anchored.home
-        checkpoint = PassCheckpoint.nothing_kept(home.open_vault(), home.keys, self.request.key)
+        checkpoint = PassCheckpoint.without_resume(home.open_vault(), home.keys, self.request.key)
         try:
             place = f"{table_place(self.request, self.steward.holder)}-inspected"
             page = self._validate(self._read(checkpoint), place, INSPECTED, {"ledger entry": str(entry)})

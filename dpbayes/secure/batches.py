@@ -1,4 +1,4 @@
-"""What one batch of rows contributes to the pass, and how all parts are added up, independent of their order."""
+"""Reads one batch of rows into a part, and adds up the parts of all batches, in any order."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -26,7 +26,7 @@ from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.exact_sums.protocol import EncodedTable, Statistic
 
-_PIECE_ROWS = 2 * BLOCK_ROWS  # of a batch without a unit, where its source reads in pieces
+_PIECE_ROWS = 2 * BLOCK_ROWS  # read at a time from a batch without a unit column, where its source supports that
 T = TypeVar("T")
 R = TypeVar("R")
 Arrays = Mapping[str, NDArray[Any]]
@@ -34,10 +34,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, repr=False)
 class Part(Confidential):
-    """One batch's counts with its sums, or with the rows that may still count where contributions are bounded."""
+    """One batch's counts, and its sums or, where contributions are bounded, its candidate rows."""
 
     profile: GroupProfile
-    statistics: Any  # what the statistic's `sum` gives
+    statistics: Any  # what the statistic's `sum` returns
     candidates: tuple[Candidates, ...] = ()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -79,17 +79,17 @@ def read_part(group: Batch, source: TableSource, statistic: Statistic, keys: Key
         return Part(_profile(group, reading, left_out), total)
     table = group.read(source.names)
     people = hash_units(table.column(source.unit), keys)
-    nobody = null_units(people, keys)
+    without_person = null_units(people, keys)
     blocks = [statistic.encode(block) for block in reading.blocks(table)]
     rows, counts = np.concatenate([block.integers for block in blocks]), _counts(blocks)
     if counts is not None and source.holders is not None:
         counts |= rows[:, -1] < 0  # rows of no holder, whatever is missing in them
     left_out = 0 if counts is None else int(np.count_nonzero(~counts))
-    if left_out:  # before the choice, so that a person's complete rows are the ones that count
+    if left_out:  # before rows are chosen, so that only complete rows are
         people, rows = people[counts], rows[counts]
     if source.holders is not None:
         people, rows = of_holders(people, rows, separate=source.holders.separate)
-    profile = _profile(group, reading, left_out, nobody)
+    profile = _profile(group, reading, left_out, without_person)
     return Part(profile, statistic.empty(), candidates(people, rows, keys, source.max_rows_per_unit))
 
 
@@ -108,13 +108,13 @@ def _pieces(group: Batch, names: tuple[str, ...]) -> Iterator[Any]:
     return iter((group.read(names),)) if pieces is None else pieces(names, _PIECE_ROWS)
 
 
-def _profile(group: Batch, reading: Reading, left_out: int, nobody: int | None = None) -> GroupProfile:
+def _profile(group: Batch, reading: Reading, left_out: int, without_person: int | None = None) -> GroupProfile:
     return GroupProfile(
         file=group.file,
         row_group=group.index,
         rows=reading.rows,
         columns=reading.counts(),
-        null_units=nobody,
+        null_units=without_person,
         incomplete_rows=left_out,
     )
 
@@ -135,21 +135,21 @@ def add_up(
     separate: bool = False,
     spill: Spill | None = None,
 ) -> Counted:
-    """The sums of all parts, with the rows that count of every person among the candidates, spilled ones too.
+    """The sums of all parts; of the candidates, spilled ones too, only the rows that count of each person are summed.
 
     `separate`: rows are limited for each holder separately.
     """
 
     def count(partition: int) -> Counted:
-        kept = among.counted(partition)
+        kept = all_candidates.counted(partition)
         if not len(kept):
             return Counted(statistic.empty(), 0)
         several = several_holders(kept) if separate else 0
         return Counted(statistic.sum(EncodedTable(kept.rows), kept.units), len(kept), several)
 
-    among = Spill(most) if spill is None else spill
+    all_candidates = Spill(most) if spill is None else spill
     for part in parts:
-        spill_part(part, among)
+        spill_part(part, all_candidates)
     plain = [Counted(part.statistics, 0 if _bounded(part) else part.profile.rows) for part in parts]
     partitions = range(PARTITIONS) if any(map(_bounded, parts)) else ()
     return _total(statistic, [*plain, *each_in_threads(partitions, count, workers)])
@@ -173,7 +173,7 @@ def _group(arrays: Arrays, group: str) -> dict[str, NDArray[Any]]:
 def each_in_threads(
     items: Iterable[T], work: Callable[[T], R], workers: int, done: Callable[[T], None] | None = None
 ) -> list[R]:
-    """Results in the order of the items; `done` is called with each item; a failure stops what has not begun.
+    """The results of `work` in the order of items; `done` is called after each; a failure cancels what has not begun.
 
     Items are taken in the calling thread, at most twice as many as workers at a time: a stream is read no faster than
     it is summed.
@@ -181,7 +181,7 @@ def each_in_threads(
     results: dict[int, R] = {}
     running: dict[Future[R], tuple[int, T]] = {}
 
-    def take(at_most: int) -> None:
+    def collect(at_most: int) -> None:
         while len(running) > at_most:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 place, item = running.pop(future)
@@ -193,8 +193,8 @@ def each_in_threads(
         try:
             for place, item in enumerate(items):
                 running[pool.submit(work, item)] = place, item
-                take(2 * workers - 1)
-            take(0)
+                collect(2 * workers - 1)
+            collect(0)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

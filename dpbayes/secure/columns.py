@@ -41,14 +41,16 @@ class Reading:
         self.rows = 0
 
     def blocks(self, table: Any) -> Iterator[dict[str, Floats | ShortIntegers]]:
-        """The columns of one block after the other: numbers inside their bounds, and codes of levels."""
+        """The columns, block by block: numbers inside their bounds, and codes of levels."""
         codes = {
             name: _codes(table.column(name), rule, rule.levels, self._counts[name])
             for name, rule in self._rules.items()
             if rule.levels is not None and rule.of is None
         }
-        told = {name: _missing_in(table.column(rule.of.name), rule.of) for name, rule in self._rules.items() if rule.of}
-        codes |= told
+        indicators = {
+            name: _missing_in(table.column(rule.of.name), rule.of) for name, rule in self._rules.items() if rule.of
+        }
+        codes |= indicators
         self.rows += table.num_rows
         for start in range(0, max(table.num_rows, 1), BLOCK_ROWS):
             numbers = {
@@ -66,40 +68,40 @@ class Reading:
 def _numbers(column: Column, rule: ColumnRule, counts: Counter[str]) -> Floats:
     """The clipped numbers of one block, without a copy where Arrow allows it."""
     low, high, middle = _limits(rule)
-    instead = min(max(middle if rule.null_value is None else rule.null_value, low), high)
-    instead = np.nan if rule.stays_missing else instead
+    replacement = min(max(middle if rule.null_value is None else rule.null_value, low), high)
+    replacement = np.nan if rule.stays_missing else replacement
     numbers = np.empty(len(column))
     if not len(column):
         return numbers
-    # one null for all that may hide in dictionaries; not safe: an integer past 2^53 must round, not raise
+    # the cast decodes dictionaries, whose nulls have two forms; not safe: an integer past 2^53 must round, not raise
     plain = column if column.type == pa.float64() else pc.cast(column, pa.float64(), safe=False)
-    codes, done = _as_stored(rule.codes, column.type), 0
+    codes, filled = _as_stored(rule.codes, column.type), 0
     for chunk in plain.chunks:
         valid, content = chunk.buffers()
         values = np.frombuffer(content, np.float64)[chunk.offset : chunk.offset + len(chunk)]
-        out = numbers[done : done + len(chunk)]
+        out = numbers[filled : filled + len(chunk)]
         if rule.missing:
-            chunk, values, valid = _uncoded(chunk, values, codes)
+            chunk, values, valid = _with_nulls_for_codes(chunk, values, codes)
         if chunk.null_count:
             known = np.frombuffer(valid, np.uint8)
-            odd = clip_and_count_known(values, known, chunk.offset, low, high, instead, out)
+            broken = clip_and_count_known(values, known, chunk.offset, low, high, replacement, out)
         else:
-            odd = clip_and_count(values, low, high, instead, out)
-        counts.update(nulls=chunk.null_count, not_a_number=int(odd[0]), out_of_bounds=int(odd[1]))
-        done += len(chunk)
+            broken = clip_and_count(values, low, high, replacement, out)
+        counts.update(nulls=chunk.null_count, not_a_number=int(broken[0]), out_of_bounds=int(broken[1]))
+        filled += len(chunk)
     return numbers
 
 
 def _as_stored(codes: tuple[float, ...], kind: Any) -> Floats:
     """The codes for missing values in a column's own type: floats below double precision round them."""
-    held = kind.value_type if types.is_dictionary(kind) else kind
-    narrow = np.float16 if types.is_float16(held) else np.float32 if types.is_float32(held) else np.float64
+    value_type = kind.value_type if types.is_dictionary(kind) else kind
+    narrow = np.float16 if types.is_float16(value_type) else np.float32 if types.is_float32(value_type) else np.float64
     with np.errstate(over="ignore"):
         found = np.array(codes, dtype=np.float64).astype(narrow).astype(np.float64)
     return found[np.isfinite(found)]
 
 
-def _uncoded(chunk: Chunk, values: Floats, codes: Floats) -> tuple[Chunk, Floats, Any]:
+def _with_nulls_for_codes(chunk: Chunk, values: Floats, codes: Floats) -> tuple[Chunk, Floats, Any]:
     """The chunk with null in place of codes for missing values, its values and its validity."""
     coded = np.isin(values, codes)
     if not coded.any():
@@ -110,7 +112,7 @@ def _uncoded(chunk: Chunk, values: Floats, codes: Floats) -> tuple[Chunk, Floats
 
 
 def _missing_in(column: Column, rule: ColumnRule) -> ShortIntegers:
-    """1 where a column of a whole batch has no value, else 0; the column itself counts its own rules."""
+    """1 where a column of a whole batch has no value, else 0; broken rules are counted with the column itself."""
     if rule.levels is not None:
         return (_codes(column, rule, rule.levels, Counter()) == MISSING).astype(np.int32)
     return np.isnan(_numbers(column, rule, Counter())).astype(np.int32)
@@ -130,12 +132,12 @@ def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Co
     codes = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int32), *parts])
     if rule.words:
         codes[codes >= len(levels)] = NULL_CODE
-    nulls, unknown = settle_codes(codes, *_codes_instead(rule, levels))
+    nulls, unknown = settle_codes(codes, *_replacement_codes(rule, levels))
     counts.update(nulls=int(nulls), unknown_levels=int(unknown))
     return codes
 
 
-def _codes_instead(rule: ColumnRule, levels: tuple[str, ...]) -> tuple[int, int]:
+def _replacement_codes(rule: ColumnRule, levels: tuple[str, ...]) -> tuple[int, int]:
     """The codes for null, and for a level that is not declared."""
     if rule.names_holders:
         return NOBODY, NOBODY

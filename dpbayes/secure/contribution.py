@@ -1,4 +1,4 @@
-"""Limits the rows of a person that count: a keyed hash of their content chooses which, however the table is cut.
+"""Limits how many rows of a person count: a keyed hash of their content chooses which, however the table is split.
 
 A person is the 128-bit SipHash of the unit column's text (an integer's decimal digits, so that 7 and "7" are one person
 in every format); all null units are one person. Among n people two share a hash with probability n^2 / 2^129, and count
@@ -23,7 +23,7 @@ from dpbayes_core.arrays import Words
 from dpbayes_core.confidential import Confidential
 from dpbayes_core.siphash import hash_rows, hash_texts
 
-PARTITIONS = 64  # each person belongs to one, so that the last choice needs a fraction of the rows at a time
+PARTITIONS = 64  # each person belongs to one, so that the last choice needs only one partition's rows at a time
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,7 +115,7 @@ def of_holders(people: Words, integers: NDArray[np.int32], *, separate: bool) ->
 def several_holders(counted: Candidates) -> int:
     """How many people have rows with more than one holder, where they were counted separately."""
     codes = counted.rows[:, -1]
-    people = _marked(counted.units, codes)  # twice is not at all
+    people = _marked(counted.units, codes)  # marking twice restores the hash
     order = np.lexsort((codes, people[:, 1], people[:, 0]))
     people, codes = people[order], codes[order]
     same = (people[1:] == people[:-1]).all(axis=1)
@@ -124,6 +124,7 @@ def several_holders(counted: Candidates) -> int:
 
 
 def _marked(people: Words, codes: NDArray[np.int32]) -> Words:
+    """The people's hashes combined, by exclusive or, with the codes of their holders."""
     return people ^ np.column_stack([np.zeros(len(codes), np.uint64), codes.astype(np.uint64) + np.uint64(1)])
 
 
@@ -140,7 +141,7 @@ def _hash_chunk(chunk: Chunk, keys: Keys) -> Words:
     return hashes
 
 
-_njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
+_njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run in parallel
 
 
 @_njit
@@ -161,7 +162,7 @@ def least_of_each(units: Words, scores: Words, rows: NDArray[np.int32], most: in
             kept[place] = i
             filled[owner] += 1
             continue
-        if place == starts[owner + 1]:  # full: one must go
+        if place == starts[owner + 1]:  # full: the last one is dropped, or this one
             place -= 1
             if not _before(i, kept[place], scores, rows):
                 continue
@@ -177,18 +178,18 @@ def least_of_each(units: Words, scores: Words, rows: NDArray[np.int32], most: in
 @_njit
 def _owners(units: Words) -> tuple[NDArray[np.int64], int]:
     """A number for each distinct unit, in the order of their first rows."""
-    room = 16
-    while room < 2 * len(units):
-        room *= 2
-    mask = room - 1
-    slots = np.full(room, -1, np.int64)  # open addressing; a slot names a unit by its first row
+    capacity = 16
+    while capacity < 2 * len(units):
+        capacity *= 2
+    mask = capacity - 1
+    slots = np.full(capacity, -1, np.int64)  # open addressing; a slot names a unit by its first row
     owners = np.empty(len(units), np.int64)
     count = 0
     for i in range(len(units)):
         slot = np.int64(units[i, 1] & np.uint64(mask))
         while slots[slot] >= 0:
-            held = slots[slot]
-            if units[held, 0] == units[i, 0] and units[held, 1] == units[i, 1]:
+            first = slots[slot]
+            if units[first, 0] == units[i, 0] and units[first, 1] == units[i, 1]:
                 break
             slot = (slot + 1) & mask
         if slots[slot] < 0:

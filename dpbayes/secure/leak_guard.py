@@ -57,22 +57,22 @@ class _LeakGuard(ContextDecorator):
 
 
 def _passes(error: BaseException) -> bool:
-    # an interrupt or an exit must keep its meaning; groups are wrapped for the exceptions they hold
+    # an interrupt or an exit must keep its meaning; groups are replaced for the exceptions they contain
     if isinstance(error, BaseExceptionGroup):
         return False
     return isinstance(error, DpbayesError) or not isinstance(error, Exception)
 
 
 def _empty_frames(error: BaseException) -> None:
-    """Clear the local variables of every finished frame, wherever else the traceback may be kept."""
-    known: set[int] = set()
-    left: list[BaseException | None] = [error]
-    while left:
-        one = left.pop()
-        if one is None or id(one) in known:
+    """Clear the local variables of every finished frame, wherever else the traceback is referenced."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in seen:
             continue
-        known.add(id(one))
+        seen.add(id(one))
         trace: TracebackType | None = one.__traceback__
         if trace is not None:
             traceback.clear_frames(trace)
-        left += [one.__cause__, one.__context__]
+        pending += [one.__cause__, one.__context__]

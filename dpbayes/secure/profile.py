@@ -49,9 +49,9 @@ class GroupProfile(Confidential):
         row_group, rows, units, left_out = arrays["numbers"].tolist()
         counts = [ColumnCounts(**dict(zip(COUNTS, one, strict=True))) for one in arrays["counts"].tolist()]
         columns = dict(zip(names, counts, strict=True))
-        nobody = None if units < 0 else units
+        null_units = None if units < 0 else units
         return cls(
-            file=file, row_group=row_group, rows=rows, columns=columns, null_units=nobody, incomplete_rows=left_out
+            file=file, row_group=row_group, rows=rows, columns=columns, null_units=null_units, incomplete_rows=left_out
         )
 
 
@@ -62,7 +62,7 @@ class Profile(Confidential):
     types: dict[str, str]  # storage type of each column, as the first file has it
     groups: tuple[GroupProfile, ...]
     duplicate_rows: int | None = None  # rows beyond those that count of a person; None where one row is one person
-    several_holders: int | None = None  # people with more than one holder, where that is not to be
+    several_holders: int | None = None  # people with more than one holder; None where they are not counted
 
     @property
     def rows(self) -> int:

@@ -26,7 +26,7 @@ _KEY_BYTES = 16
 class SecurePass(Confidential):
     """The result of one pass: exact statistics for the release, and a profile for the vault."""
 
-    statistics: Any  # what the statistic's `sum` gives
+    statistics: Any  # what the statistic's `sum` returns
     profile: "Profile"
 
 
@@ -62,16 +62,16 @@ def read_statistics(
     layout = lay_out(source)
     read = partial(read_part, source=source, statistic=statistic, keys=keys)
     if checkpoint is not None:
-        read = _resuming(read, layout, checkpoint, statistic, (repr(source), repr(statistic), key.hex()))
+        read = _from_checkpoint(read, layout, checkpoint, statistic, (repr(source), repr(statistic), key.hex()))
     most = source.max_rows_per_unit
-    with nullcontext() if checkpoint is None else checkpoint.spill_folder() as aside, Spill(most, aside) as spill:
-        summed = partial(_spilled, read=read, spill=spill)
-        parts = each_in_threads(layout.batches(), summed, workers, _share_of_bytes(layout.size, progress))
+    with nullcontext() if checkpoint is None else checkpoint.spill_folder() as folder, Spill(most, folder) as spill:
+        read_and_spill = partial(_read_and_spill, read=read, spill=spill)
+        parts = each_in_threads(layout.batches(), read_and_spill, workers, _share_of_bytes(layout.size, progress))
         _check_unchanged(layout, source)
         separate = source.holders is not None and source.holders.separate
         done = add_up(parts, statistic, workers, most=most, separate=separate, spill=spill)
     if progress is not None:
-        progress(1.0)  # an empty table is read, too
+        progress(1.0)  # for an empty table, too
     profile = Profile(types=layout.types, groups=tuple(part.profile for part in parts))
     if keys is not None:
         profile = _with_people(profile, done, source)
@@ -89,7 +89,7 @@ def _with_people(profile: "Profile", done: "Counted", source: TableSource) -> "P
 
 
 def _check_unchanged(layout: "Layout", source: TableSource) -> None:
-    if not layout.unchanged():  # of two tables together a person may have more rows than either shows
+    if not layout.unchanged():  # a person may have more rows in a mixture of two tables than in either
         raise ShapeMismatch(
             f"cannot read table {source.name}: it was replaced while it was read. Let its writer finish and run again."
         )
@@ -108,35 +108,35 @@ def _keys(source: TableSource, key: bytes) -> "Keys | None":
     return Keys.derive(key)
 
 
-def _spilled(batch: "Batch", read: "Callable[[Batch], Part]", spill: "Spill") -> "Part":
+def _read_and_spill(batch: "Batch", read: "Callable[[Batch], Part]", spill: "Spill") -> "Part":
     from dpbayes.secure.batches import spill_part
 
     return spill_part(read(batch), spill)
 
 
-def _resuming(
+def _from_checkpoint(
     read: "Callable[[Batch], Part]",
     layout: "Layout",
     checkpoint: "PassCheckpoint",
     statistic: "Statistic",
     facts: tuple[str, ...],
 ) -> "Callable[[Batch], Part]":
-    # where a secret of this attempt decides what is summed, what another attempt summed is of no use
+    # sums that depend on a secret of this attempt do not fit those of another
     if layout.identity is None or statistic.needs_people:
         return read
     checkpoint.begin(layout.identity, *facts)
-    return partial(_kept, read=read, statistic=statistic, checkpoint=checkpoint)
+    return partial(_found_or_read, read=read, statistic=statistic, checkpoint=checkpoint)
 
 
-def _kept(
+def _found_or_read(
     batch: "Batch", read: "Callable[[Batch], Part]", statistic: "Statistic", checkpoint: "PassCheckpoint"
 ) -> "Part":
-    """One batch's part, from the checkpoint if it is there, else read and kept in it."""
+    """One batch's part, from the checkpoint if it is there, else read and added to it."""
     from dpbayes.secure.batches import Part
 
-    kept = checkpoint.find(batch.identity)
-    if kept is not None:
-        return Part.from_arrays(kept, statistic)
+    stored = checkpoint.find(batch.identity)
+    if stored is not None:
+        return Part.from_arrays(stored, statistic)
     part = read(batch)
     checkpoint.keep(batch.identity, part.to_arrays())
     return part
@@ -148,7 +148,7 @@ def _share_of_bytes(total: int, progress: Callable[[float], None] | None) -> "Ca
     def done(batch: "Batch") -> None:
         nonlocal read
         read += batch.size
-        if progress is not None and total:  # nobody knows how long a query's answer is
+        if progress is not None and total:  # the length of a query's result is not known
             progress(min(read / total, 1.0))
 
     return done

@@ -1,8 +1,9 @@
 """Checkpoints of an interrupted pass: encrypted files in the vault from which the next attempt continues.
 
-Beside them is the folder for candidates that do not fit in memory, encrypted under a key that ends with its pass. Each
-pass has a key of its own among the home's keys. Once the release is committed the key is deleted first, then the files:
-whatever a disk keeps of them is unreadable from then on. A changed table, statistic or definition starts over.
+Next to them is the folder for candidates that do not fit in memory, encrypted under a key that exists only during the
+pass. The checkpoints of each pass have a key of their own among the home's keys. Once the release is committed the key
+is deleted first, then the files, so that remnants on a disk are unreadable. A changed table, statistic or definition
+starts over.
 """
 
 import contextlib
@@ -33,13 +34,13 @@ _LARGEST = 1 << 30  # the cipher takes at most twice this; a larger part is read
 
 
 class PassCheckpoint:
-    """The finished batches of one request's pass; failing to keep one costs only reading it again."""
+    """The finished batches of one request's pass; one that cannot be stored is read again."""
 
     def __init__(self, vault: Vault, name: str, key_file: Path) -> None:
         self._vault, self._name, self._key_file = vault, name, key_file
         self._folder = vault.folder / UNFINISHED / name
-        self._aside = vault.folder / UNFINISHED / f"{name}-aside"
-        self._key = self._bound = b""
+        self._spill_path = vault.folder / UNFINISHED / f"{name}-aside"
+        self._key = self._facts_digest = b""
 
     @classmethod
     def open(cls, vault: Vault, keys: Path, request: str) -> "PassCheckpoint":
@@ -48,17 +49,17 @@ class PassCheckpoint:
         return cls(vault, name, keys / f"{UNFINISHED}-{name}.key")
 
     @classmethod
-    def nothing_kept(cls, vault: Vault, keys: Path, request: str) -> "PassCheckpoint":
-        """The checkpoint of a pass that keeps nothing, such as an inspection's; its candidates may still spill."""
+    def without_resume(cls, vault: Vault, keys: Path, request: str) -> "PassCheckpoint":
+        """The checkpoint of a pass that is never resumed, such as an inspection's; its candidates may still spill."""
         name = "looked-" + unfinished_name(request)
-        return _NothingKept(vault, name, keys / f"{UNFINISHED}-{name}.key")
+        return _WithoutResume(vault, name, keys / f"{UNFINISHED}-{name}.key")
 
     def begin(self, *facts: str) -> None:
         """Find what an earlier pass left, if every fact is the same as then; else start over."""
-        with contextlib.suppress(OSError, DpbayesError):  # without a key nothing is kept
+        with contextlib.suppress(OSError, DpbayesError):  # without a key nothing is stored
             self._key = self._load_key()
-            self._bound = hmac.digest(self._key, repr(facts).encode(), "sha256")
-            mine = self._folder / self._bound.hex()
+            self._facts_digest = hmac.digest(self._key, repr(facts).encode(), "sha256")
+            mine = self._folder / self._facts_digest.hex()
             if self._folder.is_dir() and not mine.is_dir():
                 shutil.rmtree(self._folder)
             self._vault.make_folder(UNFINISHED, self._name, mine.name)
@@ -69,36 +70,36 @@ class PassCheckpoint:
         with contextlib.ExitStack() as stack:
             folder = None
             with contextlib.suppress(OSError):
-                for dead in (self._vault.folder / UNFINISHED).glob("*-aside"):
-                    _clear(dead)  # of whichever release: its key died with its pass
-                folder = stack.enter_context(self._shared())
+                for unused in (self._vault.folder / UNFINISHED).glob("*-aside"):
+                    _clear(unused)  # of any release: its key existed only during its pass
+                folder = stack.enter_context(self._locked_spill_folder())
             yield folder
 
     @contextlib.contextmanager
-    def _shared(self) -> Generator[Path]:
+    def _locked_spill_folder(self) -> Generator[Path]:
         """The spill folder, with a lock shared by every process that reads for this request."""
         while True:
-            made = self._vault.make_folder(UNFINISHED, self._aside.name)
-            with (made / _LOCK).open("ab") as lock:
+            folder = self._vault.make_folder(UNFINISHED, self._spill_path.name)
+            with (folder / _LOCK).open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH)
-                if os.fstat(lock.fileno()).st_nlink:  # else somebody cleared it between opening and locking
-                    yield made
+                if os.fstat(lock.fileno()).st_nlink:  # else another process deleted it between opening and locking
+                    yield folder
                     return
 
     def find(self, batch: str) -> dict[str, NDArray[Any]] | None:
-        """The arrays that were kept for this batch, if there are any and they are intact."""
+        """The stored arrays of this batch, if there are any and they are intact."""
         try:
-            sealed = self._place(batch).read_bytes()
+            encrypted = self._place(batch).read_bytes()
         except OSError:
             return None
-        opened = self._opened(sealed, batch)
-        if opened is None:
+        plain = self._decrypted(encrypted, batch)
+        if plain is None:
             return None
-        with np.load(io.BytesIO(opened), allow_pickle=False) as arrays:
+        with np.load(io.BytesIO(plain), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
     def keep(self, batch: str, arrays: Arrays) -> None:
-        """Keep this batch's arrays; without syncing, since a torn file is detected and the batch read again."""
+        """Store this batch's arrays; without syncing, since a torn file is detected and the batch read again."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         if not self._key or sum(array.nbytes for array in arrays.values()) > _LARGEST:
@@ -106,27 +107,27 @@ class PassCheckpoint:
         plain = io.BytesIO()
         np.savez(plain, allow_pickle=False, **dict(arrays))
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = AESGCM(self._key).encrypt(nonce, plain.getvalue(), self._about(batch))
+        encrypted = AESGCM(self._key).encrypt(nonce, plain.getvalue(), self._associated_data(batch))
         place = self._place(batch)
-        part = place.with_suffix(f".{secrets.token_hex(4)}")
+        temporary = place.with_suffix(f".{secrets.token_hex(4)}")
         with contextlib.suppress(OSError):  # a full disk, or another process that has committed by now
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "wb") as file:
-                file.write(nonce + sealed)
-            part.replace(place)
+                file.write(nonce + encrypted)
+            temporary.replace(place)
 
     def forget(self) -> None:
-        """Delete the key and everything kept; called once the release is committed."""
+        """Delete the key and all batches; called once the release is committed."""
         with contextlib.suppress(FileNotFoundError):
             self._key_file.unlink()
         gone = self._folder.with_name(f"{self._name}-gone")
-        shutil.rmtree(gone, ignore_errors=True)  # of a process that was killed just here
-        with contextlib.suppress(OSError):  # moved away first: nobody who still reads can add to what is deleted
+        shutil.rmtree(gone, ignore_errors=True)  # left by a process that was killed at this point
+        with contextlib.suppress(OSError):  # moved first, so that a process that still reads cannot add files to it
             self._folder.rename(gone)
         for folder in (gone, self._folder):
             shutil.rmtree(folder, ignore_errors=True)
         self._key = b""
-        _clear(self._aside)
+        _clear(self._spill_path)
 
     def _load_key(self) -> bytes:
         with contextlib.suppress(FileExistsError):
@@ -134,26 +135,32 @@ class PassCheckpoint:
         require_private(self._key_file)
         return self._key_file.read_bytes()
 
-    def _opened(self, sealed: bytes, batch: str) -> bytes | None:
+    def _decrypted(self, encrypted: bytes, batch: str) -> bytes | None:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        if not self._key or len(sealed) <= _NONCE_BYTES:
+        if not self._key or len(encrypted) <= _NONCE_BYTES:
             return None
         try:
-            return AESGCM(self._key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], self._about(batch))
+            return AESGCM(self._key).decrypt(
+                encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:], self._associated_data(batch)
+            )
         except InvalidTag:
             return None
 
-    def _about(self, batch: str) -> bytes:
-        return self._bound + batch.encode()
+    def _associated_data(self, batch: str) -> bytes:
+        return self._facts_digest + batch.encode()
 
     def _place(self, batch: str) -> Path:
-        return self._folder / self._bound.hex() / hmac.digest(self._key or b"-", self._about(batch), "sha256").hex()
+        return (
+            self._folder
+            / self._facts_digest.hex()
+            / hmac.digest(self._key or b"-", self._associated_data(batch), "sha256").hex()
+        )
 
 
-class _NothingKept(PassCheckpoint):
-    """A checkpoint without a key: nothing is kept, and nothing of an earlier pass is found."""
+class _WithoutResume(PassCheckpoint):
+    """A checkpoint without a key: nothing is stored, and nothing of an earlier pass is found."""
 
     def begin(self, *facts: str) -> None:
         """Does nothing, so every pass reads the whole table."""

@@ -1,6 +1,6 @@
-"""Keeps the candidates of all batches until the last is read: in memory while they fit, then encrypted on disk.
+"""Stores the candidates of all batches until the last is read: in memory while they fit, then encrypted on disk.
 
-The key is drawn for the pass and exists in memory alone: whatever a killed process leaves behind nobody can read.
+The key is drawn for the pass and exists in memory only, so what a killed process leaves on disk is unreadable.
 """
 
 import secrets
@@ -23,7 +23,7 @@ _NONCE_BYTES = 12
 
 
 class Spill:
-    """The candidates of a pass, `with Spill(most, folder) as spill`; nothing is left of them afterwards.
+    """The candidates of a pass, `with Spill(most, folder) as spill`; they are deleted at its end.
 
     Without a folder everything stays in memory.
     """
@@ -33,8 +33,8 @@ class Spill:
 
         self._most, self._parent, self._largest = most, folder, largest
         self._shares: list[list[Candidates]] = [[] for _ in range(PARTITIONS)]
-        self._held = self._number = 0
-        self._next = largest
+        self._in_memory = self._number = 0
+        self._threshold = largest
         self._lock = Lock()
         self._cipher = AESGCM(secrets.token_bytes(32))
         self._folder: Path | None = None
@@ -50,31 +50,32 @@ class Spill:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, candidates: tuple[Candidates, ...]) -> None:
-        """Add one batch's candidates; if memory runs short they are first thinned out, then written to disk."""
+        """Add one batch's candidates; above the limit all are reduced to rows that may count, then written to disk."""
         with self._lock:
             for share, rows in zip(self._shares, candidates, strict=True):
                 share.append(rows)
-            self._held += sum(rows.size for rows in candidates)
-            if self._held <= self._next:
+            self._in_memory += sum(rows.size for rows in candidates)
+            if self._in_memory <= self._threshold:
                 return
             self._shares = [[rows_that_count(share, self._most)] for share in self._shares]
-            self._held = sum(share[0].size for share in self._shares)
-            self._next = max(self._largest, 2 * self._held)  # thinning costs no more than reading, however often
-            if self._parent is not None and self._held > self._largest / 2:
-                self._set_aside(self._parent)
+            self._in_memory = sum(share[0].size for share in self._shares)
+            # doubled, so that repeated reduction costs no more than reading
+            self._threshold = max(self._largest, 2 * self._in_memory)
+            if self._parent is not None and self._in_memory > self._largest / 2:
+                self._write_all(self._parent)
 
     def counted(self, partition: int) -> Candidates:
         """The rows that count of every person in one partition, once all batches are added."""
         kept = [*self._shares[partition], *self._from_disk(partition)]
         self._shares[partition] = []
-        return rows_that_count(kept, self._most) if kept else _nobody()
+        return rows_that_count(kept, self._most) if kept else _no_rows()
 
     @property
     def on_disk(self) -> bool:
         """Whether anything was written to disk."""
         return self._folder is not None
 
-    def _set_aside(self, parent: Path) -> None:
+    def _write_all(self, parent: Path) -> None:
         try:
             if self._folder is None:
                 parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,7 +88,7 @@ class Spill:
                 f"cannot set rows aside: {reason}. Make room in the vault's folder, and let its owner write there."
             ) from None
         self._shares = [[] for _ in range(PARTITIONS)]
-        self._held, self._next = 0, self._largest
+        self._in_memory, self._threshold = 0, self._largest
 
     def _append(self, file: Path, rows: Candidates, partition: int) -> None:
         plain = rows.units.tobytes() + rows.scores.tobytes() + rows.rows.tobytes()
@@ -110,5 +111,5 @@ class Spill:
                 yield Candidates(units, scores, np.frombuffer(plain, np.int32, offset=24 * count).reshape(count, width))
 
 
-def _nobody() -> Candidates:
+def _no_rows() -> Candidates:
     return Candidates(np.empty((0, 2), np.uint64), np.empty(0, np.uint64), np.empty((0, 0), np.int32))

@@ -75,7 +75,7 @@ MALFORMED = {
     "a lacking argument": ([{"type": "expect_column_max_to_be_between"}], "lacks an argument"),
     "a column of rows": (
         [{"type": "expect_column_max_to_be_between", "kwargs": {"column": "age"}}],
-        "speaks of age, which no profile has",
+        "names age, which no profile has",
     ),
 }
 
@@ -121,7 +121,7 @@ def test_an_expectation_about_a_column_that_a_release_does_not_read_is_left_out_
     with_suite(desk)
     desk.edit_study("covariates: [age, female, region]", "covariates: [female, region]")
     refused = desk.release(exit_code=2)["error"]["message"]
-    assert "speaks of age.nulls" in refused  # no release of the study reads it
+    assert "names age.nulls" in refused  # no release of the study reads it
     other = "  other: {kind: regression, response: pay, covariates: [age], mechanism: gaussian, epsilon: 0.5}\n"
     desk.edit_study("releases:\n", f"releases:\n{other}")
     desk.release()

@@ -43,14 +43,14 @@ class Layout(Confidential):
     """A table whose shape was checked against its declaration."""
 
     types: dict[str, str]  # of each column, as the first file stores it
-    batches: Callable[[], Iterator[Batch]]  # a stream reads as it is asked, from one thread
+    batches: Callable[[], Iterator[Batch]]  # a stream reads only as it is iterated, from one thread
     size: int  # bytes of all batches, 0 if unknown
     identity: str | None  # changes when the table does; None if an interrupted pass has to start over
     unchanged: Callable[[], bool] = lambda: True  # whether the table is unchanged since
 
 
 def attempt(read: Callable[[], T]) -> T | None:
-    """The result, or None: the caller raises outside the handler, so that no cause or context can carry content."""
+    """The result, or None if it fails: the caller raises outside the handler, so no exception chain has content."""
     try:
         return read()
     except MemoryError:

@@ -23,7 +23,7 @@ from dpbayes_core.confidential import Confidential
 from dpbayes_core.errors import ShapeMismatch
 
 _ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-CHUNK = 1 << 23  # bytes of text that one batch has, about
+CHUNK = 1 << 23  # bytes of text in one batch, approximately
 LONGEST_ROW = 1 << 28
 _HEADER, _LONGEST_HEADER = 1 << 16, 1 << 24  # bytes read at a time, and at most
 
@@ -36,10 +36,10 @@ class CsvBatch(Confidential):
 
     file: str
     index: int
-    size: int  # bytes of the file, compressed or not
+    size: int  # bytes read from the file, compressed or not
     content: bytes
     delimiter: int
-    places: tuple[int, ...]  # in a row, of each column of the source
+    places: tuple[int, ...]  # the position in a row of each column of the source
     source: TableSource
 
     @property
@@ -73,7 +73,7 @@ def typed(text: Arrow, rule: ColumnRule | None) -> Arrow:
 
 
 def lay_out_csv(source: TableSource, files: Sequence[File]) -> Layout:
-    """Check header and encoding of every file; rows are read as the pass asks for them."""
+    """Check header and encoding of every file; rows are read during the pass."""
     places = [_places(file, source) for file in files]
 
     def batches() -> Iterator[Batch]:
@@ -111,7 +111,7 @@ def _header(file: File) -> list[str]:
 
 
 def _first_row(start: bytes, file: File) -> tuple[int, int] | None:
-    """Where the first row that is not empty begins and ends, if it ends inside `content`."""
+    """Where the first row that is not empty begins and ends, if it ends inside `start`."""
     begin, end = first_row(np.frombuffer(start, np.uint8), _delimiter(file))
     return None if end < 0 else (int(begin), int(end))
 
@@ -120,18 +120,18 @@ def _batches(file: File, places: tuple[int, ...], source: TableSource) -> Genera
     with ExitStack() as stack:
         opened = attempt(lambda: stack.enter_context(_opened(file)))
         text, raw = _readable(opened, source)
-        rest, index, told, below = b"", 0, 0, False
+        rest, index, counted, after_header = b"", 0, 0, False
         while True:
             read: bytes = _readable(attempt(partial(text.read, max(CHUNK, len(rest)))), source)
-            content = rest + read if below or rest else read.removeprefix(codecs.BOM_UTF8)
+            content = rest + read if after_header or rest else read.removeprefix(codecs.BOM_UTF8)
             rows, rest = _cut(content, file, source, last=not read)
-            if not below:  # the header is still to come
+            if not after_header:  # the header is still to come
                 found = _first_row(rows, file)
-                rows, below = (rows[found[1] :], True) if found else (b"", False)
+                rows, after_header = (rows[found[1] :], True) if found else (b"", False)
             if rows:
                 position = int(raw.tell())
-                yield CsvBatch(file.name, index, position - told, rows, _delimiter(file), places, source)
-                index, told = index + 1, position
+                yield CsvBatch(file.name, index, position - counted, rows, _delimiter(file), places, source)
+                index, counted = index + 1, position
             if not read:
                 return
 
@@ -156,7 +156,7 @@ def _readable(read: T | None, source: TableSource) -> T:
 
 @contextmanager
 def _opened(file: File) -> Generator[tuple[BinaryIO, BinaryIO]]:
-    """The text's bytes, and the file below, which knows its position."""
+    """The text's bytes, and the file that they come from, whose position shows the progress."""
     with file.open() as raw:
         if file.name.lower().endswith(".gz"):
             yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)), raw

@@ -1,9 +1,9 @@
-"""Delimited text to fields, byte by byte and total: whatever a row holds, it is one row.
+"""Splits delimited text into fields, byte by byte; whatever a row contains, it is one row and is not refused.
 
-A row ends at a line feed or a carriage return that no quotes enclose; empty lines are none. A field that begins with a
-quote ends at the next single one, and two stand for one; what follows it up to the delimiter belongs to the field as it
-is. A quote anywhere else is a character. Missing fields are null, and so are those with nothing in them, not even
-quotes; fields beyond the header's are left out.
+A row ends at a line feed or a carriage return that no quotes enclose; empty lines are skipped. A field that begins with
+a quote ends at the next single quote, and two quotes mean one; what follows up to the delimiter belongs to the field
+unchanged. A quote anywhere else is an ordinary character. Missing fields are null, and so are those with nothing in
+them, not even quotes; fields beyond the header's are left out.
 """
 
 from typing import Any, Final
@@ -17,7 +17,7 @@ Places = NDArray[np.int64]
 
 _QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
-_compiled: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run side by side
+_compiled: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets the threads run in parallel
 
 
 @_compiled
@@ -62,7 +62,10 @@ def first_row(content: Bytes, delimiter: int) -> tuple[int, int]:
 
 @_compiled
 def fields_of(content: Bytes, delimiter: int, slots: Places, most: int) -> tuple[int, Places]:
-    """Rows, and (columns, most rows, 2) begin and end of the fields that `slots` gives a place; begin -1 is missing."""
+    """The number of rows, and where fields begin and end, as an array (columns, most, 2); -1 if a field is missing.
+
+    `slots` has the column of each field of a row, or -1 if the field is not read.
+    """
     columns = 0
     for slot in slots:
         columns = max(columns, slot + 1)
@@ -112,10 +115,10 @@ def _field_end(content: Bytes, delimiter: int, place: int) -> int:
 @_compiled
 def gathered(content: Bytes, ends: Places) -> tuple[Bytes, Places, NDArray[np.bool_]]:
     """One column's text without its quotes: bytes, offsets, and which rows are null; `ends` is (rows, 2)."""
-    room = 0
+    capacity = 0
     for row in range(len(ends)):
-        room += ends[row, 1] - ends[row, 0]
-    text = np.empty(room, np.uint8)
+        capacity += ends[row, 1] - ends[row, 0]
+    text = np.empty(capacity, np.uint8)
     offsets = np.zeros(len(ends) + 1, np.int64)
     null = np.zeros(len(ends), np.bool_)
     filled = 0

@@ -22,7 +22,7 @@ _STAMPS = ("mtime", "ETag", "LastModified", "last_modified", "created", "md5Hash
 
 @dataclass(frozen=True, repr=False)
 class File(Confidential):
-    """One file of a table; the source of its format reads what it contains."""
+    """One file of a table, of any format."""
 
     place: str  # path on its file system
     system: Any  # fsspec; None for this machine
@@ -44,7 +44,7 @@ class File(Confidential):
         return Path(self.place).open("rb") if self.system is None else self.system.open(self.place, "rb")
 
     def open_arrow(self) -> Arrow:
-        """The same for Arrow; reads of this machine's files then need no Python."""
+        """The same for Arrow, which then reads this machine's files without Python."""
         return pa.OSFile(self.place, "rb") if self.system is None else pa.PythonFile(self.open(), "r")
 
 
@@ -65,17 +65,17 @@ def _has_pattern(path: str) -> bool:
 def _local(path: str, table: str) -> list[File]:
     plain = Path(path)
     if plain.is_file():
-        return [_on_disk(plain, table)]
+        return [_local_file(plain, table)]
     if plain.is_dir():
         entries = attempt(lambda: sorted(plain.iterdir()))
-        return [_on_disk(one, table) for one in _only_files(entries, Path.is_file, lambda one: one.name, table)]
+        return [_local_file(one, table) for one in _only_files(entries, Path.is_file, lambda one: one.name, table)]
     if not _has_pattern(path):
         raise _absent(table)
     matches = attempt(lambda: [Path(match) for match in sorted(glob.glob(path, recursive=True))])
-    return [_on_disk(one, table) for one in _matching(matches, lambda one: one.name, Path.is_file, table)]
+    return [_local_file(one, table) for one in _matching(matches, lambda one: one.name, Path.is_file, table)]
 
 
-def _on_disk(path: Path, table: str) -> File:
+def _local_file(path: Path, table: str) -> File:
     found = attempt(path.stat)
     if found is None:
         raise _absent(table)
@@ -83,7 +83,7 @@ def _on_disk(path: Path, table: str) -> File:
 
 
 def _remote(url: str, table: str) -> list[File]:
-    from fsspec.core import url_to_fs  # only tables away from this machine need it
+    from fsspec.core import url_to_fs  # only remote tables need it
 
     open_url: Callable[[str], tuple[Any, str]] = url_to_fs  # pyright: ignore[reportUnknownVariableType]
     opened = attempt(partial(open_url, url))
@@ -100,12 +100,12 @@ def _remote(url: str, table: str) -> list[File]:
         )
     kind, listed = entries
     if kind == "file":
-        return [_away(opened[0], one) for one in listed]
+        return [_remote_file(opened[0], one) for one in listed]
     if kind == "folder":
-        return [_away(opened[0], one) for one in _only_files(listed, _is_file, _base, table)]
+        return [_remote_file(opened[0], one) for one in _only_files(listed, _is_file, _base, table)]
     if not _has_pattern(url):
         raise _absent(table)
-    return [_away(opened[0], one) for one in _matching(listed, _base, _is_file, table)]
+    return [_remote_file(opened[0], one) for one in _matching(listed, _base, _is_file, table)]
 
 
 def _entries(system: Any, place: str) -> tuple[str, list[dict[str, Any]]]:
@@ -119,7 +119,7 @@ def _entries(system: Any, place: str) -> tuple[str, list[dict[str, Any]]]:
     return "pattern", list(matches.values())
 
 
-def _away(system: Any, entry: dict[str, Any]) -> File:
+def _remote_file(system: Any, entry: dict[str, Any]) -> File:
     stamp = next((str(entry[key]) for key in _STAMPS if entry.get(key)), "")
     return File(entry["name"], system, int(entry.get("size") or 0), stamp)
 

@@ -1,4 +1,4 @@
-"""From what the study declares to the batches of its table: files, a query, or files of each holder."""
+"""Lists the batches of the table that a study declares: files, a query, or files of each holder."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -66,7 +66,7 @@ class _HolderBatch(Confidential):
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
         """The named columns of the holder's files, and the column of holders."""
-        return self._held(self.rows.read(self._stored(columns)))
+        return self._with_holder(self.rows.read(self._stored(columns)))
 
     def pieces(self, columns: tuple[str, ...], rows: int) -> Iterator[Arrow]:
         """The same as several smaller tables, where the holder's files support that."""
@@ -74,14 +74,14 @@ class _HolderBatch(Confidential):
         if read is None:
             yield self.read(columns)
         else:
-            yield from (self._held(piece) for piece in read(self._stored(columns), rows))
+            yield from (self._with_holder(piece) for piece in read(self._stored(columns), rows))
 
     def _stored(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in columns if name != self.column)
 
-    def _held(self, table: Arrow) -> Arrow:
-        everywhere = pa.array(np.zeros(table.num_rows, np.int8))
-        return table.append_column(self.column, pa.DictionaryArray.from_arrays(everywhere, [self.holder]))
+    def _with_holder(self, table: Arrow) -> Arrow:
+        codes = pa.array(np.zeros(table.num_rows, np.int8))
+        return table.append_column(self.column, pa.DictionaryArray.from_arrays(codes, [self.holder]))
 
 
 def _lay_out_holders(source: TableSource, holders: Holders) -> Layout:

@@ -28,7 +28,7 @@ class RowGroup(Confidential):
 
     table: str
     place: File
-    metadata: Arrow  # holds minima and maxima of the columns
+    metadata: Arrow  # contains minima and maxima of the columns
     dictionaries: tuple[int, ...]  # leaves of the schema that are dictionaries of text
     index: int
 
@@ -49,14 +49,14 @@ class RowGroup(Confidential):
 
     def read(self, columns: tuple[str, ...]) -> Arrow:
         """The named columns; dates as days, decimals as the nearest doubles."""
-        return self._whole(attempt(lambda: self._read(columns)))
+        return self._undamaged(attempt(lambda: self._read(columns)))
 
     def pieces(self, columns: tuple[str, ...], rows: int) -> Iterator[Arrow]:
-        """The same as several tables of about so many rows: less of it is in memory at a time."""
+        """The same as several tables of about `rows` rows, to save memory."""
         with ExitStack() as stack:
-            batches = self._whole(attempt(lambda: self._batches(columns, rows, stack)))
-            while (piece := self._whole(attempt(lambda: next(batches, _END)))) is not _END:
-                yield self._whole(attempt(partial(_declared_table, pa.Table.from_batches([piece]), columns)))
+            batches = self._undamaged(attempt(lambda: self._batches(columns, rows, stack)))
+            while (piece := self._undamaged(attempt(lambda: next(batches, _END)))) is not _END:
+                yield self._undamaged(attempt(partial(_declared_table, pa.Table.from_batches([piece]), columns)))
 
     def _read(self, columns: tuple[str, ...]) -> Arrow:
         with self.place.open_arrow() as file, self._parquet(file) as parquet:
@@ -70,11 +70,11 @@ class RowGroup(Confidential):
         return parquet.iter_batches(rows, row_groups=[self.index], columns=list(columns), use_threads=False)
 
     def _parquet(self, file: Arrow) -> Arrow:
-        # left alone, Arrow casts such a column to the type it was written with: that fails for bytes that are no UTF-8
-        # and for more values than its places have numbers, so that one row would decide whether the table is read
+        # by default Arrow casts a dictionary to the type it was written with: that fails for bytes that are not UTF-8
+        # and for more values than its indices can number, so one row would decide whether the table is read
         return pq.ParquetFile(file, metadata=self.metadata, read_dictionary=self.dictionaries)
 
-    def _whole(self, read: Arrow) -> Arrow:
+    def _undamaged(self, read: Arrow) -> Arrow:
         if read is None:
             raise ShapeMismatch(
                 f"cannot read table {self.table}: the content of a file is damaged. Write the table again."
@@ -116,7 +116,7 @@ def lay_out_parquet(source: TableSource, files: Sequence[File]) -> Layout:
         dictionaries = _dictionaries(schema, metadata, source.names)
         groups += [RowGroup(table, file, metadata, dictionaries, index) for index in range(metadata.num_row_groups)]
     size = sum(group.size for group in groups)
-    known = all(file.stamp for file in files)  # without one, a changed file may look like the same
+    known = all(file.stamp for file in files)  # without a stamp a changed file may look unchanged
     return Layout(first, lambda: iter(groups), size, "\n".join(file.identity for file in files) if known else None)
 
 
@@ -148,7 +148,7 @@ def _stored(schema: Arrow, source: TableSource) -> dict[str, tuple[str, str]]:
 
 
 def _plain(column: Arrow) -> Arrow:
-    """Days for dates, and doubles for decimals: Arrow's own cast of those misses the nearest double."""
+    """The column with dates as days, and decimals as the nearest doubles, which Arrow's own cast misses."""
     stored = column.type.value_type if types.is_dictionary(column.type) else column.type
     if types.is_decimal(stored):
         return pc.cast(pc.cast(_flat(column), pa.string()), pa.float64())
@@ -170,8 +170,8 @@ def _flat(column: Arrow) -> Arrow:
 
 
 def _check_dictionaries(column: Arrow) -> None:
-    # the reader takes the places in a dictionary page on trust
+    # the reader does not check the indices of a dictionary page
     for chunk in column.chunks if types.is_dictionary(column.type) else ():
         ends = _min_max(chunk.indices).as_py()
         if ends["max"] is not None and not 0 <= ends["min"] <= ends["max"] < len(chunk.dictionary):
-            raise ValueError("a place lies outside its dictionary")
+            raise ValueError("an index is outside its dictionary")

@@ -8,7 +8,7 @@ from typing import Any
 
 from storage.ledger.postgresql import REACHING, give_up_after
 
-SILENCE = 30.0  # seconds without a row, after which a server is asked whether it is there: a query may take hours
+SILENCE = 30.0  # seconds without a row, after which the connection is checked: a query may take hours
 
 _KINDS = {
     "bool": "boolean",
@@ -25,7 +25,7 @@ _KINDS = {
     "name": "string",
     "uuid": "string",
 }
-_FIRST_OWN_TYPE = 16384  # types above are declared in the database itself
+_FIRST_OWN_TYPE = 16384  # types from this number on are declared in the database itself
 # shortest text that reads back as the same double, dates as YYYY-MM-DD, whatever the role's settings
 _SETTINGS = "-c extra_float_digits=1 -c datestyle=ISO"
 
@@ -57,13 +57,13 @@ def prepare(connection: Any) -> None:
     from psycopg.adapt import Loader
 
     class AsSent(Loader):
-        """The server's text, not decoded: it need not even be of the encoding it should be."""
+        """The server's text, not decoded, since it may not be in the declared encoding."""
 
         def load(self, data: Any) -> Any:
             return bytes(data)
 
     class Padded(AsSent):
-        """Text of a fixed width, of which the spaces at the end are no part."""
+        """Text of a fixed width, without the spaces that fill it."""
 
         def load(self, data: Any) -> Any:
             return bytes(data).rstrip(b" ")

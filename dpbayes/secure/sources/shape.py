@@ -14,7 +14,7 @@ NUMBERS = ("integer", "float", "decimal", "boolean")
 DATES = ("date",)
 LEVELS = ("string", "integer", "boolean")
 UNITS = ("string", "integer")
-NULL = "null"  # a column without any value: fits everywhere, else one value more would change the shape
+NULL = "null"  # a column without any value: allowed everywhere, else one more value would change the shape
 
 _KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
     ("integer", types.is_integer),
@@ -72,7 +72,7 @@ def kind_of(stored: Arrow) -> str:
 
 def spelling_of(stored: Arrow) -> str:
     """An Arrow type as a message may show it."""
-    # a nested or extension type spells out names of its own making
+    # the text of a nested or extension type contains names that the file's writer chose
     return (
         "a nested or extension type" if stored.num_fields or isinstance(stored, pa.BaseExtensionType) else str(stored)
     )

@@ -33,7 +33,7 @@ class SqlBatch(Confidential):
     index: int
     columns: dict[str, Arrow]  # text, or numbers already
     source: TableSource
-    size: int = 0  # nobody knows how much is still to come
+    size: int = 0  # not known
 
     @property
     def identity(self) -> str:
@@ -47,10 +47,10 @@ class SqlBatch(Confidential):
 
 
 def lay_out_query(source: TableSource, query: Query) -> Layout:
-    """Check the columns that the query gives; the rows are asked for by the pass."""
-    with _answer(source, query) as answer:
+    """Check the columns of the query's result; its rows are fetched during the pass."""
+    with _result(source, query) as answer:
         found = attempt(lambda: (list(answer.keys()), list(_dialect(query).stored_types(answer))))
-    names, stored = _reached(found, source)
+    names, stored = _answered(found, source)
     places = places_of(names)
     types: dict[str, str] = {}
     for name, allowed in declared(source):
@@ -60,14 +60,14 @@ def lay_out_query(source: TableSource, query: Query) -> Layout:
 
 
 def _batches(source: TableSource, query: Query) -> Iterator[Batch]:
-    with _answer(source, query) as answer:
+    with _result(source, query) as answer:
         found = places_of(answer.keys())
         places = [place_of(found, name, source.name) for name in source.names]
         types = _dialect(query).stored_types(answer)
         stored = [types[place][0] for place in places]
         rules = source.stored
         index = 0
-        while rows := _reached(attempt(lambda: answer.fetchmany(ROWS)), source):
+        while rows := _answered(attempt(lambda: answer.fetchmany(ROWS)), source):
             columns = {
                 name: _column([row[place] for row in rows], kind, rules.get(name))
                 for name, place, kind in zip(source.names, places, stored, strict=True)
@@ -77,13 +77,13 @@ def _batches(source: TableSource, query: Query) -> Iterator[Batch]:
 
 
 @contextmanager
-def _answer(source: TableSource, query: Query) -> Generator["CursorResult[Any]"]:
+def _result(source: TableSource, query: Query) -> Generator["CursorResult[Any]"]:
     """The result of the query, before any row is fetched."""
-    engine = _reached(attempt(lambda: _dialect(query).make_engine(query.url)), source)
+    engine = _answered(attempt(lambda: _dialect(query).make_engine(query.url)), source)
     try:
-        connection = _reached(attempt(engine.connect), source)
+        connection = _answered(attempt(engine.connect), source)
         with connection:
-            answer = _reached(attempt(lambda: _ask(connection, query)), source)
+            answer = _answered(attempt(lambda: _execute(connection, query)), source)
             try:
                 yield answer
             finally:
@@ -92,7 +92,7 @@ def _answer(source: TableSource, query: Query) -> Generator["CursorResult[Any]"]
         engine.dispose()
 
 
-def _ask(connection: Any, query: Query) -> Any:
+def _execute(connection: Any, query: Query) -> Any:
     from sqlalchemy import text
 
     _dialect(query).prepare(connection)
@@ -105,7 +105,7 @@ def _dialect(query: Query) -> Any:
     return sqlite if query.url.startswith("sqlite") else postgresql
 
 
-def _reached(answer: Any, source: TableSource) -> Any:
+def _answered(answer: Any, source: TableSource) -> Any:
     if answer is None:
         raise ShapeMismatch(
             f"cannot read table {source.name}: the database does not answer the query. Check URL, password and query "
@@ -115,18 +115,18 @@ def _reached(answer: Any, source: TableSource) -> Any:
 
 
 def _column(values: list[Any], kind: str, rule: ColumnRule | None) -> Arrow:
-    """One column as text, which drivers give as bytes, or as numbers where SQLite has nothing else in it."""
+    """One column as text, which drivers give as bytes, or as numbers where SQLite returns nothing else."""
     if kind == "boolean":
         values = [_BOOLEANS.get(value) for value in values]
-    quick = attempt(partial(pa.array, values, pa.large_binary()))
-    if quick is None and rule is not None and rule.bounds is not None and rule.measure == "number":
+    array = attempt(partial(pa.array, values, pa.large_binary()))
+    if array is None and rule is not None and rule.bounds is not None and rule.measure == "number":
         numbers = attempt(partial(pa.array, values, pa.float64()))  # fails on integers that it would round
         if numbers is not None:
             return numbers
-    if quick is None:
+    if array is None:
         spelled = [value if value is None or isinstance(value, bytes) else repr(value).encode() for value in values]
-        quick = pa.array(spelled, pa.large_binary())
-    return quick.view(pa.large_string())  # not checked to be UTF-8
+        array = pa.array(spelled, pa.large_binary())
+    return array.view(pa.large_string())  # not checked to be UTF-8
 
 
 def _read(column: Arrow, rule: ColumnRule | None) -> Arrow:

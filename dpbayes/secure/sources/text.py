@@ -1,8 +1,8 @@
 """Converts text to numbers and days: null stays null, and unreadable text becomes NaN.
 
 A number is decimal digits with an optional sign, point and exponent, infinity, nan, true (1) or false (0); it becomes
-the nearest double. A date is YYYY-MM-DD and counts as days since 1970-01-01. Spaces around are ignored, and text of
-spaces alone is null.
+the nearest double. A date is YYYY-MM-DD and counts as days since 1970-01-01. Surrounding spaces are ignored, and
+text of spaces alone is null.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from dpbayes.secure.sources.batch import Arrow
 _NUMBER = r"(?i)^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)$"
 _TRUE, _FALSE = r"(?i)^true$", r"(?i)^false$"
 _DATE = r"^(?P<year>[0-9]{4,7})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})(?P<era>(?: BC)?)$"
-_ENDLESS = r"(?i)^[+-]?inf(inity)?$"
+_INFINITE = r"(?i)^[+-]?inf(inity)?$"
 
 _function: Any = pc  # its functions are made when pyarrow loads
 
@@ -25,7 +25,7 @@ _function: Any = pc  # its functions are made when pyarrow loads
 def numbers(text: Arrow) -> Arrow:
     """The numbers that an array of text spells, as doubles."""
     try:
-        return pc.cast(text, pa.float64())  # nearly always enough; accepts a part of what follows
+        return pc.cast(text, pa.float64())  # nearly always enough; accepts less than the code below
     except pa.ArrowInvalid:
         pass  # its message quotes a value
     trimmed = _trimmed(text)
@@ -37,25 +37,25 @@ def numbers(text: Arrow) -> Arrow:
 def days(text: Arrow) -> Arrow:
     """The days since 1970-01-01 that an array of text spells."""
     trimmed = _trimmed(text)
-    endless = _matches(trimmed, _ENDLESS)
+    infinite = _matches(trimmed, _INFINITE)
     parts = _function.extract_regex(trimmed, pattern=_DATE)
     year, month, day = (_integers(_function.struct_field(parts, [place])) for place in range(3))
-    before = _function.equal(_function.struct_field(parts, [3]), b" BC")
-    year = np.where(pc.fill_null(before, False).to_numpy(zero_copy_only=False), 1 - year, year)
+    before_christ = _function.equal(_function.struct_field(parts, [3]), b" BC")
+    year = np.where(pc.fill_null(before_christ, False).to_numpy(zero_copy_only=False), 1 - year, year)
     counted = _days(year, month, day)
-    beyond = numbers(_as_text(_function.if_else(endless, trimmed, b"nan"))).to_numpy(zero_copy_only=False)
-    counted = np.where(pc.fill_null(endless, False).to_numpy(zero_copy_only=False), beyond, counted)
+    infinities = numbers(_as_text(_function.if_else(infinite, trimmed, b"nan"))).to_numpy(zero_copy_only=False)
+    counted = np.where(pc.fill_null(infinite, False).to_numpy(zero_copy_only=False), infinities, counted)
     return pa.array(counted, mask=trimmed.is_null().to_numpy(zero_copy_only=False), from_pandas=False)
 
 
 def _days(year: NDArray[np.int64], month: NDArray[np.int64], day: NDArray[np.int64]) -> NDArray[np.float64]:
     """Days in the proleptic Gregorian calendar; NaN for dates that do not exist."""
-    there = (month >= 1) & (month <= 12) & (day >= 1)
-    months = (year - 1970) * 12 + np.where(there, month, 1) - 1
+    valid = (month >= 1) & (month <= 12) & (day >= 1)
+    months = (year - 1970) * 12 + np.where(valid, month, 1) - 1
     first = months.astype("datetime64[M]").astype("datetime64[D]")
     found = first + (day - 1).astype("timedelta64[D]")
-    there &= found.astype("datetime64[M]").astype(np.int64) == months
-    return np.where(there, found.astype(np.int64), np.nan)
+    valid &= found.astype("datetime64[M]").astype(np.int64) == months
+    return np.where(valid, found.astype(np.int64), np.nan)
 
 
 def _trimmed(text: Arrow) -> Arrow:

@@ -1,4 +1,4 @@
-"""Great Expectations over the profile, never over rows: what the steward should look at, for the vault only.
+"""Checks a pass's profile with Great Expectations, never its rows: what the steward should look at, for the vault only.
 
 There are two suites: one that a table which needs none of the study's rules would satisfy, and the steward's own.
 """
@@ -17,7 +17,7 @@ OF_TABLE = ("duplicate_rows", "several_holders")
 
 
 RULED = ("nulls", "not_a_number", "unknown_levels")
-"""The counts that `nulls:` or `unknown:` of a column is a rule for."""
+"""The counts of values that `nulls:` or `unknown:` of a column replaces."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +54,12 @@ class ValidationResult(Confidential):
 
 
 def expectations_of(source: TableSource) -> tuple[Expectation, ...]:
-    """Expectations that a table satisfies if it needs none of the study's rules, except rules that were foreseen."""
+    """Expectations that a table satisfies if it needs none of the study's rules, except those of `foreseen_by`."""
     return tuple(one for one in _derived(source) if not _foreseen(one, source))
 
 
 def foreseen_by(source: TableSource) -> tuple[Expectation, ...]:
-    """What is counted without an alarm, because the study itself states what becomes of it."""
+    """Counts that raise no alarm, because the study itself states what becomes of such values."""
     return tuple(one for one in _derived(source) if _foreseen(one, source))
 
 
@@ -92,18 +92,18 @@ def validate(
 ) -> ValidationResult:
     """Check the profile against both suites; a failure of the library is a result too."""
     wanted = expectations_of(source) if expectations is None else tuple(expectations)
-    asked = _of_this_pass(source, own)
+    applicable = _applicable(source, own)
     try:
         with quiet_library():
-            met, found = _run(profile, wanted), _run_own(profile, source, asked)
+            met, found = _run(profile, wanted), _run_own(profile, source, applicable)
     except Exception:  # its text may contain counts, and it decides nothing
-        return ValidationResult(ran=False, own=tuple((one, None) for one in asked))
+        return ValidationResult(ran=False, own=tuple((one, None) for one in applicable))
     return ValidationResult(
-        ran=True, met=tuple(zip(wanted, met, strict=True)), own=tuple(zip(asked, found, strict=True))
+        ran=True, met=tuple(zip(wanted, met, strict=True)), own=tuple(zip(applicable, found, strict=True))
     )
 
 
-def _of_this_pass(source: TableSource, own: Sequence[OwnExpectation]) -> list[OwnExpectation]:
+def _applicable(source: TableSource, own: Sequence[OwnExpectation]) -> list[OwnExpectation]:
     """The expectations about columns that this release reads."""
     if not own:
         return []
@@ -111,12 +111,12 @@ def _of_this_pass(source: TableSource, own: Sequence[OwnExpectation]) -> list[Ow
     return [one for one in own if one.columns <= known]
 
 
-def _run_own(profile: Profile, source: TableSource, asked: Sequence[OwnExpectation]) -> list[bool | None]:
+def _run_own(profile: Profile, source: TableSource, applicable: Sequence[OwnExpectation]) -> list[bool | None]:
     """The steward's expectations one by one, so that a failure does not affect the others."""
-    if not asked:
+    if not applicable:
         return []
-    batch = _batch({name: _counts(profile, _named(name)) for name in profile_columns(source)})
-    return [_own_met(batch, one) for one in asked]
+    batch = _batch({name: _counts(profile, _count_named(name)) for name in profile_columns(source)})
+    return [_own_met(batch, one) for one in applicable]
 
 
 def _own_met(batch: Any, one: OwnExpectation) -> bool | None:
@@ -126,7 +126,7 @@ def _own_met(batch: Any, one: OwnExpectation) -> bool | None:
         return None
 
 
-def _named(name: str) -> Expectation:
+def _count_named(name: str) -> Expectation:
     column, dot, count = name.rpartition(".")
     return Expectation(count=count, column=column if dot else None)
 

@@ -35,12 +35,12 @@ INSPECTED = (
 
 
 def declared(rule: ColumnRule, stated: Container[str] = ()) -> str:
-    """The declaration of a column and what becomes of a missing value; `stated`: the study states a rule itself."""
+    """The declaration of a column and what becomes of a missing value; `stated`: columns with a stated rule."""
     if rule.names_holders:
-        return _held(rule)
+        return _domain(rule)
     codes = f" ({', '.join(code if isinstance(code, str) else f'{code:g}' for code in rule.missing)} too)"
-    unsaid = "" if rule.name in stated or rule.stays_missing else ", for nothing is stated"
-    return f"{_held(rule)}; missing{codes * bool(rule.missing)}: {_if_missing(rule)}{unsaid}"
+    default_note = "" if rule.name in stated or rule.stays_missing else ", for nothing is stated"
+    return f"{_domain(rule)}; missing{codes * bool(rule.missing)}: {_if_missing(rule)}{default_note}"
 
 
 def _if_missing(rule: ColumnRule) -> str:
@@ -55,7 +55,7 @@ def _value(number: float, measure: str) -> str:
     return str(date(1970, 1, 1) + timedelta(days=number)) if measure == "date" else f"{number:g}"
 
 
-def _held(rule: ColumnRule) -> str:
+def _domain(rule: ColumnRule) -> str:
     """The values that a column may contain."""
     if rule.bounds is None:
         levels = rule.levels or ()

@@ -29,7 +29,7 @@ from dpbayes_core.confidential import Confidential
 from storage.home.vault import VALIDATION_PAGE, Vault, readable
 
 _WORST = 20  # batches that are listed
-_STRIPES = 120  # of the picture of all batches
+_STRIPES = 120  # at most, in the picture of all batches
 WIDTH, HEIGHT = 240, 14
 
 
@@ -199,9 +199,9 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
 
 
 def _column(profile: Profile, rule: ColumnRule, result: ValidationResult, stated: tuple[str, ...]) -> ColumnLine:
-    held = [(group.rows, group.columns[rule.name]) for group in profile.groups if rule.name in group.columns]
+    groups = [(group.rows, group.columns[rule.name]) for group in profile.groups if rule.name in group.columns]
     outcome = {expected.count: met for expected, met in result.met if expected.column == rule.name}
-    totals = {count: sum(getattr(counts, count) for _, counts in held) for count in COUNTS}
+    totals = {count: sum(getattr(counts, count) for _, counts in groups) for count in COUNTS}
     applies = ("nulls", "unknown_levels") if rule.bounds is None else ("nulls", "not_a_number", "out_of_bounds")
     cells = tuple(
         Cell(number(totals[count]), share_of(totals[count], profile.rows), _met(outcome.get(count)))
@@ -209,7 +209,7 @@ def _column(profile: Profile, rule: ColumnRule, result: ValidationResult, stated
         else Cell("", "", "")
         for count in HEADINGS
     )
-    touched = [(rows, sum(getattr(counts, count) for count in COUNTS)) for rows, counts in held]
+    touched = [(rows, sum(getattr(counts, count) for count in COUNTS)) for rows, counts in groups]
     return ColumnLine(
         rule.name, declared(rule, stated), stored(profile.types.get(rule.name, "")), cells, _stripes(touched)
     )
@@ -229,8 +229,8 @@ def _stripes(touched: list[tuple[int, int]]) -> Markup:
         for place, one in enumerate(bins)
         if one[1]
     ]
-    said = {"role": "img", "aria_label": "batches from first to last"}
-    return tag("svg", "", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", preserveAspectRatio="none", **said)
+    attributes = {"role": "img", "aria_label": "batches from first to last"}
+    return tag("svg", "", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", preserveAspectRatio="none", **attributes)
 
 
 def _depth(rows: int, count: int) -> float:
@@ -263,8 +263,8 @@ def _expectation(profile: Profile, expected: Expectation, met: bool) -> Expectat
 def _most(profile: Profile, expected: Expectation) -> str:
     if expected.count in OF_TABLE:
         return number(getattr(profile, expected.count) or 0)
-    holders = [group if expected.column is None else group.columns.get(expected.column) for group in profile.groups]
-    counts = [int(getattr(holder, expected.count, 0) or 0) for holder in holders]
+    counted = [group if expected.column is None else group.columns.get(expected.column) for group in profile.groups]
+    counts = [int(getattr(one, expected.count, 0) or 0) for one in counted]
     if not counts:
         return "no batch"
     return number(min(counts)) if expected.at_most is None else number(max(counts))

@@ -1,7 +1,7 @@
 """Which expectations a suite may contain, and with which arguments, so that nothing in it is executed as code.
 
-Great Expectations hands row conditions to pandas, which executes them, evaluates parameters, opens other tables and
-matches patterns for as long as they take. A profile is a table of counts: expectations about it need only columns,
+Great Expectations has pandas execute row conditions, evaluates parameters, opens other tables and matches patterns
+without a time limit. A profile is a table of counts: expectations about it need only columns,
 numbers and yes or no.
 """
 
@@ -23,7 +23,7 @@ class Argument:
     fits: Callable[[Any], bool]
 
 
-def argument_flaw(kind: str, kwargs: Mapping[str, Any]) -> str | None:
+def argument_problem(kind: str, kwargs: Mapping[str, Any]) -> str | None:
     """Why an expectation of that type may not have these arguments; None if it may."""
     known = EXPECTATIONS.get(kind)
     if known is None:

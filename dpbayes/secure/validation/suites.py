@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from dpbayes.secure.validation.suite_types import argument_flaw
+from dpbayes.secure.validation.suite_types import argument_problem
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import StudyInvalid
@@ -59,8 +59,8 @@ class OwnExpectation:
     def built(self) -> Any:
         """The library's own object; raises if the library has no such expectation or refuses the arguments."""
         kwargs = json.loads(self.kwargs)
-        if flaw := argument_flaw(self.type, kwargs):  # again: nothing else may come near the library
-            raise ValueError(flaw)
+        if problem := argument_problem(self.type, kwargs):  # checked again, because the library may execute arguments
+            raise ValueError(problem)
         from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
         return ExpectationConfiguration(type=self.type, kwargs=kwargs).to_domain_obj()
@@ -95,8 +95,8 @@ def read_expectations(study: "Study") -> tuple[OwnExpectation, ...]:
     period = Period.containing(_ANY_DAY, study.period.grain)  # every period's table has the same columns
     known = {column for release in study.releases for column in profile_columns(study.table(release, period))}
     for place, one in enumerate(found, start=1):
-        if strange := sorted(one.columns - known):
-            raise _invalid(name, f"expectation {place} speaks of {strange[0]}, which no profile has", _REMEDY_COLUMNS)
+        if unknown := sorted(one.columns - known):
+            raise _invalid(name, f"expectation {place} names {unknown[0]}, which no profile has", _REMEDY_COLUMNS)
         if not _buildable(one):
             what = f"expectation {place} lacks an argument, or Great Expectations takes it otherwise"
             raise _invalid(name, what, "Look up its arguments")
@@ -130,13 +130,13 @@ def _expectations(parsed: Any, name: str) -> Iterator[OwnExpectation]:
     if not isinstance(listed, list):
         raise _invalid(name, "it has no list of expectations", "Export a suite of Great Expectations as JSON")
     for place, one in enumerate(cast("list[Any]", listed), start=1):
-        held = cast("Mapping[str, Any]", one) if isinstance(one, dict) else {}
-        kind, kwargs, description = held.get("type"), held.get("kwargs", {}), held.get("description")
+        entry = cast("Mapping[str, Any]", one) if isinstance(one, dict) else {}
+        kind, kwargs, description = entry.get("type"), entry.get("kwargs", {}), entry.get("description")
         if not isinstance(kind, str) or not isinstance(kwargs, dict) or not isinstance(description, str | None):
             raise _invalid(name, f"expectation {place} is not a type with arguments", "Write type: and kwargs:")
-        if flaw := argument_flaw(kind, cast("Mapping[str, Any]", kwargs)):
+        if problem := argument_problem(kind, cast("Mapping[str, Any]", kwargs)):
             raise _invalid(
-                name, f"expectation {place} {flaw}", "Write columns, numbers and true or false, or leave it out"
+                name, f"expectation {place} {problem}", "Write columns, numbers and true or false, or leave it out"
             )
         if description is not None and not description.replace("\n", " ").isprintable():
             raise _invalid(name, f"the description of expectation {place} cannot be printed", "Write it again by hand")

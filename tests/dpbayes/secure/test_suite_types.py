@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpbayes.secure.profile import ColumnCounts, GroupProfile, Profile
 from dpbayes.secure.validation.checks import validate
-from dpbayes.secure.validation.suite_types import ARGUMENTS, EXPECTATIONS, MOST, argument_flaw
+from dpbayes.secure.validation.suite_types import ARGUMENTS, EXPECTATIONS, MOST, argument_problem
 from dpbayes.secure.validation.suites import OwnExpectation, quiet_library
 from dpbayes.study.table_source import ColumnRule, TableSource
 from dpbayes_core.canonical import canonical_json
@@ -94,8 +94,8 @@ def test_no_argument_is_code_or_decides_how_the_library_runs() -> None:
 )
 def test_no_argument_takes_what_is_evaluated_nested_or_endless(name: str, value: Any) -> None:
     kind = next(kind for kind, names in EXPECTATIONS.items() if name in names)
-    assert argument_flaw(kind, {name: PLAIN[name]}) is None
-    assert f"gives {name} something other than {ARGUMENTS[name].words}" == argument_flaw(kind, {name: value})
+    assert argument_problem(kind, {name: PLAIN[name]}) is None
+    assert f"gives {name} something other than {ARGUMENTS[name].words}" == argument_problem(kind, {name: value})
 
 
 JSON = st.recursive(
@@ -108,7 +108,7 @@ JSON = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(kind=st.sampled_from(sorted(EXPECTATIONS)), name=st.sampled_from(sorted(ARGUMENTS)), value=JSON)
 def test_what_is_let_through_is_flat(kind: str, name: str, value: Any) -> None:
-    if argument_flaw(kind, {name: value}) is None:
+    if argument_problem(kind, {name: value}) is None:
         items = value if isinstance(value, list) else [value]
         assert all(one is None or isinstance(one, str | bool | int | float) for one in items) or name == (
             "quantile_ranges"
@@ -117,8 +117,8 @@ def test_what_is_let_through_is_flat(kind: str, name: str, value: Any) -> None:
 
 def test_lists_have_an_end() -> None:
     kind = "expect_column_values_to_be_in_set"
-    assert argument_flaw(kind, {"value_set": [1] * MOST}) is None
-    assert argument_flaw(kind, {"value_set": [1] * (MOST + 1)})
+    assert argument_problem(kind, {"value_set": [1] * MOST}) is None
+    assert argument_problem(kind, {"value_set": [1] * (MOST + 1)})
 
 
 def test_an_expectation_made_in_another_way_is_not_built_either() -> None:
