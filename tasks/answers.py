@@ -254,7 +254,7 @@ def posterior_document(
         "seconds": {"sampling": round(sampling, 3), "total": round(total, 3)},
         "crate": workspace.address(),
         "report": workspace.address(REPORT),
-        **workspace.told(files),
+        **workspace.remarks(files),
     }
 
 

@@ -1,4 +1,4 @@
-"""Where running chains stand, so that a killed analysis goes on from its last blocks and draws the same."""
+"""Checkpoints of running chains, from which a killed analysis continues and draws the same."""
 
 import json
 import shutil
@@ -28,14 +28,14 @@ class Checkpoints:
             return None
 
     def begin(self, current: Round) -> None:
-        """Say which round is under way."""
+        """Record which round is under way."""
         make_folder(self._folder, mode=0o700)
         replace_file(
             self._folder / _ROUND, canonical_json({"attempt": current.attempt, "draws": current.draws}), self._folder
         )
 
     def chain(self, place: int, current: Round) -> ChainDraws | None:
-        """Where a chain of this attempt stands; a damaged checkpoint, or another user's, is as good as none."""
+        """The checkpoint of a chain of this attempt; None if there is none, or it is damaged or another user's."""
         try:
             chain = ChainDraws.from_bytes(read_own(self._path(place)))
         except (OSError, IntegrityFailure):
@@ -43,11 +43,11 @@ class Checkpoints:
         return chain if chain.state.attempt == current.attempt else None
 
     def keep(self, place: int, chain: ChainDraws) -> None:
-        """Remember where a chain stands, whole or not at all."""
+        """Store a chain's checkpoint, whole or not at all."""
         replace_file(self._path(place), chain.to_bytes(), self._folder)
 
     def drop(self) -> None:
-        """Forget all: the posterior is archived."""
+        """Delete all checkpoints; called once the posterior is archived."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _path(self, place: int) -> Path:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from dpbayes.analyses.earlier import read_before
+from dpbayes.analyses.earlier import read_as_alike_before
 from dpbayes.analyses.prepare import Analysis, Named, analysis_of, ordered
 from dpbayes.audit.lone_crate import maker_of, open_verified
 from dpbayes.crates.contained_releases import Source, evidence_of, named, order_of
@@ -39,7 +39,7 @@ from storage.ledger.offline_ledger import refuse_unspelled, spelled
 from storage.ledger.periods import Period
 
 NAME = "reanalysis"  # of the analysis, in its record and its place
-SCRATCH = ".dpbayes-"  # how folders beside a zip begin, until it is whole
+SCRATCH = ".dpbayes-"  # how the folder next to a zip begins in which it is written
 MOST_NAMED = 3  # studies in the name of a pool
 
 
@@ -63,7 +63,7 @@ class CratesWorkspace:
 
     @property
     def work(self) -> Path:
-        """The user's own: a checkpoint that somebody put beside the crate would be taken for ours."""
+        """A private folder of the user, because a checkpoint next to the crate may be somebody else's."""
         place = hashlib.sha256(str(self._zip or self._folder).encode()).hexdigest()
         return private_folder("work") / place[:16]
 
@@ -72,8 +72,8 @@ class CratesWorkspace:
         return Provenance(sources=self.sources, study_text=None, alike=self.analysis.alike)
 
     def stored(self) -> Mapping[str, bytes] | None:
-        """The crate that stands there, if it is this analysis of these releases, and whole."""
-        found = self._stands()
+        """The crate at the destination, if there is one; refused unless it is whole and of this analysis."""
+        found = self._existing()
         if found is None:
             return None
         place, self._found = self.address(), True
@@ -86,8 +86,8 @@ class CratesWorkspace:
             )
         return files
 
-    def _stands(self) -> Mapping[str, bytes] | None:
-        """Whatever stands in the zip, or in the folder of this analysis; earlier versions called it otherwise."""
+    def _existing(self) -> Mapping[str, bytes] | None:
+        """The files in the zip, or in this analysis's folder, which had another name in earlier versions."""
         if self._zip is not None:
             return load(self._zip) if self._zip.exists() else None
         if (found := self._in_folder(self.analysis)) is None:
@@ -96,7 +96,7 @@ class CratesWorkspace:
         return files
 
     def _in_folder(self, analysis: Analysis) -> tuple[str, Mapping[str, bytes]] | None:
-        """The name and files of the crate of an analysis, if it lies in the folder."""
+        """The name and files of the crate of an analysis, if it is in the folder."""
         for key in analysis.keys:
             if (self._folder / (name := f"{NAME}-{key[:16]}") / MANIFEST).exists():
                 files = Archive(str(self._folder)).read_folder(name)
@@ -105,7 +105,7 @@ class CratesWorkspace:
         return None
 
     def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
-        """Into the folder or zip, whole or not at all."""
+        """Write the crate to the folder or zip, whole or not at all."""
         if self._zip is None:
             Archive(str(self._folder)).write_folder(self._name, files)
         else:
@@ -114,16 +114,16 @@ class CratesWorkspace:
                 create_file(self._zip, pack(files), scratch=Path(scratch))
 
     def tidy(self) -> None:
-        """Take the working folder away where nothing stands in it."""
-        with contextlib.suppress(OSError):  # chains of this or another analysis do
+        """Delete the working folder if it is empty."""
+        with contextlib.suppress(OSError):  # it has chains of this or another analysis
             self.work.rmdir()
 
     def address(self, name: str = "") -> str:
-        """Where it lies; the report of a zip is inside."""
+        """The path of the crate, or of a file in it; of a zip only the zip's own."""
         place = self._zip or self._folder / self._name
         return str(place / name if name and not self._zip else place)
 
-    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+    def remarks(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
         """Where the releases come from, who signed the posterior, and what a crate alone cannot prove."""
         links = [
             {
@@ -142,17 +142,19 @@ class CratesWorkspace:
         named_keys = {spelled(key) for key in self._keys}
         noticed = [notice for place in self._crates for notice in notice_records(place, named_keys)]
         found = {"sources": links, "notices": noticed, "not_verified": unsure, "signed_by": maker_of(files)}
-        return {**about, **found, **self._before()}
+        return {**about, **found, **self._earlier()}
 
-    def _before(self) -> Mapping[str, Any]:
-        """What changed, where the same was analysed in this folder when parts could not differ."""
-        for said, earlier in () if self._zip else read_before(self.analysis, "--alike", "a --prior of law: conjugate"):
+    def _earlier(self) -> Mapping[str, Any]:
+        """What changed, if an earlier version analysed the same releases in this folder and took them as alike."""
+        for said, earlier in (
+            () if self._zip else read_as_alike_before(self.analysis, "--alike", "a --prior of law: conjugate")
+        ):
             if (found := self._in_folder(earlier)) is not None:
                 return {"changed": said, "earlier": str(self._folder / found[0])}
         return {}
 
     def _unsigned(self, maker: str | None) -> list[str]:
-        """What the draws are, where they stood there before and nobody who is trusted signed them."""
+        """Whose the draws are, if they were there before and no trusted key signed them."""
         own = self.signer is not None and self.signer.fingerprint == maker
         if not self._found or own or maker in {spelled(key) for key in self._keys}:
             return []
@@ -176,12 +178,12 @@ class CratesWorkspace:
 
 
 def crates_workspace(order: Mapping[str, Any]) -> CratesWorkspace:
-    """The workspace of an order: `crates`, `keys`, `prior`, what decides the draws, `to` and `sign`."""
-    asked = _asked(order)
+    """The workspace of an order with `crates`, `keys`, `prior`, `to`, `sign`, and what decides the draws."""
+    spec = _spec(order)
     sources = read_sources(order["crates"], order["keys"])
     entries = ordered([source.entry for source in sources])
     evidence = evidence_of(entries)
-    if asked.alike and len(entries) < 2:
+    if spec.alike and len(entries) < 2:
         raise StudyInvalid(
             "cannot analyse as asked: --alike: one release has no parts that could be alike. Leave it out."
         )
@@ -190,7 +192,7 @@ def crates_workspace(order: Mapping[str, Any]) -> CratesWorkspace:
     names: tuple[str, ...] = evidence.schema.coefficients if evidence.kind == "regression" else ()
     stated = PriorSpec() if order["prior"] is None else load_prior(Path(order["prior"]), evidence.kind, names)
     studies, periods = ([entry.payload[name] for entry in entries] for name in ("study", "period"))
-    analysis = analysis_of(entries, asked, stated, Named(_joined(studies), _spanned(periods), NAME))
+    analysis = analysis_of(entries, spec, stated, Named(_joined(studies), _spanned(periods), NAME))
     return CratesWorkspace(analysis, sources, order)
 
 
@@ -204,7 +206,7 @@ def read_sources(crates: Sequence[str], keys: Sequence[str]) -> tuple[Source, ..
     return tuple(sorted(found, key=lambda source: order_of(source.entry)))
 
 
-def _asked(order: Mapping[str, Any]) -> AnalysisSpec:
+def _spec(order: Mapping[str, Any]) -> AnalysisSpec:
     """Sampler, chains, draws and seed, under the rules of a study's analyses."""
     names = ("sampler", "chains", "draws", "seed", "alike")
     given = {name: order[name] for name in names if order.get(name) is not None}
@@ -216,7 +218,7 @@ def _asked(order: Mapping[str, Any]) -> AnalysisSpec:
 
 
 def _joined(studies: Sequence[str]) -> str:
-    """One plain name for all of them."""
+    """One plain name for all studies."""
     names = list(dict.fromkeys(studies))
     if len(names) > MOST_NAMED:
         names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1}-more"]
@@ -229,7 +231,7 @@ def _spanned(periods: Sequence[str]) -> str:
 
 
 def refuse_same_people(sources: Sequence[Source]) -> None:
-    """Refuse releases whose people could count twice; populations of different names are taken for different people."""
+    """Refuse releases whose people could count twice; populations of different names are taken as different people."""
     for one, other in combinations(sources, 2):
         if one.digest == other.digest:
             raise StudyInvalid(
@@ -252,11 +254,11 @@ def _may_share(one: Source, other: Source) -> bool:
     first, second = one.entry.payload, other.entry.payload
     if first["account"] != second["account"]:
         return False
-    apart = not _overlap(first["period"], second["period"])
-    laws = _Law.of(one), _Law.of(other)
+    separate = not _overlap(first["period"], second["period"])
+    declared = _Declared.of(one), _Declared.of(other)
     if None not in (first["holder"], second["holder"]) and first["holder"] != second["holder"]:
-        return apart and not all(law.disjoint or law.fixed for law in laws)
-    return not (apart and all(law.disjoint for law in laws))
+        return separate and not all(each.disjoint or each.fixed for each in declared)
+    return not (separate and all(each.disjoint for each in declared))
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -265,14 +267,14 @@ def _overlap(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Law:
-    """What a release's study declares of its people; nothing where it cannot be read."""
+class _Declared:
+    """What a release's study declares of its people; False if it cannot be read."""
 
     disjoint: bool = False  # everybody is in one period only
     fixed: bool = False  # everybody stays with one holder
 
     @classmethod
-    def of(cls, source: Source) -> "_Law":
+    def of(cls, source: Source) -> "_Declared":
         try:
             text = source.files[STUDY]
             study: Any = parse(text.decode()).value if len(text) <= LARGEST_FILE else None

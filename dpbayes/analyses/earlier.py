@@ -1,4 +1,4 @@
-"""What the same words of a study were drawn under before: another default prior, another guess, parts read as alike."""
+"""Finds earlier posteriors of the same study: of another default prior or guess, or with releases taken as alike."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,27 +20,27 @@ from storage.ledger.publishing import publications_of
 Record = Mapping[str, Any]
 
 DEFAULTS = (IndependentPrior(), Prior())
-"""What was the default before, the latest first; where the response's sd was expected, the first was, too."""
+"""Default priors of earlier versions, the latest first, which is still the default if nothing is expected."""
 
 
-def told_of_earlier(
-    analysis: Analysis, anchored: AnchoredLedger, stands_at: Callable[[Analysis], str | None]
+def earlier_posterior(
+    analysis: Analysis, anchored: AnchoredLedger, archived_path: Callable[[Analysis], str | None]
 ) -> Mapping[str, str]:
-    """What changed and where the earlier posterior lies, where the same study was analysed under another default."""
+    """What changed, and where the earlier posterior is, if the same study was analysed under another default."""
     others = (
         (*_under_other_guesses(analysis, anchored), *_under_earlier_defaults(analysis)) if analysis.by_default else ()
     )
     found = [(changed(analysis.request.prior, other.request.prior), other) for other in others]
-    for said, earlier in (*found, *read_before(analysis, "alike: true", "prior: {law: conjugate}")):
-        if (path := stands_at(earlier)) is not None:
+    for said, earlier in (*found, *read_as_alike_before(analysis, "alike: true", "prior: {law: conjugate}")):
+        if (path := archived_path(earlier)) is not None:
             return {"changed": said, "earlier": anchored.archive.address(path)}
     return {}
 
 
-def read_before(analysis: Analysis, alike: str, conjugate: str) -> list[tuple[str, Analysis]]:
-    """What the same words were drawn as where several releases were taken to be alike, and how to have that again.
+def read_as_alike_before(analysis: Analysis, alike: str, conjugate: str) -> list[tuple[str, Analysis]]:
+    """The earlier analyses of the same study that took several releases as alike, with how to have them again.
 
-    `alike` and `conjugate` are what has to be said for either. The default prior of several was the conjugate one then.
+    `alike` and `conjugate` are the words that ask for either. The default prior of several was then the conjugate one.
     """
     if (split := analysis.read_as_alike) is None:
         return []
@@ -52,7 +52,7 @@ def read_before(analysis: Analysis, alike: str, conjugate: str) -> list[tuple[st
 
 
 def changed(now: Record, before: Record) -> str:
-    """Why a study that states no prior has another one than before, and how to have that again."""
+    """Why a study that states no prior has another one now, and how to have the former one again."""
     if is_expected(before):
         why = "what it expects of its columns, in units of which the default is, has changed (docs/priors.md)"
         if not is_expected(now):
@@ -70,13 +70,13 @@ def changed(now: Record, before: Record) -> str:
 
 
 def _under_earlier_defaults(analysis: Analysis) -> tuple[Analysis, ...]:
-    """The same under what was the default before this one was; nothing where it is the oldest."""
+    """The same analysis under the defaults before its own; none if that is the oldest."""
     before = takewhile(lambda prior: prior.to_record() != analysis.request.prior, reversed(DEFAULTS))
     return tuple(analysis.under(prior) for prior in reversed(list(before)))
 
 
 def _under_other_guesses(analysis: Analysis, anchored: AnchoredLedger) -> tuple[Analysis, ...]:
-    """The same as the ledger names it under what was expected before, the latest first."""
+    """The same analysis under other expectations, as the ledger names it, the latest first."""
     if analysis.request.prior == Prior().to_record():
         return ()
     request, found = analysis.request, list[Analysis]()
@@ -84,7 +84,7 @@ def _under_other_guesses(analysis: Analysis, anchored: AnchoredLedger) -> tuple[
     for one in reversed(named):
         same = (one.study, one.period, one.analysis) == (request.study, request.period, request.analysis)
         if same and one.key != analysis.key and anchored.archive.exists(f"{one.path}/{MANIFEST}"):
-            with suppress(*MALFORMED):  # the audit says what is wrong with it
+            with suppress(*MALFORMED):  # the audit reports what is wrong with it
                 record = json.loads(anchored.archive.read(f"{one.path}/{POSTERIOR}"))["request"]["prior"]
                 other = analysis.under(prior_from_record(record)) if is_expected(record) else None
                 found += [other] if other is not None and other.key == one.key else []

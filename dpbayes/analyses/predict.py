@@ -1,4 +1,4 @@
-"""Predictions from a posterior's crate and public rows of covariates: no study, ledger or table is looked at."""
+"""Predictions from a posterior's crate and public rows of covariates: no study, ledger or table is read."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class PosteriorCrate:
-    """A regression's posterior out of its crate, whole by its own signature."""
+    """A regression's posterior out of its crate, which agrees with its own signature."""
 
     record: Mapping[str, Any]
     schema: RegressionSchema
@@ -42,13 +42,13 @@ class PosteriorCrate:
     account: str
     signed_by: tuple[str, ...]
     not_verified: tuple[str, ...]
-    notices: tuple[Mapping[str, Any], ...] = ()  # that lie beside it, or that say how it is drawn today
+    notices: tuple[Mapping[str, Any], ...] = ()  # next to the crate, or that today's method is another
 
 
 def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
     """The posterior of a crate in a folder, in a zip or at a URL; refused if it is not whole, or of another kind.
 
-    With fingerprints that somebody trusts, one of those keys has to have signed it.
+    With `trusted` fingerprints, one of those keys must have signed it.
     """
     refuse_unspelled(trusted)
     files = load_with_manifest(place)
@@ -71,13 +71,13 @@ def read_posterior(place: str, trusted: Sequence[str] = ()) -> PosteriorCrate:
 
 
 def _notices(files: Mapping[str, bytes], place: str, trusted: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-    """What lies beside the crate, and whether it is drawn otherwise today."""
-    beside = notice_records(place, {spelled(each) for each in trusted})
-    return (*beside, *superseded_alone(files, shown(place, 300)))
+    """The notices next to the crate, and one if it is drawn by another method today."""
+    adjacent = notice_records(place, {spelled(each) for each in trusted})
+    return (*adjacent, *superseded_alone(files, shown(place, 300)))
 
 
 def _unverified(files: Mapping[str, bytes], fingerprints: Sequence[str]) -> Iterator[str]:
-    """What the signatures that the crate brings along do not prove."""
+    """What the signatures in the crate do not prove."""
     whose = "the crate"
     if ATTESTATION not in files:
         yield "who made the posterior: nobody signed it. `dpbayes audit --crate` with --replay draws it again."
@@ -112,7 +112,7 @@ def read_rows(path: Path) -> dict[str, list[Any]]:
 
 
 def _csv(text: str) -> tuple[list[str], list[list[Any]]]:
-    """As text: what is a number is for the schema to say."""
+    """Header and columns as text; the schema decides which are numbers."""
     lines = list(csv.reader(io.StringIO(text)))
     header, body = (lines[0], [line for line in lines[1:] if line]) if lines else ([], [])
     if any(len(line) != len(header) for line in body):
@@ -138,7 +138,7 @@ def stated_row(texts: Sequence[str], schema: RegressionSchema) -> dict[str, list
 
 
 def predictions(posterior: PosteriorCrate, rows: Columns, level: float) -> dict[str, Any]:
-    """What people and programs are told: status and caveat, then a line for each row."""
+    """The predictions as a document: status and caveat, then a line for each row."""
     if not 0 < level < 1:
         raise StudyInvalid("cannot predict at this level: it is no probability between 0 and 1. Write 0.95, say.")
     schema, record = posterior.schema, posterior.record

@@ -1,4 +1,4 @@
-"""From a study's words to one analysis of stored releases: everything that decides the draws, chosen."""
+"""Prepares an analysis of stored releases as a study states it: chooses everything that decides the draws."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,8 +42,8 @@ class Analysis:
     request: AnalysisRequest
     test: "PublicTest | None" = None
     seed: int | None = None  # where the study states one
-    by_default: bool = False  # whether nobody stated the prior
-    alike: bool = False  # whether people are declared to be dealt out to several releases at random
+    by_default: bool = False  # whether the prior is the default
+    alike: bool = False  # whether people are declared to be assigned to several releases at random
 
     @property
     def key(self) -> str:
@@ -57,7 +57,7 @@ class Analysis:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where its crate may lie in the archive: one of these, whatever came of it and whichever version made it."""
+        """The paths that its crate may have in the archive, of either status and any version."""
         request = self.request
         about = (request.study, request.period, request.analysis)
         return tuple(
@@ -65,20 +65,20 @@ class Analysis:
         )
 
     def under(self, prior: Prior) -> "Analysis":
-        """The same under another prior."""
+        """The same analysis under another prior."""
         request = replace(self.request, prior=prior.to_record(), seed=0)
         return replace(self, prior=prior, request=seeded(request, self.evidence, self.seed), by_default=False)
 
     @property
     def read_as_alike(self) -> "Analysis | None":
-        """What earlier versions drew for the same words, where several releases may differ that they took as alike."""
+        """The same analysis with releases taken as alike, as in earlier versions; None if this one takes them so."""
         if self.request.alike:
             return None
         evidence, request = evidence_of(self.entries, alike=True), replace(self.request, parts=None, seed=0)
         return replace(self, evidence=evidence, request=seeded(request, evidence, self.seed))
 
     def is_of(self, files: Mapping[str, bytes]) -> bool:
-        """Whether a crate holds this analysis of these very ledger entries, byte for byte."""
+        """Whether a crate contains this analysis of exactly these ledger entries."""
         try:
             mine = [canonical_json(entry.to_record()) for entry in self.entries]
             theirs = [source.files[ENTRY] for source in sources_of(files)]
@@ -128,7 +128,7 @@ def analysis_of(
 
 
 def entries_to_analyse(study: Study, name: str, period: str, anchored: AnchoredLedger) -> tuple[Entry, ...]:
-    """What is analysed: every holder's release of the period, or of all periods up to it."""
+    """The entries to analyse: every holder's release of the period, or of all periods up to it."""
     spec = study.analysis(name)
     find = releases_until if spec.periods == "all" else newest_releases
     return ordered(find(study, spec.release, period, anchored))
@@ -140,9 +140,9 @@ def ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def read_together(entries: Sequence[Entry], sampler: str, *, alike: bool) -> tuple[Any, str, Literal["differ"] | None]:
-    """The releases as the sampler is given them, its name, and whether their covariates may differ for it.
+    """The sampler's input, its name, and "differ" if it lets the covariates of several releases differ.
 
-    A sampler is never told that parts may differ where nothing would say so in the record of what it drew.
+    They differ only where the record of the draws says so.
     """
     evidence = evidence_of(entries, alike=alike)
     name = chosen(evidence, sampler)
@@ -161,10 +161,10 @@ def chosen(evidence: Any, sampler: str) -> str:
 
 
 def seeded(request: AnalysisRequest, evidence: Any, seed: int | None) -> AnalysisRequest:
-    """The request with its seed; where nobody chose one, from the public releases and everything else asked."""
+    """The request with its seed: the stated one, or one derived from the releases and the rest of the request."""
     if seed is None:
-        asked = {"release": evidence.digest, "request": request.to_record()}
-        seed = int(digest(asked)[:SEED_DIGITS], 16)
+        content = {"release": evidence.digest, "request": request.to_record()}
+        seed = int(digest(content)[:SEED_DIGITS], 16)
     return replace(request, seed=seed)
 
 
@@ -185,14 +185,14 @@ def prior_for(release: AnyRelease, stated: PriorSpec, sampler: str, expected: Gu
 
     A regression's default may be in units of what its columns are expected to be.
     """
-    taken = KINDS[release.kind].prior
-    assert taken is not None
-    for name in taken.others(stated):
+    prior_kind = KINDS[release.kind].prior
+    assert prior_kind is not None
+    for name in prior_kind.others(stated):
         raise StudyInvalid(
             f"cannot use the prior: {name} is no part of a {release.kind} release's. "
-            f"Choose from {', '.join(taken.parts) or 'none'}."
+            f"Choose from {', '.join(prior_kind.parts) or 'none'}."
         )
-    return taken.prior(release, stated, sampler, expected)
+    return prior_kind.prior(release, stated, sampler, expected)
 
 
 def refuse_law(stated: PriorSpec, sampler: str) -> None:

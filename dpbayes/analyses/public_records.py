@@ -1,6 +1,6 @@
-"""Public records that a network is tried on: read as they stand, so never the confidential table itself.
+"""Reads the public records on which a network's predictions are evaluated, and refuses the confidential table.
 
-Their number, their digest and how well they are told are published without a charge.
+Their number, their digest and how well they are predicted are published without a charge.
 """
 
 import glob
@@ -28,7 +28,7 @@ MOST_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class PublicTest:
-    """Records as level codes, (records, nodes), the node to be told from the others, and the file's own digest."""
+    """Records as level codes, (records, nodes), the node to predict from the others, and the file's own digest."""
 
     target: str
     digest: str
@@ -40,7 +40,7 @@ class PublicTest:
 
 
 def read_public_test(study: Study, spec: TestSpec, schema: NetworkSchema) -> PublicTest:
-    """The records of a CSV or Parquet file beside the study; a level that is not declared counts as elsewhere."""
+    """The records of a CSV or Parquet file; a level that is not declared counts as in the table."""
     import pyarrow as pa
 
     content = _content(study, spec.path)
@@ -58,25 +58,25 @@ def read_public_test(study: Study, spec: TestSpec, schema: NetworkSchema) -> Pub
 
 
 def refuse_table(study: Study) -> None:
-    """StudyInvalid where any analysis's records are a file of the table, by whatever link; reads nothing of any."""
+    """Raise StudyInvalid if any analysis's records are a file of the table, also through links; reads no contents."""
     for analysis in study.analyses.values():
         if analysis.test is not None:
             with suppress(OSError):
-                _apart(study, analysis.test.path, os.stat(study.path.parent / analysis.test.path))
+                _refuse_table_file(study, analysis.test.path, os.stat(study.path.parent / analysis.test.path))
 
 
 def _content(study: Study, path: str) -> bytes | None:
-    """The bytes, if there are any and not too many; StudyInvalid where they are the table's."""
+    """The bytes, or None if there are none or too many; raises StudyInvalid if they are the table's."""
     try:
         with (study.path.parent / path).open("rb") as file:
             found = os.fstat(file.fileno())
-            _apart(study, path, found)
+            _refuse_table_file(study, path, found)
             return None if found.st_size > MOST_BYTES else file.read(MOST_BYTES)
     except OSError:
         return None
 
 
-def _apart(study: Study, path: str, found: os.stat_result) -> None:
+def _refuse_table_file(study: Study, path: str, found: os.stat_result) -> None:
     if any(os.path.samestat(found, one) for one in _files_of_table(study)):
         raise StudyInvalid(
             f"cannot try the network: {path} is a file of the confidential table. Put a public file there."
@@ -90,12 +90,12 @@ def _files_of_table(study: Study) -> Iterator[os.stat_result]:
         for pattern in {"*".join(parts), "*".join(map(glob.escape, parts))}:
             for place in glob.iglob(pattern, recursive=True):
                 for file in (place, *_entries(place)):
-                    with suppress(OSError):  # what went away, or may not be looked at
+                    with suppress(OSError):  # it vanished, or may not be read
                         yield os.stat(file)
 
 
 def _entries(place: str) -> list[str]:
-    """What is directly in a folder; nothing of anything else."""
+    """The paths directly in a folder; none if it is no folder."""
     try:
         return [entry.path for entry in os.scandir(place)]
     except OSError:
@@ -112,8 +112,8 @@ def _table(content: bytes, *, parquet: bool) -> Mapping[str, list[Any]]:
 
 def _codes(values: list[Any], levels: tuple[str, ...], unknown: str | None) -> NDArray[np.int64]:
     known = {level: place for place, level in enumerate(levels)}
-    instead = 0 if unknown is None else known[unknown]
-    return np.array([known.get(_text(value), instead) for value in values], dtype=np.int64)
+    replacement = 0 if unknown is None else known[unknown]
+    return np.array([known.get(_text(value), replacement) for value in values], dtype=np.int64)
 
 
 def _text(value: Any) -> str:

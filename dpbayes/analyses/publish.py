@@ -1,11 +1,11 @@
-"""What a posterior's crate has on record: put there before the crate is, and asked for wherever it is believed."""
+"""Puts posteriors on the ledger before their crates are archived, and checks that they are on it."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dpbayes.audit.crate import asked, signed
+from dpbayes.audit.crate import run_check, signed
 from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.files import load
 from dpbayes.crates.format import Files, pack
@@ -27,35 +27,35 @@ from storage.ledger.request import release_key, released_under
 
 
 def publish_posterior(anchored: AnchoredLedger, population: str, path: str, files: Files, stamp: Stamp) -> None:
-    """On the ledger first, then into the archive; kept meanwhile, for whoever has to finish it after a kill."""
-    kept, one = Unarchived(anchored.home.work), publication_of(path, files)
-    kept.keep(one.statement, files)
+    """Put a crate on the ledger, then into the archive; meanwhile a copy is stored, to finish after a kill."""
+    unarchived, one = Unarchived(anchored.home.work), publication_of(path, files)
+    unarchived.keep(one.statement, files)
     try:
         put_on_record(anchored, population, one, stamp)
     except IntegrityFailure:
         if anchored.ledger.find(one.entry_key) is None:  # it was refused
-            kept.drop(one.statement)
+            unarchived.drop(one.statement)
         raise
     anchored.archive.write_folder(path, files)
-    kept.drop(one.statement)
+    unarchived.drop(one.statement)
 
 
 def finish_posteriors(anchored: AnchoredLedger) -> None:
-    """Put into the archive what killed runs had on record; what has no entry may be a rival's that is about to."""
-    kept = Unarchived(anchored.home.work)
-    for name, files in kept.each():
+    """Archive the crates that killed runs had on record; one without an entry may be of a run that is under way."""
+    unarchived = Unarchived(anchored.home.work)
+    for name, files in unarchived.each():
         with suppress(*MALFORMED, RecursionError):
             path = path_of(recorded(files))
-            stands = anchored.archive.exists(f"{path}/{MANIFEST}")
-            if not stands and is_on_record(anchored, path, files) and _signed(anchored, files):
+            archived = anchored.archive.exists(f"{path}/{MANIFEST}")
+            if not archived and is_on_record(anchored, path, files) and _signed(anchored, files):
                 anchored.archive.write_folder(path, files)
-                stands = True
-            if stands:
-                _mark(anchored, files)
-                kept.drop(name)
+                archived = True
+            if archived:
+                _write_notices(anchored, files)
+                unarchived.drop(name)
 
 
-def _mark(anchored: AnchoredLedger, files: Files) -> None:
+def _write_notices(anchored: AnchoredLedger, files: Files) -> None:
     """Write the notices that became due while the crate was not in the archive."""
     for source in sources_of(files):
         named = released_under(source.entry.key)
@@ -69,14 +69,14 @@ def _mark(anchored: AnchoredLedger, files: Files) -> None:
 
 
 def put_on_record(anchored: AnchoredLedger, population: str, one: Publication, stamp: Stamp) -> None:
-    """An entry for the crate, anchored; a home's first one also names everything sound that lies in its archive."""
-    adopted = () if _has_begun(anchored) else tuple(_standing(anchored))
+    """Add an anchored entry for the crate; a home's first one also names every sound posterior in its archive."""
+    adopted = () if _has_begun(anchored) else tuple(_earlier_posteriors(anchored))
     for entry in anchored.ledger.publish(population, one, adopted, stamp=stamp):
         anchored.anchor(entry)
 
 
 def is_on_record(anchored: AnchoredLedger, path: str, files: Files) -> bool:
-    """Whether the ledger names the crate at this place; of earlier versions' only once it names any of this home."""
+    """Whether the ledger names the crate at this path; earlier versions' need no entry while this home has none."""
     retired = anchored.ledger.retirements()
     if signed_late(files, retired):
         return False
@@ -99,7 +99,7 @@ def _has_begun(anchored: AnchoredLedger) -> bool:
     return _home(anchored) in homes(anchored.ledger.of_kind("publish"), replaced_keys(anchored.ledger.of_kind("key")))
 
 
-def _standing(anchored: AnchoredLedger) -> Iterator[Publication]:
+def _earlier_posteriors(anchored: AnchoredLedger) -> Iterator[Publication]:
     """Every posterior of earlier versions in the archive that a key of this home signed in time, of its entries."""
     from dpbayes.audit.audit import posteriors
 
@@ -113,7 +113,7 @@ def _standing(anchored: AnchoredLedger) -> Iterator[Publication]:
                 if home_of(one.signed_by, replaced) == _home(anchored):
                     yield one
         except (*MALFORMED, RecursionError):
-            continue  # the audit says what is wrong with it
+            continue  # the audit reports what is wrong with it
 
 
 def _is_of(anchored: AnchoredLedger, files: Files) -> bool:
@@ -124,26 +124,26 @@ def _is_of(anchored: AnchoredLedger, files: Files) -> bool:
 
 def _signed(anchored: AnchoredLedger, files: Files) -> bool:
     """Whether a key of the home signed every byte."""
-    return asked(lambda files: signed(files, anchored.home.trusted()), files) is None
+    return run_check(lambda files: signed(files, anchored.home.trusted()), files) is None
 
 
 class Unarchived:
-    """The crates that running analyses are about to publish, in the home's work folder, by the names they are given."""
+    """The crates that running analyses are about to publish, by name, in the home's work folder."""
 
     def __init__(self, work: Path) -> None:
         self._folder = work / "publishing"
 
     def keep(self, name: str, files: Mapping[str, bytes]) -> None:
-        """Remember a crate, whole or not at all."""
+        """Store a crate, whole or not at all."""
         make_folder(self._folder, mode=0o700)
         replace_file(self._folder / f"{name}.zip", pack(files), self._folder)
 
     def drop(self, name: str) -> None:
-        """Forget it: it is in the archive, or its entry was refused."""
+        """Delete a crate, once it is in the archive or its entry was refused."""
         (self._folder / f"{name}.zip").unlink(missing_ok=True)
 
     def each(self) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """What killed runs left, by name; what cannot be read is as good as none."""
+        """The crates that killed runs left, by name; unreadable ones are left out."""
         for path in sorted(self._folder.glob("*.zip")):
             with contextlib.suppress(DpbayesError):
                 yield path.stem, load(path)

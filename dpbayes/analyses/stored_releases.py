@@ -1,4 +1,4 @@
-"""What the ledger keeps of a study's release in one period: the newest revision, of every holder."""
+"""Finds the ledger entries of a study's releases: the newest revision, of every holder."""
 
 from dataclasses import replace
 from shlex import quote
@@ -37,8 +37,8 @@ def newest_releases(study: Study, release: str, period: Period | str, anchored: 
 
 def newest_complete(study: Study, release: str, period: str, anchored: AnchoredLedger) -> tuple[int, str | None]:
     """The highest revision that is stored at every holder, with its reason; the first where there is no later one."""
-    asked, revision, reason = [study.request(release, period, holder=one) for one in study.holders], 1, None
-    while all(found := [anchored.ledger.find(replace(one, revision=revision + 1).key) for one in asked]):
+    requests, revision, reason = [study.request(release, period, holder=one) for one in study.holders], 1, None
+    while all(found := [anchored.ledger.find(replace(one, revision=revision + 1).key) for one in requests]):
         revision, reason = revision + 1, next(entry.payload["reason"] for entry in found if entry is not None)
     return revision, reason
 
@@ -55,24 +55,24 @@ def _withdrawn(study: Study, request: Request) -> StudyInvalid:
 
 
 def _newest(request: Request, anchored: AnchoredLedger) -> Request:
-    """The request of the highest revision that is stored; as it is where nothing is."""
+    """The request of the highest revision that is stored; unchanged if none is."""
     while anchored.ledger.find((later := replace(request, revision=request.revision + 1)).key):
         request = later
     return request
 
 
 def releases_until(study: Study, release: str, period: Period | str, anchored: AnchoredLedger) -> tuple[Entry, ...]:
-    """Every release of the period asked for, as `newest_releases` has it, and those of earlier periods that stand.
+    """Every release of the period, as in `newest_releases`, and those of earlier periods that were not withdrawn.
 
     Of an earlier period the newest revision counts, as it was released then; one that was withdrawn does not.
     """
-    asked = study.parse_period(str(period))
-    found = newest_releases(study, release, asked, anchored)
+    last = study.parse_period(str(period))
+    found = newest_releases(study, release, last, anchored)
     newest: dict[tuple[str, str | None], Entry] = {}
     for entry in anchored.ledger.entries():
         stated = entry.payload
         mine = entry.kind == "charge" and (stated["study"], stated["release"]) == (study.study, release)
-        if mine and stated["account"] == study.population and study.parse_period(stated["period"]) < asked:
+        if mine and stated["account"] == study.population and study.parse_period(stated["period"]) < last:
             newest[stated["period"], stated["holder"]] = _newer(entry, newest.get((stated["period"], stated["holder"])))
     return (*(entry for entry in newest.values() if not anchored.ledger.withdrawn(entry.key)), *found)
 

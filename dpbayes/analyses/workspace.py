@@ -1,15 +1,15 @@
-"""Where an analysis finds its releases and leaves its crate: a steward's home, or an analyst's folder."""
+"""Where an analysis reads its releases and stores its crate: a steward's home, or an analyst's folder."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from dpbayes.analyses.earlier import told_of_earlier
+from dpbayes.analyses.earlier import earlier_posterior
 from dpbayes.analyses.prepare import Analysis, entries_to_analyse, prepare_analysis
 from dpbayes.analyses.publish import finish_posteriors, is_on_record, publish_posterior
-from dpbayes.audit.crate import asked, signed
-from dpbayes.crates.contained_releases import HELD, Source
+from dpbayes.audit.crate import run_check, signed
+from dpbayes.crates.contained_releases import CONTAINED, Source
 from dpbayes.crates.posterior import Provenance, recorded
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
@@ -21,7 +21,7 @@ from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Stamp
 
 Order = Mapping[str, Any]
-"""What a flow asks for: names and paths only, so that Prefect's database can hold nothing else."""
+"""A flow's parameters: names and paths only, so that Prefect's database contains nothing else."""
 
 
 class Workspace(Protocol):
@@ -34,7 +34,7 @@ class Workspace(Protocol):
 
     @property
     def work(self) -> Path:
-        """Where running chains leave their checkpoints."""
+        """The folder of running chains' checkpoints."""
         ...
 
     @property
@@ -56,15 +56,15 @@ class Workspace(Protocol):
         ...
 
     def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
-        """Leave the crate where people find it."""
+        """Store the crate."""
         ...
 
     def address(self, name: str = "") -> str:
-        """Where they find it, or one file of it."""
+        """The address of the crate, or of one file in it."""
         ...
 
-    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
-        """What else to say of the analysis, whose crate this is."""
+    def remarks(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        """What else the answer says of the analysis, given its crate."""
         ...
 
 
@@ -87,16 +87,16 @@ class StudyWorkspace:
         """The releases as the archive has them, and the study."""
         folders = [release_path(entry.to_record()) for entry in self.analysis.entries]
         crates = [self.anchored.archive.read_folder(folder) for folder in folders]
-        sources = tuple(Source({name: crate[name] for name in HELD}) for crate in crates)
+        sources = tuple(Source({name: crate[name] for name in CONTAINED}) for crate in crates)
         return Provenance(sources=sources, study_text=self.study.text, alike=self.analysis.alike)
 
     def stored(self) -> Mapping[str, bytes] | None:
-        """What the archive has of it."""
-        path = self._stands_at()
+        """The files of the crate in the archive, if there; refused unless they are this home's and on the ledger."""
+        path = self._archived_path()
         if path is None:
             return None
         files = self.anchored.archive.read_folder(path)
-        mine = not asked(lambda files: signed(files, self.anchored.home.trusted()), files) and self.analysis.is_of(
+        mine = not run_check(lambda files: signed(files, self.anchored.home.trusted()), files) and self.analysis.is_of(
             files
         )
         if not (mine and is_on_record(self.anchored, path, files)):
@@ -107,24 +107,24 @@ class StudyWorkspace:
         return files
 
     def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
-        """On the ledger first, then into the archive, under a name that says where it has not converged."""
-        stands = self._stands_at()
-        if stands is None:
+        """Put the crate on the ledger, then into the archive, under a name that says if it has not converged."""
+        archived = self._archived_path()
+        if archived is None:
             path = path_of(recorded(files))
             publish_posterior(self.anchored, self.study.population, path, files, stamp)
         else:
-            self.anchored.archive.write_folder(stands, files)
+            self.anchored.archive.write_folder(archived, files)
 
     def address(self, name: str = "") -> str:
-        """In the archive."""
-        return self.anchored.archive.address(f"{self._stands_at()}/{name}".rstrip("/"))
+        """The address in the archive."""
+        return self.anchored.archive.address(f"{self._archived_path()}/{name}".rstrip("/"))
 
-    def told(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
-        """What changed, where the same study was analysed before its default prior or the law of parts did."""
-        return told_of_earlier(self.analysis, self.anchored, self._stands_at)
+    def remarks(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+        """What changed, if the study was analysed before its default prior or the law of several releases changed."""
+        return earlier_posterior(self.analysis, self.anchored, self._archived_path)
 
-    def _stands_at(self, analysis: Analysis | None = None) -> str | None:
-        """Where the archive has the crate, if it has it; under its earlier name only if it is of these very entries."""
+    def _archived_path(self, analysis: Analysis | None = None) -> str | None:
+        """The crate's path in the archive, if it is there; under its earlier name only if of these very entries."""
         archive, analysis = self.anchored.archive, analysis or self.analysis
         present = (path for path in analysis.paths if archive.exists(f"{path}/{MANIFEST}"))
         named = analysis.key[:16]
@@ -146,11 +146,11 @@ def open_workspace(order: Order, prepared: Workspace | None = None) -> Generator
     study = load_study(order["study"], order["sha256"])
     with AnchoredLedger.open(study.path) as anchored:
         finish_posteriors(anchored)
-        asked = (study, order["analysis"], order["period"], anchored)
-        if prepared is not None and prepared.analysis.entries != entries_to_analyse(*asked):
+        arguments = (study, order["analysis"], order["period"], anchored)
+        if prepared is not None and prepared.analysis.entries != entries_to_analyse(*arguments):
             raise DpbayesError(
                 f"cannot archive {order['analysis']}: its releases were superseded, or another period was added, while "
                 "chains were drawn. Run again."
             )
-        analysis = prepare_analysis(*asked) if prepared is None else prepared.analysis
+        analysis = prepare_analysis(*arguments) if prepared is None else prepared.analysis
         yield StudyWorkspace(analysis, study, anchored)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from dpbayes.audit.crate import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, WHOLE_CHECKS, listed, problems
 from dpbayes.audit.lone_crate import Reasons, Replay, judge
-from dpbayes.audit.names import UNIQUE, alike
+from dpbayes.audit.names import UNIQUE, colliding
 from dpbayes.audit.notices import NOTICED, due_notices, is_notice, notice_flaws
 from dpbayes.audit.parts import superseded_in
 from dpbayes.audit.publications import BELONGS, IN_FORCE, ON_RECORD, Publications
@@ -45,11 +45,11 @@ class AuditReport:
 
     checks: tuple[Check, ...]
     verdict: str | None = None
-    """In two sentences, where one crate was looked at: whose its release and its posterior are."""
+    """For the audit of one crate: two sentences on who signed its release and its posterior."""
     cannot_tell: tuple[str, ...] | None = None
-    """What no single crate can tell, where one was looked at."""
+    """For the audit of one crate: what it cannot prove by itself."""
     notices: tuple[Mapping[str, Any], ...] | None = None
-    """Notices next to that crate in its archive; and posteriors that this version would draw by another method."""
+    """Notices next to the crate in its archive, and of posteriors that this version would draw by another method."""
 
     @property
     def ok(self) -> bool:
@@ -59,10 +59,10 @@ class AuditReport:
     def to_record(self) -> dict[str, Any]:
         """Plain data for programs."""
         checks = [{"check": check.check, "detail": check.detail, "ok": check.ok} for check in self.checks]
-        said = {} if self.verdict is None else {"verdict": self.verdict}
-        told = {} if self.cannot_tell is None else {"cannot_tell": list(self.cannot_tell)}
-        noticed = {} if self.notices is None else {"notices": [dict(notice) for notice in self.notices]}
-        return {"checks": checks, "ok": self.ok, **said, **told, **noticed}
+        verdict = {} if self.verdict is None else {"verdict": self.verdict}
+        limits = {} if self.cannot_tell is None else {"cannot_tell": list(self.cannot_tell)}
+        notices = {} if self.notices is None else {"notices": [dict(notice) for notice in self.notices]}
+        return {"checks": checks, "ok": self.ok, **verdict, **limits, **notices}
 
 
 def audit(
@@ -78,12 +78,14 @@ def audit(
     `signers` are keys of the home whose archive it is, where others are trusted, too.
     """
     read: list[Entry] = []
-    ledger = verify(_kept(entries, read))
+    ledger = verify(_collected(entries, read))
     records = [entry.to_record() for entry in read]
     anchored = [Check(each.check, each.ok, each.detail) for each in anchors.check(records, trusted)]
     known = Publications(read, signers or trusted, set(anchors.numbers()))
     checks = (*ledger, *anchored, *_published(archive, anchors, trusted, records, known))
-    noticed = superseded_in(archive, (path for path in _places(archive, 0)[0] if path.startswith(POSTERIORS)))
+    noticed = superseded_in(
+        archive, (path for path in _crates_and_others(archive, 0)[0] if path.startswith(POSTERIORS))
+    )
     return AuditReport(checks, notices=noticed or None)
 
 
@@ -93,19 +95,19 @@ def audit_crate(
     replay: Replay | None = None,
     reasons: Reasons | None = None,
 ) -> AuditReport:
-    """Check one crate alone, by the fingerprints that the auditor trusts and, where asked, by drawing it again."""
+    """Check one crate alone, by the fingerprints that the auditor trusts and, with `replay`, by drawing it again."""
     found = judge(files, tuple(fingerprints), replay, reasons)
     return AuditReport(found.checks, found.verdict)
 
 
 def posteriors(archive: Archive) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Every posterior's crate of an archive, by its path; damaged ones included."""
-    for path, names in _places(archive, 0)[0].items():
+    for path, names in _crates_and_others(archive, 0)[0].items():
         if path.startswith(f"{POSTERIORS}/"):
             yield path, {name: archive.read(f"{path}/{name}") for name in names}
 
 
-def _kept(entries: Iterable[Entry], read: list[Entry]) -> Iterator[Entry]:
+def _collected(entries: Iterable[Entry], read: list[Entry]) -> Iterator[Entry]:
     for entry in entries:
         read.append(entry)
         yield entry
@@ -114,25 +116,25 @@ def _kept(entries: Iterable[Entry], read: list[Entry]) -> Iterator[Entry]:
 def _published(
     archive: Archive, anchors: Anchors, trusted: Mapping[str, bytes], records: Sequence[Record], known: Publications
 ) -> list[Check]:
-    """Everything in the archive but the anchors, whose own checks have been made."""
+    """The checks of everything in the archive except the anchors."""
     strays = archive.strays()
-    crates, strangers = _places(archive, len(records))
-    notices = {name for name in strangers if is_notice(name) and name not in strays}
-    called_for = due_notices(records, crates, archive.read)
-    due, never = _due(records), _never_published(records)
+    crates, others = _crates_and_others(archive, len(records))
+    notices = {name for name in others if is_notice(name) and name not in strays}
+    notices_due = due_notices(records, crates, archive.read)
+    expected, unpublished = _expected_crates(records), _never_published(records)
     found: Found = {
         "the archive holds nothing else": [
             *(f"{name} {what}" for name, what in sorted(strays.items())),
-            *(f"{name} is no part of an archive" for name in strangers if name not in {*strays, *notices}),
+            *(f"{name} is no part of an archive" for name in others if name not in {*strays, *notices}),
         ],
-        NOTICED: notice_flaws(archive, notices, called_for, trusted, records),
+        NOTICED: notice_flaws(archive, notices, notices_due, trusted, records),
         "published keys are known": _key_flaws(archive, trusted, strays),
-        "every charge has its crate": _unpublished(due, crates, never),
+        "every charge has its crate": _missing_crates(expected, crates, unpublished),
         **{name: [] for name in (BELONGS, WHOLE, SIGNED, *CHECKS, PROVEN, *POSTERIOR_CHECKS, *WHOLE_CHECKS)},
         **{name: [] for name in (ON_RECORD, IN_FORCE)},
     }
-    found[UNIQUE] = [f"{path} has the name of another crate" for path in alike(crates)] + _analysed_twice(crates)
-    said: dict[str, Counter[str]] = defaultdict(Counter)
+    found[UNIQUE] = [f"{path} has the name of another crate" for path in colliding(crates)] + _analysed_twice(crates)
+    remarks: dict[str, Counter[str]] = defaultdict(Counter)
     statements = set[str]()
     ledger = {record["seq"]: record for record in records}
     for path, names in crates.items():
@@ -140,29 +142,31 @@ def _published(
         listing = files.pop(MANIFEST, None)
         whole = f"{MANIFEST} is missing" if listing is None else manifest_flaw(files, listing)
         flaws = {WHOLE: whole, **problems(files, trusted)}
-        flaws[BELONGS] = _belonging_flaw(path, files, due, ledger) or _unanchored(path, due, anchors)
+        flaws[BELONGS] = _belonging_flaw(path, files, expected, ledger) or _unanchored(path, expected, anchors)
         flaws |= {ON_RECORD: known.unrecorded(files, path), IN_FORCE: known.late(files)}
         statements.add(known.statement(files))
         for name, flaw in flaws.items():
             found[name] += [f"{path}: {flaw}"] if not holds(flaw) else []
-            said[name].update([flaw] if flaw and holds(flaw) else [])
+            remarks[name].update([flaw] if flaw and holds(flaw) else [])
     found[ON_RECORD] += known.missing(statements)
-    seen = {name: known.summary() if name == ON_RECORD else _seen(len(crates), said[name]) for name in found}
-    return [Check(name, not flaws, listed(flaws) or seen[name]) for name, flaws in found.items()]
+    details = {
+        name: known.summary() if name == ON_RECORD else _count_text(len(crates), remarks[name]) for name in found
+    }
+    return [Check(name, not flaws, listed(flaws) or details[name]) for name, flaws in found.items()]
 
 
-def _unpublished(due: Mapping[str, Record], crates: Collection[str], never: Collection[int]) -> list[str]:
+def _missing_crates(expected: Mapping[str, Record], crates: Collection[str], unpublished: Collection[int]) -> list[str]:
     """The charges whose crate is missing, and what to do."""
     return [
         f"{path} of entry {record['seq']} is missing: run `dpbayes release` for it again"
-        for path, record in due.items()
-        if path not in crates and record["seq"] not in never
+        for path, record in expected.items()
+        if path not in crates and record["seq"] not in unpublished
     ]
 
 
-def _seen(crates: int, said: Mapping[str, int]) -> str:
-    """How many crates were looked at, and what is to be said of some of them."""
-    return "; ".join([f"{crates} crates", *(f"{many} of them {remark}" for remark, many in sorted(said.items()))])
+def _count_text(crates: int, remarks: Mapping[str, int]) -> str:
+    """The number of crates, and the number of those with each remark."""
+    return "; ".join([f"{crates} crates", *(f"{many} of them {remark}" for remark, many in sorted(remarks.items()))])
 
 
 def _analysed_twice(crates: Iterable[str]) -> list[str]:
@@ -171,22 +175,22 @@ def _analysed_twice(crates: Iterable[str]) -> list[str]:
     return [f"{path} lies in the archive twice" for path, many in plain.items() if many > 1]
 
 
-def _places(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[str]]:
+def _crates_and_others(archive: Archive, entries: int) -> tuple[dict[str, list[str]], list[str]]:
     """The names of the files of every crate, by the crate's path; and files that belong to no crate."""
     anchored = {anchor_name(seq) for seq in range(entries + 1)}
     crates: dict[str, list[str]] = {}
-    strangers: list[str] = []
+    others: list[str] = []
     for name in archive.list():
         parts = name.split("/")
         if parts[0] in (RELEASES, POSTERIORS) and len(parts) > DEPTH:
             crates.setdefault("/".join(parts[:DEPTH]), []).append("/".join(parts[DEPTH:]))
         elif not (parts[0] == KEYS or name in anchored):
-            strangers.append(name)
-    return crates, strangers
+            others.append(name)
+    return crates, others
 
 
-def _due(records: Sequence[Record]) -> dict[str, Record]:
-    """Each charge by the path where its crate has to be; unreadable entries have failed the ledger's own checks."""
+def _expected_crates(records: Sequence[Record]) -> dict[str, Record]:
+    """Each charge by the path that its crate has to have; unreadable entries fail the ledger's own checks."""
     found: dict[str, Record] = {}
     for record in records:
         try:
@@ -198,19 +202,24 @@ def _due(records: Sequence[Record]) -> dict[str, Record]:
 
 
 def _never_published(records: Sequence[Record]) -> set[int]:
-    """Charges of releases that were made at some holders only, where people move, and superseded by a complete one."""
-    together: dict[str, int] = {}
-    made: dict[tuple[Any, ...], list[int]] = {}
+    """Charges of releases at some holders only, where people move, that were superseded by a complete release."""
+    holders_needed: dict[str, int] = {}
+    charges_by_release: dict[tuple[Any, ...], list[int]] = {}
     for record in records:
         with suppress(*MALFORMED):
             stated = record["payload"]
             if record["kind"] == "account":
-                together[stated["account"]] = len(AccountSpec.from_record(stated["spec"]).released_together)
+                holders_needed[stated["account"]] = len(AccountSpec.from_record(stated["spec"]).released_together)
             elif record["kind"] == "charge" and stated["holder"] is not None:
                 name = tuple(stated[each] for each in ("account", "study", "release", "period", "revision"))
-                made.setdefault(name, []).append(record["seq"])
-    part = [name for name, charges in made.items() if len(charges) < together.get(name[0], 0)]
-    return {charge for *name, revision in part if (*name, revision + 1) in made for charge in made[*name, revision]}
+                charges_by_release.setdefault(name, []).append(record["seq"])
+    incomplete = [name for name, charges in charges_by_release.items() if len(charges) < holders_needed.get(name[0], 0)]
+    return {
+        charge
+        for *name, revision in incomplete
+        if (*name, revision + 1) in charges_by_release
+        for charge in charges_by_release[*name, revision]
+    }
 
 
 def _key_flaws(archive: Archive, trusted: Mapping[str, bytes], strays: Collection[str]) -> list[str]:
@@ -232,12 +241,12 @@ def _key_flaws(archive: Archive, trusted: Mapping[str, bytes], strays: Collectio
 
 
 def _belonging_flaw(
-    path: str, files: Mapping[str, bytes], due: Mapping[str, Record], ledger: Mapping[int, Record]
+    path: str, files: Mapping[str, bytes], expected: Mapping[str, Record], ledger: Mapping[int, Record]
 ) -> str | None:
-    """What is wrong where a crate's entry is not one of this ledger, or the crate is not where it has to be."""
+    """What is wrong if a crate's entry is not of this ledger, or the crate has another path than its entry's."""
     try:
         if path.startswith(RELEASES):
-            whole = _is_entry(Source(files), due.get(path))
+            whole = _is_entry(Source(files), expected.get(path))
             return None if whole else f"{ENTRY} is no charge of the ledger that calls for it"
         record = recorded(files)
         if path not in paths_of(record):
@@ -249,11 +258,11 @@ def _belonging_flaw(
         return "it does not say what it belongs to"
 
 
-def _unanchored(path: str, due: Mapping[str, Record], anchors: Anchors) -> str | None:
-    """What is wrong where the anchor is missing: crates are published after their anchors, so somebody removed it."""
-    if path not in due or anchors.exists(due[path]["seq"]):
+def _unanchored(path: str, expected: Mapping[str, Record], anchors: Anchors) -> str | None:
+    """What is wrong if the anchor is missing: it was removed, because crates are published after their anchors."""
+    if path not in expected or anchors.exists(expected[path]["seq"]):
         return None
-    return f"{anchor_name(due[path]['seq'])} is missing, and it was written before the crate"
+    return f"{anchor_name(expected[path]['seq'])} is missing, and it was written before the crate"
 
 
 def _is_entry(source: Source, record: Record | None) -> bool:

@@ -15,7 +15,7 @@ from dpbayes.audit import parts as audit_parts
 from dpbayes.crates import posterior as crate_posterior
 from dpbayes.crates import release as crate_release
 from dpbayes.crates.analysis_request import AnalysisRequest, key_due
-from dpbayes.crates.contained_releases import HELD, Source, read_entry, sources_of
+from dpbayes.crates.contained_releases import CONTAINED, Source, read_entry, sources_of
 from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, STATEMENT_TYPE, UNSIGNED, Files, crate_digest
 from dpbayes.crates.gate import PROVEN, SIGNED
 from dpbayes.crates.parquet import read_draws, read_noisy
@@ -81,7 +81,7 @@ def _counts(scope: Scope, stated: Record) -> bool:
 
 
 def _at_least(total: Total, cost: Total) -> bool:
-    """Whether a total can hold the charge: once a charge had no pure epsilon, no total has."""
+    """Whether a total can include the charge; after a charge without pure epsilon, no total has one."""
     if total.epsilon is not None and (cost.epsilon is None or total.epsilon < cost.epsilon):
         return False
     return total.rho >= cost.rho
@@ -101,42 +101,42 @@ def check_crate(files: Files, trusted: Keys) -> list[Check]:
 
 
 def problems(files: Files, trusted: Keys) -> dict[str, Problem]:
-    """What is wrong with a signed crate, check by check; None where nothing is."""
-    return {SIGNED: asked(lambda files: signed(files, trusted), files), **contents(files, trusted)}
+    """What is wrong with a signed crate, check by check; None if nothing is."""
+    return {SIGNED: run_check(lambda files: signed(files, trusted), files), **contents(files, trusted)}
 
 
 def contents(files: Files, trusted: Keys) -> dict[str, Problem]:
-    """What is wrong inside; releases in folders have to be signed by the keys in those folders, which are `trusted`."""
+    """What is wrong with the contents; releases in folders must be signed by the keys there, all `trusted`."""
     found: dict[str, Problem] = {}
     posterior = POSTERIOR in files
     if posterior and ENTRY not in files:
-        found[PROVEN] = asked(lambda files: _proven(files, trusted), files)
-    for name, question in CHECKS.items():
-        found[name] = asked(lambda files, question=question: _of_each(files, question), files)
-    found |= {name: asked(question, files) for name, question in WHOLE_CHECKS.items()}
+        found[PROVEN] = run_check(lambda files: _proven(files, trusted), files)
+    for name, check in CHECKS.items():
+        found[name] = run_check(lambda files, check=check: _of_each(files, check), files)
+    found |= {name: run_check(check, files) for name, check in WHOLE_CHECKS.items()}
     if posterior:
-        found |= {name: asked(question, files) for name, question in POSTERIOR_CHECKS.items()}
+        found |= {name: run_check(check, files) for name, check in POSTERIOR_CHECKS.items()}
     return found
 
 
-def _of_each(files: Files, question: Callable[[Source], Problem]) -> Problem:
-    """The first flaw of any release inside, or what is said of those that have none."""
+def _of_each(files: Files, check: Callable[[Source], Problem]) -> Problem:
+    """The first problem of any release inside, or else the first remark."""
     unsigned_files = (
         frozenset(file for file in source.files.items() if file[0] not in SIGNATURES) for source in sources_of(files)
     )
-    found = [said for each in unsigned_files if (said := _answer(question, each))]
-    return next((said for said in found if not holds(said)), found[0] if found else None)
+    found = [result for each in unsigned_files if (result := _cached_check(check, each))]
+    return next((result for result in found if not holds(result)), found[0] if found else None)
 
 
-@lru_cache(maxsize=4096)  # a release is looked at again with every posterior drawn from it
-def _answer(question: Callable[[Source], Problem], files: frozenset[tuple[str, bytes]]) -> Problem:
-    return question(Source(dict(files)))
+@lru_cache(maxsize=4096)  # a release is checked again with every posterior drawn from it
+def _cached_check(check: Callable[[Source], Problem], files: frozenset[tuple[str, bytes]]) -> Problem:
+    return check(Source(dict(files)))
 
 
-def asked(question: Callable[[Files], Problem], files: Files) -> Problem:
-    """The answer of a check, where the files may contain anything: what cannot be read is an answer too."""
+def run_check(check: Callable[[Files], Problem], files: Files) -> Problem:
+    """The result of a check on untrusted files; what it cannot read is a problem, not an error."""
     try:
-        return question(files)
+        return check(files)
     except IntegrityFailure as failure:
         return str(failure)
     except (*MALFORMED, RecursionError) as failure:
@@ -145,7 +145,7 @@ def asked(question: Callable[[Files], Problem], files: Files) -> Problem:
 
 
 def signed(files: Files, trusted: Keys) -> Problem:
-    """The statement is genuine, of this kind of crate, and names exactly these files with their bytes."""
+    """Check that the statement is genuine, of this kind of crate, and names exactly these files with their bytes."""
     if ATTESTATION not in files:
         return f"{ATTESTATION} is missing"
     payload = verify_stored(files[ATTESTATION], trusted, payload_type=STATEMENT_TYPE, thing=ATTESTATION)
@@ -153,14 +153,14 @@ def signed(files: Files, trusted: Keys) -> Problem:
 
 
 def _by_another(files: Files) -> Problem:
-    """What is wrong where the key in the crate is not the one that signed it."""
+    """Check that the key in the crate is the one that signed it."""
     own = read_public_key(files[PUBLIC_KEY])[0]
     signers = {each["keyid"] for each in json.loads(files[ATTESTATION])["signatures"]}
     return None if signers == {own} else f"{PUBLIC_KEY} is not the key that signed"
 
 
 def unsigned(files: Files) -> Problem:
-    """The same of a statement that nobody signed."""
+    """The same for a statement that nobody signed."""
     stated = json.loads(files[UNSIGNED])
     if canonical_json(stated) != files[UNSIGNED]:
         return f"{UNSIGNED} is not the file that was written"
@@ -179,7 +179,7 @@ def _listed_exactly(files: Files, stated: Mapping[str, Any], statement: str) -> 
 
 
 def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Problem:
-    """What is wrong where the statement describes another crate than its files."""
+    """Check that the statement describes the crate of these files."""
     if POSTERIOR in files:
         record = recorded(files)
         kind, due = crate_posterior.PREDICATES[record["schema_version"]], crate_posterior.predicate_of(record)
@@ -192,7 +192,7 @@ def _predicate(files: Files, stated: Mapping[str, Any], statement: str) -> Probl
 
 
 def _proven(files: Files, trusted: Keys) -> Problem:
-    """What is wrong where a contained release differs from the signed statement of its own crate, or has more files."""
+    """Check that each contained release has files of its own crate's signed statement, and no others."""
     for source in sources_of(files):
         place = f"the release {source.digest[:16]}"
         fingerprint, key = read_public_key(source.files[PUBLIC_KEY])
@@ -200,7 +200,7 @@ def _proven(files: Files, trusted: Keys) -> Problem:
         payload = verify_stored(source.files[ATTESTATION], keys, payload_type=STATEMENT_TYPE, thing=place)
         subjects = {each["name"]: each["digest"]["sha256"] for each in json.loads(payload)["subject"]}
         for name, data in source.files.items():
-            if name != ATTESTATION and (name not in HELD or subjects.get(name) != sha256_of(data)):
+            if name != ATTESTATION and (name not in CONTAINED or subjects.get(name) != sha256_of(data)):
                 return f"{name} of {place} was altered"
     return None
 
@@ -223,7 +223,7 @@ def _release(source: Source) -> Problem:
 
 
 def _noisy(source: Source) -> Problem:
-    """Compared as numbers, so that another version of the Parquet writer does not fail an old crate."""
+    """Check numbers, not bytes, so that another version of the Parquet writer does not fail an old crate."""
     release = read_entry(source.entry.release or b"")
     due = texts_of(release).lines(release)
     return None if read_noisy(source.files[NOISY]) == due else f"{NOISY} is not the entry's release"
@@ -238,16 +238,16 @@ def _posterior(files: Files) -> Problem:
     due = [source.link(proven=ENTRY not in files) for source in sources]
     if record["schema_version"] == 1:
         due = [{name: link[name] for name in ("crate", "digest", "ledger", "release", "revision")} for link in due]
-    tied = (
+    consistent = (
         links_of(record) == due
         and record["key"] == key_due(record["schema_version"], sources, request)
         and all(record[name] == record["request"][name] for name in ("study", "period", "analysis"))
     )
-    return None if tied else f"{POSTERIOR} is of another release or request"
+    return None if consistent else f"{POSTERIOR} is of another release or request"
 
 
 def _summary(files: Files) -> Problem:
-    """Moments and intervals are those of the draws."""
+    """Check that moments and intervals are those of the draws."""
     record = recorded(files)
     draws = read_draws(files[crate_posterior.DRAWS])
     shape = (record["diagnostics"]["chains"], record["diagnostics"]["draws"])
@@ -255,11 +255,11 @@ def _summary(files: Files) -> Problem:
     if lines.keys() != draws.keys() or any(values.shape != shape for values in draws.values()):
         return f"{crate_posterior.DRAWS} does not hold the draws of {POSTERIOR}"
     drawn = np.stack([values.ravel() for values in draws.values()])
-    low, high = np.quantile(np.sort(drawn, axis=1), (0.025, 0.975), axis=1).tolist()  # sorted, they are found faster
+    low, high = np.quantile(np.sort(drawn, axis=1), (0.025, 0.975), axis=1).tolist()  # faster of sorted draws
     due = zip(drawn.mean(axis=1).tolist(), drawn.std(axis=1, ddof=1).tolist(), low, high, strict=True)
     for name, numbers in zip(draws, due, strict=True):
-        stated, room = lines[name], SLACK * (abs(numbers[0]) + numbers[1])
-        if not all(abs(float(stated[key]) - at) <= room for key, at in zip(SUMMARY, numbers, strict=True)):
+        stated, tolerance = lines[name], SLACK * (abs(numbers[0]) + numbers[1])
+        if not all(abs(float(stated[key]) - at) <= tolerance for key, at in zip(SUMMARY, numbers, strict=True)):
             return f"{crate_posterior.DRAWS} and {POSTERIOR} disagree on {name}"
     return None
 
@@ -270,17 +270,17 @@ CHECKS: Mapping[str, Callable[[Source], Problem]] = {
     "the noisy statistics are the entry's": _noisy,
     PRICED: priced,
     CAPPED: capped,
-    audit_definition.STATED: audit_definition.stated,
+    audit_definition.STATED: audit_definition.release_problem,
 }
 POSTERIOR_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
     "the posterior is of this release": _posterior,
-    audit_definition.ASKED: audit_definition.stated_again,
-    audit_parts.READ: audit_parts.read_as_asked,
+    audit_definition.ASKED: audit_definition.analysis_problem,
+    audit_parts.READ: audit_parts.read_as_requested,
     "the summary is that of the draws": _summary,
     audit_diagnostics.DIAGNOSED: audit_diagnostics.diagnosed,
 }
 WHOLE_CHECKS: Mapping[str, Callable[[Files], Problem]] = {
-    audit_pages.RETOLD: audit_pages.retold,
+    audit_pages.REPEATED: audit_pages.repeated,
     audit_names.UNIQUE: audit_names.unique,
 }
 KNOWN = {*crate_release.CONTENTS, *crate_posterior.CONTENTS, METADATA, PUBLIC_KEY, ATTESTATION, UNSIGNED}

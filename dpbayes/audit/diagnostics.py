@@ -1,4 +1,4 @@
-"""The check that chains have mixed as a posterior states: they are diagnosed again from the draws."""
+"""Checks convergence as a posterior states it: the diagnostics are computed again from the draws."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,16 @@ Record = Mapping[str, Any]
 
 DIAGNOSED = "the diagnostics are those of the draws"
 STATUS = ("converged", "not-converged")
-NOT_ASKED = Remark("made by an earlier version, which does not say whether prior and release agree")
-NOT_TOLD = Remark("made by an earlier version, which does not say what the prior decided")
+NO_PRIOR_CHECK = Remark("made by an earlier version, which does not say whether prior and release agree")
+NO_DEPENDENCE = Remark("made by an earlier version, which does not say what the prior decided")
 NEAR = {"rhat": 1e-4, "ess_bulk": 1e-3, "ess_tail": 1e-3}
-"""How far a diagnostic may be from what it is worked out as today, relatively: no version may call bad chains good."""
+"""Relative tolerance between a stated diagnostic and its value today: no version may call bad chains good."""
 
-NEAR_PULL = 1e-3  # of what the prior decided, relatively and in posterior sds
+NEAR_PULL = 1e-3  # the same for what the prior decided, also absolute, in posterior sds
 
 
 def diagnosed(files: Files) -> Problem:
-    """R-hat and effective sample sizes worked out again, and the status that follows from all that is stated."""
+    """Check R-hat and effective sample sizes against the draws, and the status against all that is stated."""
     record = recorded(files)
     drawn, lines = record["diagnostics"], record["coefficients"]
     if drawn["chains"] != record["request"]["chains"] or drawn["draws"] < record["request"]["draws"]:
@@ -46,7 +46,7 @@ def diagnosed(files: Files) -> Problem:
 
 
 def _recomputed(lines: Sequence[Record], draws: Mapping[str, Floats]) -> Problem:
-    """Line by line, in the order of the draws."""
+    """Check the diagnostics of every line against the draws."""
     from dpbayes_core.sampling.diagnostics import diagnose
 
     found = diagnose(tuple(draws), np.stack(list(draws.values())))
@@ -58,65 +58,67 @@ def _recomputed(lines: Sequence[Record], draws: Mapping[str, Floats]) -> Problem
     return None
 
 
-def _near(stated: float | None, due: float, room: float) -> bool:
+def _near(stated: float | None, due: float, tolerance: float) -> bool:
     if stated is None or not np.isfinite(due):
         return stated is None and not np.isfinite(due)
-    return abs(stated - due) <= room * abs(due)
+    return abs(stated - due) <= tolerance * abs(due)
 
 
 def _gate(stated: Record) -> Problem:
     from dpbayes_core.sampling.diagnostics import LEAST_ESS, MOST_DIVERGENT, MOST_RHAT
 
-    kept = stated["rhat"] <= MOST_RHAT and stated["ess"] >= LEAST_ESS and stated["divergent"] <= MOST_DIVERGENT
-    return None if kept else f"{POSTERIOR} calls chains converged by a wider gate"
+    strict = stated["rhat"] <= MOST_RHAT and stated["ess"] >= LEAST_ESS and stated["divergent"] <= MOST_DIVERGENT
+    return None if strict else f"{POSTERIOR} calls chains converged by a wider gate"
 
 
 def _status(record: Record) -> Problem:
-    """Converged where everything passes the stated gate, and nothing else: the latent statistics are as stated."""
+    """Check that the status is converged exactly if everything passes the stated gate; latent statistics as stated."""
     drawn = record["diagnostics"]
     gate, latent = drawn["gate"], drawn["latent"]
     if drawn["divergences"] < 0 or record["status"] not in STATUS:
         return f"{POSTERIOR} has no such status, or counts less than no divergences"
     judged = [*record["coefficients"], *([] if latent is None else [latent])]
-    apart = drawn["divergences"] > gate["divergent"] * drawn["chains"] * drawn["draws"]
-    passed = all(_passes(line, gate) for line in judged) and not apart
+    too_many = drawn["divergences"] > gate["divergent"] * drawn["chains"] * drawn["draws"]
+    passed = all(_passes(line, gate) for line in judged) and not too_many
     if passed != (record["status"] == "converged") or bool(record["why"]) == passed:
         return f"{POSTERIOR} says {record['status']}, and its diagnostics do not"
     return None
 
 
 def _calibrated(record: Record) -> Problem:
-    """No sampler is called calibrated that is not."""
+    """Check that the sampler is the requested one, and is called calibrated only if it is."""
     from dpbayes_core.samplers.registry import SAMPLERS
 
-    told, known = record["sampler"], SAMPLERS.get(record["sampler"]["name"])
-    if told["name"] != record["request"]["sampler"]:
+    sampler, known = record["sampler"], SAMPLERS.get(record["sampler"]["name"])
+    if sampler["name"] != record["request"]["sampler"]:
         return f"{POSTERIOR} was drawn by another sampler than was asked for"
-    flattered = told["calibrated"] and known is not None and not known.calibrated
-    return f"{POSTERIOR} calls {told['name']} calibrated, and it is not" if flattered else None
+    overstated = sampler["calibrated"] and known is not None and not known.calibrated
+    return f"{POSTERIOR} calls {sampler['name']} calibrated, and it is not" if overstated else None
 
 
 def _agreed(files: Files, record: Record, draws: Mapping[str, Floats]) -> Problem:
-    """What the record says of its prior and the release: what the draws say."""
+    """Check what the record states of its prior and the release against the draws."""
     from dpbayes.kinds.regression.prior_check import prior_check
 
-    here = makes_the_same(json.loads(files[SOFTWARE]))
+    same_program = makes_the_same(json.loads(files[SOFTWARE]))
     stated = record.get("prior_check")
-    earlier = stated is None and not here
+    earlier = stated is None and not same_program
     try:
         evidence = evidence_of([source.entry for source in sources_of(files)])
         due = prior_check(evidence, record["request"]["prior"], draws)
     except MALFORMED:
-        if earlier:  # it may have had priors that are no more
-            return NOT_ASKED
+        if earlier:  # its prior may be of a form that no longer exists
+            return NO_PRIOR_CHECK
         raise
     if earlier:
-        return None if due is None else NOT_ASKED
-    if stated is not None and due is not None and "weakest" not in stated and not here:
-        return NOT_TOLD if stated["conflict"] == _apart_one_by_one(due["parameters"]) else CONTRADICTED
+        return None if due is None else NO_PRIOR_CHECK
+    if stated is not None and due is not None and "weakest" not in stated and not same_program:
+        return NO_DEPENDENCE if stated["conflict"] == _conflict_by_simes(due["parameters"]) else CONTRADICTED
     if (due or {}).get("conflict") != (stated or {}).get("conflict"):
         return CONTRADICTED
-    same = stated is None or due is None or (_decided(stated, due) and (_said(stated) or not here))
+    same = (
+        stated is None or due is None or (_same_numbers(stated, due) and (_same_sentences(stated) or not same_program))
+    )
     return None if same else DECIDED
 
 
@@ -124,15 +126,15 @@ CONTRADICTED = f"{POSTERIOR} says otherwise whether prior and release agree than
 DECIDED = f"{POSTERIOR} says otherwise what the prior decided than its draws do"
 
 
-def _apart_one_by_one(parameters: Sequence[Record]) -> bool:
-    """Whether prior and release disagree as versions before `weakest` judged it: by Simes' rule over the parameters."""
+def _conflict_by_simes(parameters: Sequence[Record]) -> bool:
+    """Whether prior and release disagree by Simes' rule over the parameters, as versions before `weakest` judged."""
     from dpbayes_core.regression.prior_conflict import UNLIKELY
 
     ordered = np.sort([one["probability"] for one in parameters])
     return bool(np.min(ordered * len(ordered) / np.arange(1, len(ordered) + 1)) < UNLIKELY)
 
 
-def _decided(stated: Record, due: Record) -> bool:
+def _same_numbers(stated: Record, due: Record) -> bool:
     """Whether the numbers are those of the draws."""
     numbers = [
         [one["probability"], one["weakest"]["left"], *(each["pull"] for each in one["parameters"])]
@@ -141,7 +143,7 @@ def _decided(stated: Record, due: Record) -> bool:
     return stated["decides"] == due["decides"] and np.allclose(*numbers, rtol=NEAR_PULL, atol=NEAR_PULL)
 
 
-def _said(stated: Record) -> bool:
+def _same_sentences(stated: Record) -> bool:
     """Whether the sentences are those of the numbers."""
     from dpbayes.kinds.regression.prior_check import conflict_words, dependence_words
 

@@ -21,9 +21,9 @@ from storage.ledger.history import MALFORMED
 from storage.ledger.notices import Notice
 from storage.ledger.offline_ledger import OfflineLedger, spelled
 
-BESIDE = "notices beside the crate are genuine"
+NOTICES = "notices beside the crate are genuine"
 
-OF_ALL = (  # the first of them a notice at hand tells
+OF_ALL = (  # the first is left out if a trusted notice answers it
     "whether the release was withdrawn or superseded since: the agency's ledger says so, and a notice beside the crate "
     "in its archive.",
     "whether the budget was kept: the totals in it are what the agency wrote, and only the whole ledger adds them up.",
@@ -38,7 +38,7 @@ OF_POSTERIORS = (
 
 
 def cannot_tell(files: Files) -> tuple[str, ...]:
-    """What an auditor has to ask elsewhere."""
+    """What the crate cannot prove, and where to ask."""
     return (*OF_ALL, *(OF_POSTERIORS if POSTERIOR in files else ()))
 
 
@@ -47,8 +47,8 @@ def with_surroundings(
 ) -> AuditReport:
     """The audit of one crate with the notices next to it, and with what it cannot show."""
     if not any(check.check == WITHIN and check.ok for check in report.checks):
-        return replace(report, cannot_tell=cannot_tell(files))  # the crate was not opened: its names say nothing
-    check, wanted = _beside(files, place, fingerprints, reasons), {spelled(each) for each in fingerprints}
+        return replace(report, cannot_tell=cannot_tell(files))  # the crate was not read, nor are its notices
+    check, wanted = _check_notices(files, place, fingerprints, reasons), {spelled(each) for each in fingerprints}
     notices = notice_records(place, wanted)
     known = check.ok and any(each.get("signed_by") in wanted for each in notices)
     again = tuple(each for each in report.checks if each.check == REPLAYED)
@@ -63,13 +63,13 @@ def with_surroundings(
 def on_ledger(report: AuditReport, files: Files, place: str, offline: OfflineLedger) -> AuditReport:
     """The audit of one crate by a ledger, with a notice for every act that withdrew or superseded a release in it."""
     if not any(check.check == WITHIN and check.ok for check in report.checks):
-        return replace(report, notices=())  # the crate was not opened
+        return replace(report, notices=())  # the crate was not read
     signers = ", ".join(sorted(offline.in_force)) or None
     try:
         keys = {source.entry.key for source in sources_of(files)}
         due = due_notices([entry.to_record() for entry in offline.entries], (), lambda _: b"")
         found = tuple(_by_ledger(each.said, place, signers) for each in due if each.said["release"] in keys)
-    except (*MALFORMED, RecursionError):  # the checks name it
+    except (*MALFORMED, RecursionError):  # the checks report it
         found = ()
     return replace(report, notices=(*found, *superseded_alone(files, shown(place, 300))))
 
@@ -85,27 +85,27 @@ def _by_ledger(said: Mapping[str, Any], place: str, signers: str | None) -> Mapp
     }
 
 
-def _beside(files: Files, place: str, fingerprints: Collection[str], reasons: Reasons) -> Check:
+def _check_notices(files: Files, place: str, fingerprints: Collection[str], reasons: Reasons) -> Check:
     wanted = {spelled(each) for each in fingerprints}
     try:
         found = notices_beside(place)
     except IntegrityFailure as failure:
-        return Check(BESIDE, False, str(failure))
+        return Check(NOTICES, False, str(failure))
     if not found:
-        return Check(BESIDE, True, "there is none: where a crate was taken out of its archive, that says nothing")
+        return Check(NOTICES, True, "there is none: where a crate was taken out of its archive, that says nothing")
     for notice in found:
-        if not _of(notice, files):
-            return Check(BESIDE, False, "one speaks of another release than the crate holds, or of no act of a ledger")
-    return Check(BESIDE, True, " ".join(_said(notice, wanted, reasons) for notice in found))
+        if not _is_about(notice, files):
+            return Check(NOTICES, False, "one speaks of another release than the crate holds, or of no act of a ledger")
+    return Check(NOTICES, True, " ".join(_notice_words(notice, wanted, reasons) for notice in found))
 
 
-def _said(notice: Notice, wanted: Collection[str], reasons: Reasons) -> str:
-    trust = reasons.why(notice.signed_by) if notice.signed_by in wanted else f"{reasons.strange}: ask the agency"
+def _notice_words(notice: Notice, wanted: Collection[str], reasons: Reasons) -> str:
+    trust = reasons.why(notice.signed_by) if notice.signed_by in wanted else f"{reasons.untrusted}: ask the agency"
     return f"it was {notice.words()} Signed by {notice.signed_by}, {trust}."
 
 
-def _of(notice: Notice, files: Files) -> bool:
-    """Whether a notice is of a release that the crate holds, by an entry that has the hash it states."""
+def _is_about(notice: Notice, files: Files) -> bool:
+    """Whether a notice is about a release in the crate, and its entry has the hash that it states."""
     try:
         if notice.release not in {source.entry.key for source in sources_of(files)}:
             return False

@@ -1,4 +1,4 @@
-"""The check of names: each is given once, and every program reads it as the same name."""
+"""Checks names: each is given once, and every program reads it as the same name."""
 
 import base64
 import json
@@ -27,21 +27,21 @@ def unique(files: Files) -> Problem:
 
 
 def _found(files: Files) -> Iterator[str]:
-    yield from (f"{name} has the name of another file" for name in alike(files))
+    yield from (f"{name} has the name of another file" for name in colliding(files))
     for name, data in files.items():
         if name.endswith(".json"):
             yield from filter(None, [_stated(name, data)])
     yield from _subjects(files)
     for source in sources_of(files):
         yield from (f"the release states {what} twice" for what in _of_release(source))
-    if twice(source.entry.key for source in sources_of(files)):
+    if has_duplicates(source.entry.key for source in sources_of(files)):
         yield "a release lies in it twice"
     if POSTERIOR in files:
         yield from _of_posterior(files)
 
 
-def alike(names: Iterable[str]) -> list[str]:
-    """The names that some file systems take for one that stands before them."""
+def colliding(names: Iterable[str]) -> list[str]:
+    """The names that some file systems confuse with an earlier one."""
     seen: set[str] = set()
     found: list[str] = []
     for name in sorted(names):
@@ -51,25 +51,25 @@ def alike(names: Iterable[str]) -> list[str]:
     return found
 
 
-def twice(names: Iterable[Hashable]) -> bool:
-    """Whether one of them comes again."""
+def has_duplicates(names: Iterable[Hashable]) -> bool:
+    """Whether a name occurs more than once."""
     given = list(names)
     return len(set(given)) < len(given)
 
 
 @lru_cache(maxsize=1024)  # the records of a release are in the crate of every posterior drawn from it, too
 def _stated(name: str, data: bytes) -> Problem:
-    """Every record is canonical JSON: with a key twice, programs differ in which of its values they take."""
+    """Check that a record is canonical JSON: programs differ in which value of a repeated key they take."""
     if canonical_json(json.loads(data)) == data:  # which writes no key twice
         return None
-    doubled: list[str] = []
+    repeated: list[str] = []
 
-    def kept(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-        doubled.extend([name] if twice(key for key, _ in pairs) else [])
+    def collect(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        repeated.extend([name] if has_duplicates(key for key, _ in pairs) else [])
         return dict(pairs)
 
-    value = json.loads(data, object_pairs_hook=kept)
-    if doubled:
+    value = json.loads(data, object_pairs_hook=collect)
+    if repeated:
         return f"{name} states a name twice"
     return None if canonical_json(value) == data else f"{name} is not written as this program writes records"
 
@@ -81,35 +81,35 @@ def _subjects(files: Files) -> Iterator[str]:
             said = json.loads(files[name])
             body = base64.b64decode(said["payload"]) if "payload" in said else files[name]
             yield from filter(None, [_stated(name, body)])
-            if alike_or_twice([each["name"] for each in json.loads(body)["subject"]]):
+            if has_ambiguous([each["name"] for each in json.loads(body)["subject"]]):
                 yield f"{name} names a file twice"
 
 
-def alike_or_twice(names: Collection[str]) -> bool:
-    """Whether two of them are one name, to some program."""
-    return twice(names) or bool(alike(names))
+def has_ambiguous(names: Collection[str]) -> bool:
+    """Whether some program takes two of the names for one."""
+    return has_duplicates(names) or bool(colliding(names))
 
 
 def _of_release(source: Source) -> Iterator[str]:
     """Columns, levels, nodes and parameters; the objects among them are canonical, and so have each name once."""
     defined = source.entry.payload["definition"]
     for column in defined.get("columns", {}).values():
-        yield from ["a level"] if twice(column.get("levels", ())) else []
+        yield from ["a level"] if has_duplicates(column.get("levels", ())) else []
     for what in ("covariates", "nodes"):
-        yield from ["a column"] if twice(defined.get(what, ())) else []
+        yield from ["a column"] if has_duplicates(defined.get(what, ())) else []
     columns, _ = columns_of(source.files[NOISY], "noisy statistics")
-    yield from ["a column of its noisy statistics"] if twice(columns) else []
+    yield from ["a column of its noisy statistics"] if has_duplicates(columns) else []
 
 
 def _of_posterior(files: Files) -> Iterator[str]:
     record, table = recorded(files), read_table(files[DRAWS], "posterior draws")
     for lines in (record["coefficients"], record["naive"] or ()):
-        if twice(line["name"] for line in lines):
+        if has_duplicates(line["name"] for line in lines):
             yield f"{POSTERIOR} states a coefficient twice"
-    if twice(table.column_names):
+    if has_duplicates(table.column_names):
         yield f"{DRAWS} has a column twice"
     chains, draws = (record["diagnostics"][name] for name in ("chains", "draws"))
-    if table.num_rows != chains * draws:  # before as many are made as a record may claim
+    if table.num_rows != chains * draws:  # checked before arrays of the stated size are made
         yield f"{DRAWS} does not name every draw of every chain once, in order"
         return
     places = (np.repeat(np.arange(chains), draws), np.tile(np.arange(draws), chains))

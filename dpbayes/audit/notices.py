@@ -69,7 +69,7 @@ def notice_flaws(
     trusted: Mapping[str, bytes],
     records: Sequence[Record],
 ) -> list[str]:
-    """Notices that are missing, forged, or that nothing calls for; `names` are those that lie there."""
+    """Notices that are missing, forged, or that nothing calls for; `names` are those in the archive."""
     wanted = {name: each for each in due for name in each.files}
     found = [f"{name} is a notice that no act of the ledger calls for" for name in names if name not in wanted]
     retired = retirements(records)

@@ -1,4 +1,4 @@
-"""The check of files that repeat what records say: made again from the records, they are the same."""
+"""Checks the files that repeat what records say, by making them again from the records."""
 
 import html
 import json
@@ -23,13 +23,13 @@ from storage.ledger.check import Problem, Remark
 
 Record = Mapping[str, Any]
 
-RETOLD = "the pages say what the records say"
+REPEATED = "the pages say what the records say"
 OTHER = Remark("made by another version of the program: not byte for byte, but what they have in common")
 IDENTITY = ("name", "identifier", "datePublished")  # of a crate's description, whichever version wrote it
 
 
-def retold(files: Files) -> Problem:
-    """Report, versions, registry and description, to the byte where the same program made them."""
+def repeated(files: Files) -> Problem:
+    """Check report, versions, registry and description; byte for byte if the same program made them."""
     software = json.loads(files[SOFTWARE])
     if not isinstance(software, dict) or canonical_json(software) != files[SOFTWARE]:
         return f"{SOFTWARE} is not written as this program writes it"
@@ -45,7 +45,7 @@ def _release(files: Files, software: Record) -> dict[str, bytes]:
     (source,) = sources_of(files)
     record, entry = release_record(source.entry.to_record()), source.entry
     fingerprint = read_public_key(files[PUBLIC_KEY])[0]
-    return crate_release.told(record, read_entry(entry.release or b""), entry.payload["software"], fingerprint)
+    return crate_release.derived_files(record, read_entry(entry.release or b""), entry.payload["software"], fingerprint)
 
 
 def _posterior(files: Files, software: Mapping[str, str]) -> dict[str, bytes]:
@@ -55,14 +55,14 @@ def _posterior(files: Files, software: Mapping[str, str]) -> dict[str, bytes]:
         by = read_public_key(files[PUBLIC_KEY])[0]
     given = {name: data for name, data in files.items() if name in GIVEN or name.startswith(f"{FOLDER}/")}
     draws = read_draws(files[DRAWS])
-    return crate_posterior.told(record, sources_of(files), draws, given, software=software, by=by)
+    return crate_posterior.derived_files(record, sources_of(files), draws, given, software=software, by=by)
 
 
 GIVEN = (STUDY, *crate_posterior.ONE)
 
 
 def _common(files: Files, due: Files) -> Problem:
-    """What has to agree whichever version made them: versions, names, numbers and prices."""
+    """Check what must agree whichever version made the files: versions, names, numbers and prices."""
     if files[SOFTWARE] != due[SOFTWARE]:
         return f"{SOFTWARE} is not that of the ledger entry"
     if _identity(files[METADATA]) != _identity(due[METADATA]):
@@ -77,7 +77,7 @@ def _common(files: Files, due: Files) -> Problem:
 
 
 def _harmless(page: bytes, due: bytes) -> bool:
-    """Whether a page begins as ours do, up to the policy that lets nothing run or load, and tries neither."""
+    """Whether a page begins with our policy that lets nothing run or load, and contains nothing that would."""
     start = due[: due.index(b">", due.index(b"Content-Security-Policy")) + 1]
     return page.startswith(start) and ACTIVE.search(page[len(start) :]) is None
 
@@ -115,7 +115,7 @@ def _of_a_part(files: Files, due: Files) -> Problem:
 
 
 def _numbers(files: Files) -> Problem:
-    """Every coefficient with its mean, deviation and interval, and whether the chains converged."""
+    """Check the report's mean, deviation and interval of every coefficient, and whether the chains converged."""
     record, text = recorded(files), _words(files[REPORT])
     if ("Not converged" in text) == (record["status"] == "converged") or record["key"] not in text:
         return f"{REPORT} is of another posterior, or of chains that mixed otherwise"
@@ -141,6 +141,6 @@ def _answers(files: Files) -> Problem:
 
 
 def _words(page: bytes) -> str:
-    """What a person reads, words apart by one space."""
+    """The visible text of a page, with single spaces."""
     text = re.sub(r"<(style|title)\b.*?</\1>", " ", page.decode(), flags=re.DOTALL)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", text)))

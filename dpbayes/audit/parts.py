@@ -1,4 +1,4 @@
-"""The check that a posterior reads several releases as was asked, and notices of posteriors drawn otherwise today."""
+"""Checks that a posterior combines releases as requested, and lists posteriors drawn by another method today."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -27,39 +27,40 @@ OTHERWISE = f"{POSTERIOR} says otherwise how its releases are read than what was
 TRIED = f"{POSTERIOR} says otherwise than its releases whether they contradict how they are read"
 
 
-def read_as_asked(files: Files) -> Problem:
-    """Whether the law of the parts is the one asked for, and the alarm against a declared one that of the releases."""
+def read_as_requested(files: Files) -> Problem:
+    """Check that releases are combined by the requested law, and that an alarm against a declared law is theirs."""
     record = recorded(files)
     stated, request = record.get("parts"), AnalysisRequest(**record["request"])
-    if stated is None:  # of one release, or of a version before there was a choice
+    if stated is None:  # of one release, or of a version without the choice
         return None if request.parts is None else OTHERWISE
     evidence = evidence_of([source.entry for source in sources_of(files)])
-    whole = makes_the_same(json.loads(files[SOFTWARE]))
-    earlier = not whole and _earlier(stated.get("spread"))  # this program sees more: it may not say less
+    same_program = makes_the_same(json.loads(files[SOFTWARE]))
+    # this version checks more, and its records may not state less
+    earlier = not same_program and _earlier(stated.get("spread"))
     due = parts_record(evidence, request, declared=stated["declared"], earlier=earlier)
     if due is None or due["law"] != stated["law"] or stated["declared"] not in (True, False):
         return OTHERWISE
-    same = all(_same(stated.get(name), due.get(name), whole=whole) for name in ("check", "spread"))
+    same = all(_same(stated.get(name), due.get(name), same_program=same_program) for name in ("check", "spread"))
     return None if same else TRIED
 
 
 def _earlier(spread: Record | None) -> bool:
-    """Whether a check of residual sds is of a version that took of residuals only that they are bounded."""
+    """Whether a check of residual sds is of a version that assumed only that residuals are bounded."""
     return spread is not None and "kurtosis" not in spread
 
 
-def _same(stated: Record | None, due: Record | None, *, whole: bool) -> bool:
-    """Whether the numbers are those of the releases, and the sentences where the same program wrote them."""
+def _same(stated: Record | None, due: Record | None, *, same_program: bool) -> bool:
+    """Whether the numbers are those of the releases, and also the sentences if the same program wrote them."""
     if stated is None or due is None:
         return stated is None and due is None
     numbers = [[float(one[name]) for name in ("probability", "statistic")] for one in (stated, due)]
     near = all(stated.get(name) == due.get(name) for name in ("alarm", "kurtosis"))
     near = near and np.allclose(*numbers, rtol=NEAR, atol=0)
-    return near and (not whole or stated["words"] == due["words"])
+    return near and (not same_program or stated["words"] == due["words"])
 
 
 def superseded_in(archive: Archive, crates: Iterable[str]) -> tuple[dict[str, Any], ...]:
-    """A notice of every posterior in an archive that is drawn otherwise today, and of what stands in its place."""
+    """A notice for every posterior in an archive that is drawn by another method today, with its replacement."""
     records: dict[str, Record] = {}
     for crate in crates:
         with suppress(*MALFORMED, RecursionError):
@@ -74,7 +75,7 @@ def superseded_in(archive: Archive, crates: Iterable[str]) -> tuple[dict[str, An
 
 
 def superseded_alone(files: Files, place: str) -> tuple[dict[str, Any], ...]:
-    """The same of one crate that came alone."""
+    """The same for one crate by itself."""
     with suppress(*MALFORMED, RecursionError):
         if POSTERIOR in files and (reason := superseded(recorded(files))):
             return (_notice(place, reason, None),)
@@ -88,7 +89,7 @@ def _replaces(other: Record, record: Record) -> bool:
 
 
 def _notice(crate: str, reason: str, instead: str | None) -> dict[str, Any]:
-    """In words, and for programs; nothing was altered, so that no check fails."""
+    """The notice in words and as data; no check fails, because nothing was altered."""
     instead_words = f"{instead} stands in its place." if instead else "`dpbayes analyse` draws it anew."
     return {
         "said": f"{crate} is superseded: {reason}. {instead_words}",

@@ -25,9 +25,9 @@ IN_FORCE = "no retired key signed later"
 
 
 class Publications:
-    """The publications of a ledger, of `anchored` entries only where those are given, and when keys were retired.
+    """The publications of a ledger, only of `anchored` entries if those are given, and when keys were retired.
 
-    `signers` are keys of the home that is looked at: another home of the ledger has an archive of its own.
+    `signers` are keys of the home whose archive is audited; other homes of the ledger have archives of their own.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Publications:
         return home_of(one.signed_by, self._replaced), one.key
 
     def summary(self, first: str | None = None) -> str:
-        """What is on record, in few words, beginning with one analysis; and what other homes have to show."""
+        """What is on record, in few words, beginning with the analysis `first`, and how much is of other homes."""
         others = {self._name(each.publication) for name, each in self._named.items() if name not in self._own}
         said = f"; of other homes, whose archives hold them: {len(others)}" if others else ""
         return f"{analyses_on_record(self._entries, first)}{said}"
@@ -69,7 +69,7 @@ class Publications:
         ]
 
     def statement(self, files: Files) -> str:
-        """The sha256 of the statement about a crate; nothing, where there is none that can be read."""
+        """The sha256 of the statement about a crate; empty if none can be read."""
         try:
             return statement_of(files)
         except (*MALFORMED, RecursionError):
@@ -81,7 +81,7 @@ class Publications:
         return None if named is None else named.publication.key
 
     def unrecorded(self, files: Files, path: str | None = None) -> str | None:
-        """What keeps a posterior's crate from being one that the ledger names, at the path where it is known to lie."""
+        """Why a posterior's crate is not one that the ledger names, at `path` if that is known."""
         if POSTERIOR not in files:
             return None
         named = self._of(files)
@@ -94,7 +94,7 @@ class Publications:
         return None if none else "no entry of the ledger names its statement"
 
     def late(self, files: Files) -> str | None:
-        """Whether a key signed a crate after it was retired, as far as the ledger tells."""
+        """What is wrong if a key signed a crate after it was retired, as far as the ledger shows."""
         try:
             signer = read_public_key(files[PUBLIC_KEY])[0]
             if signer not in self._retired:
@@ -118,17 +118,17 @@ class Publications:
 
 
 def crate_on_ledger(files: Files, entries: Sequence[Entry]) -> list[Check]:
-    """What a ledger says of one crate that came alone."""
-    known, stands = Publications(entries, _signers(files)), {entry.seq: entry for entry in entries}
+    """The checks of one crate by itself against a ledger."""
+    known, by_number = Publications(entries, _signers(files)), {entry.seq: entry for entry in entries}
     keys = {entry.key: entry for entry in entries}
     try:
         found = sources_of(files)
-        strange = [one for one in found if one.files[ENTRY] != _written(stands.get(one.entry.seq))]
+        unknown = [one for one in found if one.files[ENTRY] != _written(by_number.get(one.entry.seq))]
         withdrawn = [keys[key].seq for one in found if (key := act_key("withdraw", one.entry.key)) in keys]
     except (*MALFORMED, RecursionError):
-        strange, withdrawn = [None], []
+        unknown, withdrawn = [None], []
     said = "; ".join(f"a release in it was withdrawn by entry {seq}" for seq in withdrawn)
-    checks = [Check(BELONGS, not strange, f"{ENTRY} is not the ledger's" if strange else said or "its entries are")]
+    checks = [Check(BELONGS, not unknown, f"{ENTRY} is not the ledger's" if unknown else said or "its entries are")]
     if POSTERIOR in files:
         flaw = known.unrecorded(files) or (None if ATTESTATION in files else "nobody signed it, and no entry names it")
         checks.append(Check(ON_RECORD, flaw is None, flaw or known.summary(known.analysis(files))))
@@ -137,7 +137,7 @@ def crate_on_ledger(files: Files, entries: Sequence[Entry]) -> list[Check]:
 
 
 def _differs(files: Files, named: OnRecord, path: str | None) -> str | None:
-    """What an entry says otherwise of a crate whose statement it names."""
+    """What differs between a crate and the entry that names its statement."""
     stated = named.publication
     if path is not None and not named.adopted and path != stated.path:
         return f"entry {named.seq} names it at {stated.path}"
@@ -162,14 +162,14 @@ def _written(entry: Entry | None) -> Any:
 
 
 def count_check(entries: Iterable[Entry]) -> Check:
-    """What an audit of a ledger says of the analyses that it names: a count, which cannot be wrong."""
+    """A check that never fails, with the number of analyses on record."""
     return Check("analyses are on record", True, analyses_on_record(entries))
 
 
 def analyses_on_record(entries: Iterable[Entry], first: str | None = None) -> str:
-    """How many analyses are on record, and of which release there are several: so nobody picks one in silence.
+    """How many analyses are on record, and which releases have several, so that picking one of them is seen.
 
-    What is said of the analysis `first` comes first, and then of the release of which there are most.
+    The release of the analysis `first` comes first, then the releases with most analyses.
     """
     named = on_record(entries)
     found = [each.publication for each in named]
@@ -190,7 +190,7 @@ def analyses_on_record(entries: Iterable[Entry], first: str | None = None) -> st
 
 
 def _differing(found: Iterable[OnRecord], first: str | None) -> list[str]:
-    """Which entries name the same analysis and not the same draws, as the ledger's checks allow of other software."""
+    """Which entries name the same analysis with other draws, which the ledger's checks allow for other software."""
     by_key: dict[str, list[OnRecord]] = {}
     for each in found:
         by_key.setdefault(each.publication.key, []).append(each)

@@ -1,4 +1,4 @@
-"""Draw a posterior again from what its crate holds, and compare: bit for bit, or within Monte Carlo error."""
+"""Draws a posterior again from its crate, and compares: bit for bit, or within Monte Carlo error."""
 
 import hashlib
 import math
@@ -26,7 +26,7 @@ WITHIN_ERROR = (
     "not bit for bit, as on another processor or version; within Monte Carlo error of a replay: its means, intervals "
     "and correlations"
 )
-MOST_FEWER = 16  # times: what an analysis may double its draws to, where chains mix badly on one processor only
+MOST_FEWER = 16  # the factor by which draws may have been doubled, if chains mix badly on one processor only
 
 
 def replayed(files: Mapping[str, bytes], path: str = "") -> Check:
@@ -36,7 +36,7 @@ def replayed(files: Mapping[str, bytes], path: str = "") -> Check:
 
 
 def exactly(check: Check) -> bool:
-    """Whether a replay gave the very draws, and not only draws that are like them."""
+    """Whether a replay gave the same draws, bit for bit."""
     return check.ok and check.detail.endswith(SAME)
 
 
@@ -46,7 +46,7 @@ def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:
         read, request = read_draws(files[DRAWS]), recorded(files)["request"]
         stored = {each: np.asarray(values, dtype=np.float64) for each, values in read.items()}
         if any(values.size < request["chains"] * request["draws"] for values in stored.values()):
-            return False, "it holds far fewer draws than it asks for"  # which nobody need draw, to say so
+            return False, "it holds far fewer draws than it asks for"  # seen without a replay
         again = _drawn(files)
     except (*MALFORMED, RecursionError) as failure:
         words = str(failure) if isinstance(failure, DpbayesError) else "it does not hold what a replay needs"
@@ -58,9 +58,9 @@ def _compared(files: Mapping[str, bytes]) -> tuple[bool, str]:
     if any(values.size < again[each].size / MOST_FEWER for each, values in stored.items()):
         return False, "it holds far fewer draws than are drawn today"
     far = farthest(stored, again)
-    if far.apart <= far.limit:
+    if far.deviation <= far.limit:
         return True, f"{WITHIN_ERROR}, which is worth {effective(again):.0f} independent draws"
-    return False, f"{far.name} is {far.apart:.0f} standard errors away from what is drawn today, by its {far.what}"
+    return False, f"{far.name} is {far.deviation:.0f} standard errors away from what is drawn today, by its {far.what}"
 
 
 def prior_of(evidence: Any, record: Mapping[str, Any]) -> Any:
@@ -89,24 +89,24 @@ def _drawn(files: Mapping[str, bytes]) -> Mapping[str, Floats]:
 
 Draws = Mapping[str, Floats]
 
-LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)  # the ends of what is published, and what lies between
-MOST_APART = 5.0  # standard errors, where a few are compared
-CHANCE = 1e-4  # that draws of the same law are refused, where many are
-MOST_PAIRS = 300  # of parameters: those whose correlations are furthest apart
-DIRECTIONS = 32  # in which the joint law is looked at
+LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)  # the ends of published intervals, and levels between
+LEAST_LIMIT = 5.0  # standard errors, at least
+CHANCE = 1e-4  # the probability, over all comparisons, that draws of the same law are refused
+MOST_PAIRS = 300  # of parameters: those whose correlations differ most
+DIRECTIONS = 32  # in which the joint law is compared
 
 
 class Distance(NamedTuple):
-    """What is furthest apart, of which parameter, in standard errors of what was drawn again, and what is too far."""
+    """The largest difference: of what, of which parameter, in standard errors of the new draws, and its limit."""
 
     what: str
     name: str
-    apart: float
+    deviation: float
     limit: float
 
 
-class _Side(NamedTuple):
-    """What is compared, as it was stored and as it was drawn again: a function of one draw, along the chains."""
+class _Quantity(NamedTuple):
+    """One quantity to compare: a function of each draw, of shape (chains, draws), for stored and new draws."""
 
     what: str
     name: str
@@ -116,63 +116,63 @@ class _Side(NamedTuple):
 
 
 def farthest(stored: Draws, again: Draws) -> Distance:
-    """Of means, spreads, quantiles, correlations and mixtures of the parameters, what is furthest apart."""
+    """The largest difference of means, spreads, quantiles, correlations and mixtures of the parameters."""
     names = list(again)
     one, other = _scaled([stored[each] for each in names], [again[each] for each in names])
     count = len(names) * (2 + len(LEVELS)) + len(names) * (len(names) - 1) // 2 + DIRECTIONS * len(LEVELS)
-    limit = max(MOST_APART, _normal_limit(CHANCE / count))
+    limit = max(LEAST_LIMIT, _normal_limit(CHANCE / count))
     if not np.isfinite(one).all():
         return Distance("numbers", names[int(np.argmin(np.isfinite(one).all(axis=(1, 2))))], math.inf, limit)
-    with np.errstate(over="ignore", invalid="ignore"):  # of numbers that nobody drew
-        worst = max(_each(names, one, other), key=lambda each: each[0])
+    with np.errstate(over="ignore", invalid="ignore"):  # stored numbers may be anything
+        worst = max(_deviations(names, one, other), key=lambda each: each[0])
     return Distance(worst[2], worst[1], worst[0], limit)
 
 
 def effective(again: Draws) -> float:
-    """How many independent draws the parameter that mixed worst is worth: how exact the comparison is."""
+    """The least effective sample size of any parameter, which says how exact the comparison is."""
     return min(_effective(values) or 1.0 for values in again.values())
 
 
 def _scaled(stored: Sequence[Floats], again: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Both in units of what was drawn again, of shape (parameters, chains, draws)."""
+    """Both in units of the new draws, of shape (parameters, chains, draws)."""
     other, one = np.stack(again), np.stack(stored)
     middle, spread = other.mean(axis=(1, 2), keepdims=True), other.std(axis=(1, 2), keepdims=True)
     unit = np.where(spread > 0, spread, 1.0)
     return (one - middle) / unit, (other - middle) / unit
 
 
-def _each(names: Sequence[str], one: Floats, other: Floats) -> Iterator[tuple[float, str, str]]:
-    for side in (*_alone(names, one, other), *_pairs(names, one, other), *_mixed(names, one, other)):
-        yield _apart(side), side.name, side.what
+def _deviations(names: Sequence[str], one: Floats, other: Floats) -> Iterator[tuple[float, str, str]]:
+    for quantity in (*_single(names, one, other), *_pairs(names, one, other), *_mixed(names, one, other)):
+        yield _deviation(quantity), quantity.name, quantity.what
 
 
-def _alone(names: Sequence[str], one: Floats, other: Floats) -> Iterator[_Side]:
+def _single(names: Sequence[str], one: Floats, other: Floats) -> Iterator[_Quantity]:
     """Each parameter by itself."""
     for name, mine, due in zip(names, one, other, strict=True):
-        yield _Side("mean", name, mine, due)
-        yield _Side("spread", name, mine**2, due**2)
+        yield _Quantity("mean", name, mine, due)
+        yield _Quantity("spread", name, mine**2, due**2)
         yield from _shares(name, mine, due)
 
 
-def _shares(name: str, mine: Floats, due: Floats, of: str = "draws") -> Iterator[_Side]:
-    """How many lie below the quantiles of what was drawn again."""
+def _shares(name: str, mine: Floats, due: Floats, of: str = "draws") -> Iterator[_Quantity]:
+    """The shares of draws below quantiles of the new draws."""
     for level, at in zip(LEVELS, np.quantile(due, LEVELS), strict=True):
         below = (mine <= at).astype(np.float64), (due <= at).astype(np.float64)
-        yield _Side(f"share of {of} below its {100 * level:g}% quantile", name, *below, share=True)
+        yield _Quantity(f"share of {of} below its {100 * level:g}% quantile", name, *below, share=True)
 
 
-def _pairs(names: Sequence[str], one: Floats, other: Floats) -> Iterator[_Side]:
-    """Two parameters at a time: every pair where there are few, else those that look furthest apart."""
+def _pairs(names: Sequence[str], one: Floats, other: Floats) -> Iterator[_Quantity]:
+    """Products of two parameters: every pair if there are few, else those that differ most."""
     flat, due = one.reshape(len(names), -1), other.reshape(len(names), -1)
     rows, columns = np.triu_indices(len(names), 1)
     gaps = np.abs(flat @ flat.T / flat.shape[1] - due @ due.T / due.shape[1])[rows, columns]
     for at in np.argsort(-gaps, kind="stable")[:MOST_PAIRS].tolist():
         i, j = int(rows[at]), int(columns[at])
-        yield _Side(f"correlation with {names[j]}", names[i], one[i] * one[j], other[i] * other[j])
+        yield _Quantity(f"correlation with {names[j]}", names[i], one[i] * one[j], other[i] * other[j])
 
 
-def _mixed(names: Sequence[str], one: Floats, other: Floats) -> Iterator[_Side]:
-    """Sums of all parameters, weighted as the stored draws decide: a forger cannot know the weights beforehand."""
+def _mixed(names: Sequence[str], one: Floats, other: Floats) -> Iterator[_Quantity]:
+    """Sums of all parameters with weights drawn from the stored draws' digest, which a forger cannot foresee."""
     if len(names) == 1:
         return
     seed = int.from_bytes(hashlib.sha256(np.ascontiguousarray(one).tobytes()).digest())
@@ -181,20 +181,24 @@ def _mixed(names: Sequence[str], one: Floats, other: Floats) -> Iterator[_Side]:
         yield from _shares("a mixture of all parameters", mine, due)
 
 
-def _apart(side: _Side) -> float:
-    """How many standard errors lie between two means, by what is drawn today: what is stored may be anybody's."""
-    mine, due, more = float(side.stored.mean()), float(side.again.mean()), side.again.size / side.stored.size
-    worth, variance = _effective(side.again), float(side.again.var(ddof=1))
-    if side.share:  # the two together tell best what a rare share varies by
-        both = (mine * side.stored.size + due * side.again.size) / (side.stored.size + side.again.size)
-        worth, variance = worth or float(side.again.size), both * (1.0 - both)
-    room = variance / (worth or 1.0) * (1.0 + more)
-    found = abs(mine - due) / max(math.sqrt(room), np.finfo(float).tiny)
+def _deviation(quantity: _Quantity) -> float:
+    """The difference of two means in standard errors of the new draws, since stored ones may be forged."""
+    mine, due, more = (
+        float(quantity.stored.mean()),
+        float(quantity.again.mean()),
+        quantity.again.size / quantity.stored.size,
+    )
+    worth, variance = _effective(quantity.again), float(quantity.again.var(ddof=1))
+    if quantity.share:  # both together estimate the variance of a rare share best
+        both = (mine * quantity.stored.size + due * quantity.again.size) / (quantity.stored.size + quantity.again.size)
+        worth, variance = worth or float(quantity.again.size), both * (1.0 - both)
+    squared_error = variance / (worth or 1.0) * (1.0 + more)
+    found = abs(mine - due) / max(math.sqrt(squared_error), np.finfo(float).tiny)
     return found if math.isfinite(found) else math.inf
 
 
 def _effective(values: Floats) -> float | None:
-    """How many independent draws these are worth, at most as many as there are; None where all are the same."""
+    """The effective sample size, at most the number of draws; None if all are equal."""
     from arviz_stats.base.array import array_stats
 
     if np.ptp(values) == 0:

@@ -1,4 +1,4 @@
-"""What was asked of an analysis, and the name that it has by that: the same request finds what is stored."""
+"""The request of an analysis, and the key derived from it, under which the result is stored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,8 +22,8 @@ class AnalysisRequest:
     chains: int
     draws: int  # of each chain
     seed: int
-    test: Mapping[str, Any] | None = None  # which public records it is tried on, if any
-    parts: Literal["differ"] | None = None  # of several releases, how their covariates are taken; None: as one law
+    test: Mapping[str, Any] | None = None  # which public records it is evaluated on, if any
+    parts: Literal["differ"] | None = None  # whether several releases' covariates may differ; None: they have one law
 
     def __post_init__(self) -> None:
         if self.parts not in (None, "differ"):
@@ -31,15 +31,15 @@ class AnalysisRequest:
 
     @property
     def alike(self) -> bool:
-        """Whether the sampler is told that several parts are alike."""
+        """Whether the sampler takes several releases as alike."""
         return self.parts is None
 
     def law(self, *, numbers: bool) -> PartsLaw:
-        """How the covariates of several parts are taken, numbers being among them or not."""
+        """How the covariates of several releases are modelled; `numbers`: whether some are numeric."""
         return self.parts or parts_law(self.sampler, alike=True, numbers=numbers)
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON; without a test, or parts that differ, as it was before there were any."""
+        """Plain data for canonical JSON; without `test` and `parts` if they are None, as in earlier versions."""
         record = {**asdict(self), "prior": dict(self.prior)}
         for name in ("test", "parts"):
             if record[name] is None:
@@ -48,7 +48,7 @@ class AnalysisRequest:
 
 
 def analysis_key(entries: Sequence[Entry], request: AnalysisRequest) -> str:
-    """The name of an analysis of releases in their order: the same request finds the crate that is stored.
+    """The key of an analysis: the digest of its ledger entries, in their order, and its request.
 
     The hash of a ledger entry covers schema, mechanism and definition too, where a release's digest is of values only.
     """

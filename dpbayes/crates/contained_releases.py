@@ -1,4 +1,4 @@
-"""The releases that a crate contains, each with the files that prove it, from whichever crate they were taken."""
+"""The releases that a crate contains, each with the files that prove it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ from storage.files.archive_paths import release_path
 from storage.home.signatures import read_public_key
 from storage.ledger.entries import Entry
 
-FOLDER = "releases"  # of a crate that holds its releases in folders of their own
-HELD: Mapping[str, str] = {
+FOLDER = "releases"  # of a crate with its releases in folders of their own
+CONTAINED: Mapping[str, str] = {
     RECORD: "A release that was analysed",
     NOISY: "Its noisy statistics with the scale of the noise in each, in standardised units",
     ENTRY: "The ledger entry that paid for the release and holds it",
@@ -26,18 +26,18 @@ HELD: Mapping[str, str] = {
     PUBLIC_KEY: "The public key of those who published it",
     ATTESTATION: "Their signed statement about every file of the crate that the release was taken from",
 }
-"""What a crate keeps of each release's own crate, signatures included."""
+"""The files that a crate copies from each release's own crate, signatures included."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One release with the files that prove it, `HELD` or what there is of them."""
+    """One release with the files that prove it: those of `CONTAINED` that exist."""
 
     files: Files
 
     @cached_property
     def entry(self) -> Entry:
-        """The ledger entry that holds the release."""
+        """The ledger entry that contains the release."""
         return entry_of(self.files)
 
     @cached_property
@@ -61,7 +61,7 @@ class Source:
         return read_public_key(self.files[PUBLIC_KEY])[0] if PUBLIC_KEY in self.files else None
 
     def link(self, *, proven: bool) -> dict[str, Any]:
-        """Where it is found and by what it is known; `proven` by an attestation of its own."""
+        """Where the release is archived and what identifies it; if `proven`, also its own attestation."""
         stated, path = self.entry.payload, release_path(self.entry.to_record())
         found: dict[str, Any] = {
             "crate": path,
@@ -78,25 +78,25 @@ class Source:
         return found
 
 
-def held(sources: Sequence[Source]) -> dict[str, bytes]:
+def contained_files(sources: Sequence[Source]) -> dict[str, bytes]:
     """The files of several releases, each in a folder of its own, as one crate contains them."""
     return {
         f"{_folder(source.digest)}/{name}": source.files[name]
         for source in sources
-        for name in HELD
+        for name in CONTAINED
         if name in source.files
     }
 
 
 def described(files: Files) -> dict[str, str]:
-    """What each held file is."""
-    return {name: HELD[name.rpartition("/")[2]] for name in files if name.startswith(f"{FOLDER}/")}
+    """What each contained file is."""
+    return {name: CONTAINED[name.rpartition("/")[2]] for name in files if name.startswith(f"{FOLDER}/")}
 
 
 def sources_of(files: Files, place: str = "the crate") -> tuple[Source, ...]:
-    """The releases that a crate holds, of whichever kind it is, in its own order; `place` is how a refusal calls it."""
+    """The releases in a crate of any kind, in the order of pools; `place` names the crate in errors."""
     if ENTRY in files:
-        return (Source({name: files[name] for name in HELD if name in files}),)
+        return (Source({name: files[name] for name in CONTAINED if name in files}),)
     folders: dict[str, dict[str, bytes]] = {}
     for name, data in files.items():
         root, _, rest = name.partition("/")
@@ -115,13 +115,13 @@ def named(sources: Sequence[Source], name: str) -> str:
 
 
 def order_of(entry: Entry) -> tuple[str, ...]:
-    """The order in which releases are pooled, whoever names them first."""
+    """The sort key by which releases are pooled."""
     stated = entry.payload
     return (stated["study"], stated["release"], stated["period"], stated["holder"] or "", stated["digest"])
 
 
 def evidence_of(entries: Sequence[Entry], *, alike: bool = False) -> Any:
-    """What a sampler takes: the one release, or a pool of all of them, alike or not; the entries in their order."""
+    """The input of a sampler: the one release, or a pool of all of them, alike or not, in the order of the entries."""
     releases: list[Any] = [read_entry(entry.release or b"") for entry in entries]
     if len(releases) > 1 and (kinds := {each.kind for each in releases} - {"regression"}):
         raise StudyInvalid(
@@ -135,7 +135,7 @@ def evidence_of(entries: Sequence[Entry], *, alike: bool = False) -> Any:
 
 @lru_cache(maxsize=64)
 def read_entry(release: bytes) -> AnyRelease:
-    """The release in an entry; cached, for it is read again with every posterior, and its loss is slow to compute."""
+    """The release in an entry; cached, because every posterior reads it again, and its loss is slow to compute."""
     return release_from_record(json.loads(release))
 
 

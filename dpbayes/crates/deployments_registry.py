@@ -61,9 +61,9 @@ def _lines(value: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
             yield _written(len(place), json.dumps({name: inside}))
 
 
-@lru_cache(maxsize=1024)  # most of what a record says is what all releases of a study say
+@lru_cache(maxsize=1024)  # most values are the same in all releases of a study
 def _written(depth: int, stated: str) -> str:
-    """The lines of one value that JSON states, so many sections deep."""
+    """The lines of one value, given as JSON, at this depth of sections."""
     from ruamel.yaml import YAML
 
     writer = YAML(typ="rt", pure=True)
@@ -79,7 +79,7 @@ def _written(depth: int, stated: str) -> str:
 
 def registry_record(record: Mapping[str, Any], release: AnyRelease) -> dict[str, Any]:
     """The same as plain data."""
-    told = texts_of(release)
+    texts = texts_of(release)
     pure = record["cost"]["readable"]["epsilon"] is not None
     flavour, measure = PURE if pure else CONCENTRATED
     return {
@@ -92,7 +92,7 @@ def registry_record(record: Mapping[str, Any], release: AnyRelease) -> dict[str,
                 "bound_on_input_distance": record["max_rows_per_unit"],
                 "output_measure": measure,
                 "bound_on_output_distance": record["cost"]["readable"]["epsilon" if pure else "rho"],
-                "data_domain": "; ".join(f"{each.name}: {each.declared}" for each in told.declared(release)),
+                "data_domain": "; ".join(f"{each.name}: {each.declared}" for each in texts.declared(release)),
                 "unprotected_quantities": _unprotected(record),
             },
             "privacy_loss": _privacy_loss(record),
@@ -108,7 +108,7 @@ def registry_record(record: Mapping[str, Any], release: AnyRelease) -> dict[str,
                 "post_processing": "Bayesian inference that models the noise; it reads the release and nothing else.",
                 "composition": record["conversion"],
             },
-            "implementation": _implementation(record, told),
+            "implementation": _implementation(record, texts),
             "resources": {"sources": "", "contact": "", "registry_authors": []},
         },
     }
@@ -157,8 +157,8 @@ def _membership(record: Mapping[str, Any]) -> str:
 
 def _unprotected(record: Mapping[str, Any]) -> str:
     public = UNPROTECTED.get(record["neighbours"], "None.")
-    apart = _membership(record) in ("fixed", "undeclared")
-    return f"{public} Which holders somebody is with.".removeprefix("None. ") if apart else public
+    separate = _membership(record) in ("fixed", "undeclared")
+    return f"{public} Which holders somebody is with.".removeprefix("None. ") if separate else public
 
 
 def _rows(record: Mapping[str, Any]) -> str:
@@ -173,11 +173,11 @@ def _missing(definition: Mapping[str, Any]) -> str:
     return COMPLETE + BUT_FILLED * any("missing_of" in column for column in definition["columns"].values())
 
 
-def _implementation(record: Mapping[str, Any], told: Texts) -> dict[str, Any]:
+def _implementation(record: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
     return {
         "pre_processing_eda_hyperparameter_tuning": "Columns are clipped to public bounds and mapped to [-1, 1]; "
         f"{_missing(record['definition'])}. Nothing was tuned on the data.",
-        "mechanisms": told.applied(record),
+        "mechanisms": texts.applied(record),
         "source_of_randomness": record["noise"],
         "justification": "",
     }

@@ -1,4 +1,4 @@
-"""A stranger's files at a URL: from a few plain file systems, no further than a bound, within a stated time."""
+"""Fetches untrusted files from a URL: from a few plain file systems only, within limits of size and time."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dpbayes_core.text import shown
 from storage.files.archive import UNANSWERED, ArchiveUnavailable, reason_of
 
 PROTOCOLS = ("abfs", "abfss", "az", "gcs", "gs", "http", "https", "memory", "s3", "s3a")
-"""Where a crate may be fetched from, besides this machine: none of them runs, caches or unpacks what it is given."""
+"""The remote file systems that a crate may be fetched from: none of them runs, caches or unpacks a file."""
 WEB = ("http", "https")
 THREAD = "dpbayes-fetch"
 _PIECE = 1 << 20
@@ -28,13 +28,13 @@ class Fetched:
         self._given_up = threading.Event()
         self._protocol = url.partition("://")[0]
         self._thing = shown(urlsplit(url).path.rpartition("/")[2]) or self._protocol
-        self._files, self._root = self._reaching(lambda: _opened(url))
+        self._files, self._root = self._within_time(lambda: _opened(url))
 
     def read(self, name: str, most: int) -> bytes | None:
-        """The bytes of one file, whose size is asked for first; None where there is none."""
+        """The bytes of one file, whose size is checked first; None if there is none."""
         self._thing = shown(name.partition("?")[0])
         try:
-            data = self._reaching(lambda: self._read(f"{self._root}/{name}", most))
+            data = self._within_time(lambda: self._read(f"{self._root}/{name}", most))
         except FileNotFoundError:
             return None
         if data is None:
@@ -48,7 +48,7 @@ class Fetched:
                 f"cannot read {self._thing}: a web server does not list a folder. Name the crate's zip there."
             )
         try:
-            found = self._reaching(lambda: cast("list[str]", self._files.find(self._root)))
+            found = self._within_time(lambda: cast("list[str]", self._files.find(self._root)))
         except FileNotFoundError:
             return []
         if len(found) > most:
@@ -63,13 +63,13 @@ class Fetched:
         found = bytearray()
         with self._files.open(place, "rb", **options) as file:
             while len(found) <= most and (piece := file.read(min(_PIECE, most + 1 - len(found)))):
-                if self._given_up.is_set():  # nobody waits for it any more
+                if self._given_up.is_set():  # the caller has given up
                     return None
                 found += piece
         return bytes(found) if len(found) <= most else None
 
-    def _reaching(self, work: Callable[[], Found]) -> Found:
-        """Done within the time that is left, in a thread that reads no further where it is not."""
+    def _within_time(self, work: Callable[[], Found]) -> Found:
+        """The result of `work`, or an error once the time left is over; its thread then stops reading."""
         from time import monotonic
 
         done: list[Found] = []
@@ -103,7 +103,7 @@ class Fetched:
 
 
 def _cause(error: Exception) -> Exception:
-    """What a failure came from: fsspec says of every web server that does not answer that it has no such file."""
+    """The cause of a failure: fsspec reports every web server that does not answer as a missing file."""
     cause = error.__cause__
     return cause if isinstance(cause, Exception) and UNANSWERED.search(type(cause).__name__) else error
 
@@ -113,7 +113,7 @@ def _reason(error: Exception) -> str:
 
 
 def refuse_place(url: str) -> None:
-    """Refuse a URL of a file system that nobody needs to fetch a crate, chained ones above all."""
+    """Refuse a URL of any other file system, and chained URLs."""
     if "::" in url or url.partition("://")[0] not in PROTOCOLS:
         raise StudyInvalid(
             f"cannot read {shown(url.partition('://')[0])}: crates are read from files and from one plain URL of "
@@ -122,9 +122,9 @@ def refuse_place(url: str) -> None:
 
 
 def _opened(url: str) -> tuple[Any, str]:
-    from fsspec.core import url_to_fs  # only crates away from this machine need it
+    from fsspec.core import url_to_fs  # only remote crates need it
 
-    # what a server sends packed is not unpacked: its size is that of what was sent
+    # compressed responses are not unpacked, so that the limit on size holds
     options: dict[str, Any] = {"client_kwargs": {"auto_decompress": False}} if url.startswith("http") else {}
     found: tuple[Any, str] = url_to_fs(url, **options)
     found[0].invalidate_cache()

@@ -27,7 +27,7 @@ def load(path: Path | str) -> dict[str, bytes]:
 
 
 def load_with_manifest(path: Path | str) -> dict[str, bytes]:
-    """The same with the archive's manifest, where the crate brings it along: an audit looks at it too."""
+    """The same with the archive's manifest, if the crate has it, for an audit."""
     protocol, separator, rest = str(path).partition("://")
     if "::" in protocol or (separator and protocol not in ("file", "local")):
         return _fetched(str(path))
@@ -73,7 +73,7 @@ def _fetched(url: str) -> dict[str, bytes]:
 
 
 def _unpacked(file: BinaryIO, place: str) -> dict[str, bytes]:
-    """The files of a zip; what begins like one and is none is a damaged crate, anything else is no crate."""
+    """The files of a zip; a file that only begins like one is a damaged crate, any other is no crate."""
     try:
         return _zip(file, place)
     except NoZip:
@@ -97,7 +97,7 @@ def _zip(file: BinaryIO, place: str) -> dict[str, bytes]:
 
 
 def _folder(path: Path, place: str) -> dict[str, bytes]:
-    with os.scandir(path) as entries:  # a large folder of something else is not gone through
+    with os.scandir(path) as entries:  # a large folder that is no crate is not searched
         if not any(entry.name in MARKS for entry in entries):
             raise _no_crate(place)
     names = list(_walked(path, "", place))
@@ -128,7 +128,7 @@ def _walked(folder: Path, above: str, place: str, seen: list[str] | None = None)
 
 
 def _read(path: Path, most: int, name: str, place: str) -> bytes:
-    """One plain file, whatever was put in its place meanwhile."""
+    """One plain file; a link that was put in its place meanwhile is refused."""
     data = read_bounded(path, most, os.O_NOFOLLOW)
     if data is None:
         raise IntegrityFailure(f"cannot read {place}: {shown(name)} is larger than any crate's. Fetch the crate again.")
@@ -179,11 +179,11 @@ _PIECE = 1 << 20
 
 
 class NoZip(Exception):
-    """It is no whole zip."""
+    """The file is not a complete zip."""
 
 
 def members(file: BinaryIO, place: str) -> list[Entry]:
-    """What a zip says that it holds, folders left out; anything that no crate's zip has is refused."""
+    """The entries of a zip without folders; anything that no crate's zip has is refused."""
     size = _refuse_directory(file, place)
     try:
         with zipfile.ZipFile(file) as archive:
@@ -288,7 +288,7 @@ def _refuse_together(entries: Sequence[Entry], size: int, place: str) -> None:
 
 
 def refuse_alike(names: Sequence[str], place: str) -> None:
-    """Refuse names that some file systems take for one, and a name that is a folder's too."""
+    """Refuse names that some file systems confuse, and names that are also a folder's."""
     alike = {unicodedata.normalize("NFC", name).casefold() for name in names}
     folders = {name[:at] for name in alike for at, mark in enumerate(name) if mark == "/"}
     if len(alike) != len(names) or alike & folders:

@@ -1,4 +1,4 @@
-"""Crates: folders that carry a published result with its whole provenance, as a pure function of what is in them."""
+"""Builds crates: folders with a published result and its whole provenance; equal contents give equal bytes."""
 
 import io
 import zipfile
@@ -11,16 +11,16 @@ from storage.files.limits import MOST_BYTES, MiB
 from storage.home.signatures import Signer
 
 Files = Mapping[str, bytes]
-"""What lies in a crate, by its path there."""
+"""The contents of a crate's files, by path."""
 
 ATTESTATION = "attestation.json"
 UNSIGNED = "unsigned-statement.json"
-"""In place of an attestation, where nobody signs: it lets an accident be seen, not a forgery."""
+"""In place of an attestation if nobody signs: it shows accidental changes, not forgery."""
 PUBLIC_KEY = "public-key.pem"
 METADATA = "ro-crate-metadata.json"
 MARKS = (METADATA, ATTESTATION, UNSIGNED)
-"""What tells a crate, however damaged, from other folders and zips: one of these at its top."""
-EARLIEST = (1980, 1, 1, 0, 0, 0)  # what a zip says where it may not know the time
+"""A folder or zip is taken for a crate, even a damaged one, if one of these is at its top."""
+EARLIEST = (1980, 1, 1, 0, 0, 0)  # the date of every file in a zip, which must not depend on the time
 
 STATEMENT_TYPE = "application/vnd.in-toto+json"
 """The payload type of an in-toto statement."""

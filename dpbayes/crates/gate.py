@@ -1,4 +1,4 @@
-"""Which key signed a crate, found before anything in it is parsed but keys and signed statements about its files."""
+"""Finds which key signed a crate; until then only keys and signed statements in it are parsed."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -22,10 +22,10 @@ _DEPTH = 2  # folders above a file of such a release
 
 
 def closed_to(files: Files, wanted: Collection[str]) -> Check | None:
-    """Why nothing in a crate is to be read; None where a key that somebody named signed it, or every release in it.
+    """The check that forbids reading a crate; None if a trusted key signed it, or every release in it.
 
-    `wanted` are fingerprints in their one spelling. A posterior that nobody named signed is read for its releases'
-    sake, within the limits of any crate.
+    `wanted` are the trusted fingerprints in their one spelling. A posterior by another key is read for its releases,
+    within the limits of any crate.
     """
     own = _key(files)
     if own is not None and own[0] in wanted:
@@ -33,11 +33,11 @@ def closed_to(files: Files, wanted: Collection[str]) -> Check | None:
         return _closed(SIGNED, [*changed, *missing])
     folders = releases_inside(files)
     if not folders:
-        return _closed(TRUSTED, [f"{PUBLIC_KEY} is {_named(own)}"])
+        return _closed(TRUSTED, [f"{PUBLIC_KEY} is {_key_words(own)}"])
     for folder, inside in folders.items():
         key = _key(inside)
         if key is None or key[0] not in wanted:
-            return _closed(TRUSTED, [f"{PUBLIC_KEY} of a release inside is {_named(key)}"])
+            return _closed(TRUSTED, [f"{PUBLIC_KEY} of a release inside is {_key_words(key)}"])
         if closed := _closed(PROVEN, _changed(inside, key, f" of the release {folder[:16]}")[0]):
             return closed
     return None
@@ -55,7 +55,7 @@ def releases_inside(files: Files) -> dict[str, dict[str, bytes]]:
 
 
 def _changed(files: Files, key: tuple[str, bytes], where: str = "") -> tuple[list[str], list[str]]:
-    """What of some files the statement beside them, by that key, does not vouch for; and what of it is not there."""
+    """The files that differ from their statement, which `key` must have signed; and the missing ones."""
     if ATTESTATION not in files:
         return [f"{ATTESTATION}{where} is missing"], []
     try:
@@ -90,5 +90,5 @@ def _key(files: Files) -> tuple[str, bytes] | None:
         return None
 
 
-def _named(key: tuple[str, bytes] | None) -> str:
+def _key_words(key: tuple[str, bytes] | None) -> str:
     return "missing or holds no key" if key is None else f"the key {key[0]}, {NONE_TRUSTED}"

@@ -28,7 +28,7 @@ _COUNTS = ("draws", "entries", "sizes", "values")
 
 
 def refuse_beyond(files: Mapping[str, bytes], place: str = "the crate") -> None:
-    """Refuse a crate larger than any study could lead to; what else is wrong in it, its audit finds."""
+    """Refuse a crate larger than any study could produce; its audit finds what else is wrong."""
     for name, data in files.items():
         if name.endswith(".json"):
             refuse_shape(data, f"{place}: {name}")
@@ -45,15 +45,15 @@ def refuse_beyond(files: Mapping[str, bytes], place: str = "the crate") -> None:
 
 
 def refuse_request(files: Mapping[str, bytes], place: str = "the crate") -> None:
-    """Refuse a posterior that was asked for as no study may ask, or has more draws than it says."""
+    """Refuse a posterior with a request that no study may make, or with more draws than it states."""
     from dpbayes.study.analyses import AnalysisSpec
 
     refuse_shape(files[POSTERIOR], f"{place}: {POSTERIOR}")
     try:
         record: Record = json.loads(files[POSTERIOR])
         request, found, names = record["request"], record["diagnostics"], len(record["coefficients"])
-        asked = {name: request[name] for name in ("chains", "draws", "seed")}
-        AnalysisSpec.model_validate({"release": "release", **asked})
+        requested = {name: request[name] for name in ("chains", "draws", "seed")}
+        AnalysisSpec.model_validate({"release": "release", **requested})
         chains, draws = int(found["chains"]), int(found["draws"])
     except (*MALFORMED, RecursionError):
         raise _beyond(place, f"{POSTERIOR} asks for what no study may ask for") from None
@@ -80,7 +80,7 @@ def _refuse_entry(data: bytes, place: str) -> None:
 
 
 def release_flaw(record: Record) -> str | None:
-    """What of a release's record is larger than any that is published, whatever its kind."""
+    """What in a release's record is larger than in any published release, of any kind."""
     parts: list[Record] = [record, *(record[name] for name in ("terms", "subject") if name in record)]
     found = [_part_flaw(part) for part in parts]
     found += [_schema_flaw(part["schema"]) for part in parts if "schema" in part]
@@ -116,7 +116,7 @@ def _counted_flaw(mechanism: Record) -> str | None:
 
 
 def _are_tables(nodes: Collection[Record], parents: Mapping[str, Collection[str]]) -> bool:
-    """Whether all tables together, and the names of their cells, are of a size that can be worked with."""
+    """Whether all tables together, and the names of their cells, are small enough to compute with."""
     levels = {node["name"]: len(node["levels"]) for node in nodes}
     longest = {node["name"]: max(map(len, (node["name"], *node["levels"])), default=0) for node in nodes}
     cells = named = 0

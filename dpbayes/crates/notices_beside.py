@@ -1,4 +1,4 @@
-"""Notices next to a crate that somebody names: what they say, and who signed them."""
+"""Reads the notices next to a crate: what they say, and who signed them."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -13,9 +13,9 @@ LARGEST = 1 << 20  # bytes of a notice: reasons are sentences
 
 
 def notices_beside(place: Path | str) -> list[Notice]:
-    """What lies beside a crate that somebody names, in its archive; nothing where it was taken from there.
+    """The notices next to a crate in its archive; none if the crate was taken out of it.
 
-    A notice that is none, or of another crate, is an IntegrityFailure: somebody put it there, or changed it.
+    Raises IntegrityFailure for a file with a notice's name that is none, or that is another crate's.
     """
     return [notice for status in STATUSES if (notice := _notice_beside(place, status))]
 
@@ -23,7 +23,7 @@ def notices_beside(place: Path | str) -> list[Notice]:
 def _notice_beside(place: Path | str, status: Status) -> Notice | None:
     crate = str(place).rstrip("/").removesuffix(".zip")
     name = notice_name(crate, status)
-    data = _beside(name)
+    data = _read(name)
     if data is None:
         return None
     notice = read_notice(data, name.rpartition("/")[2])
@@ -32,13 +32,13 @@ def _notice_beside(place: Path | str, status: Status) -> Notice | None:
     return notice
 
 
-def _beside(name: str) -> bytes | None:
+def _read(name: str) -> bytes | None:
     protocol, separator, rest = name.partition("://")
     if separator and protocol not in ("file", "local"):
         base, _, file = name.rpartition("/")
         try:
             return Fetched(base).read(file, LARGEST)
-        except DpbayesError:  # the crate itself was read: a server may keep what lies around it to itself
+        except DpbayesError:  # the crate itself was read; a server may refuse other files
             return None
     path = Path(rest if separator else name).expanduser()
     try:
@@ -49,9 +49,9 @@ def _beside(name: str) -> bytes | None:
 
 
 def notice_records(place: Path | str, trusted: Collection[str]) -> list[dict[str, Any]]:
-    """What lies beside a crate, for people under `said`, and for programs; also what could not be read as a notice.
+    """The notices next to a crate as records, with a sentence under `said`; also files that are no valid notices.
 
-    A fact is only what a trusted key signed: anybody may write a notice with a key of their own.
+    Only what a trusted key signed is a fact, because anybody may write a notice with a key of their own.
     """
     found: list[dict[str, Any]] = []
     for status in STATUSES:
@@ -65,11 +65,11 @@ def notice_records(place: Path | str, trusted: Collection[str]) -> list[dict[str
             continue
         if notice is not None:
             known = notice.signed_by in trusted
-            found.append({"said": _told(place, notice, known=known), **notice.to_record(), "trusted": known})
+            found.append({"said": _sentence(place, notice, known=known), **notice.to_record(), "trusted": known})
     return found
 
 
-def _told(place: Path | str, notice: Notice, *, known: bool) -> str:
+def _sentence(place: Path | str, notice: Notice, *, known: bool) -> str:
     crate = shown(str(place), 300)
     if known:
         return f"{crate} was {notice.words()} Signed by {notice.signed_by}."

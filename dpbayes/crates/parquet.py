@@ -1,4 +1,4 @@
-"""Parquet as a pure function of what is stored: the same numbers give the same bytes, whoever writes them."""
+"""Writes and reads the Parquet files of crates; the same numbers give the same bytes."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from dpbayes_core.errors import IntegrityFailure
 INDEX_COLUMNS = ("chain", "draw")
 TEXT = "BYTE_ARRAY"
 ROW_GROUP = 1 << 20
-MOST_AT_ONCE = 1 << 27  # bytes that the lines of one part unpack to, where each is as long as the file
+MOST_AT_ONCE = 1 << 27  # bytes in memory of one part's lines, if each is as long as the file
 
 
 def noisy_parquet(lines: Sequence[Mapping[str, Any]]) -> bytes:
@@ -111,7 +111,7 @@ def columns_of(data: bytes, what: str) -> tuple[tuple[str, ...], int]:
 
 @lru_cache(maxsize=2)  # the draws of a crate, and its noisy statistics
 def read_table(data: bytes, what: str) -> Any:
-    """All of it, a part at a time: what is read may not outgrow the file, whatever its pages say."""
+    """The whole table, read in parts; a table that becomes much larger than its file is refused."""
     import pyarrow as pa
 
     with _reading(data, what) as file:
@@ -128,7 +128,7 @@ def read_table(data: bytes, what: str) -> Any:
 
 @contextmanager
 def _reading(data: bytes, what: str) -> Generator[Any]:
-    """A file whose footer is as dpbayes writes footers: plain columns, none of them packed."""
+    """A file whose footer is like those that dpbayes writes: plain columns without compression."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -145,7 +145,7 @@ def _reading(data: bytes, what: str) -> Generator[Any]:
 
 
 def _is_plain(footer: Any, size: int) -> bool:
-    """Whether every value has its place in the file: flat columns of known types, packed by nothing."""
+    """Whether every value has its own bytes in the file: flat columns of known types without compression."""
     widths = [_WIDTHS.get(column.physical_type, 0) for column in map(footer.schema.column, range(footer.num_columns))]
     flat = all(footer.schema.column(place).max_repetition_level == 0 for place in range(footer.num_columns))
     groups = [footer.row_group(place) for place in range(footer.num_row_groups)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpbayes.crates.analysis_request import AnalysisRequest, analysis_key
-from dpbayes.crates.contained_releases import Source, described, evidence_of, held
+from dpbayes.crates.contained_releases import Source, contained_files, described, evidence_of
 from dpbayes.crates.format import METADATA, attested, listed, metadata
 from dpbayes.crates.parquet import draws_parquet
 from dpbayes.crates.release import ENTRY, NOISY, REPORT, SOFTWARE, STUDY
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 Origin = Literal["study", "crates"]
-"""Who analysed: the study's own agency with its ledger at hand, or anybody who has the crates."""
+"""Who analysed: the study's own agency with its ledger, or anybody who has the crates."""
 
-SCHEMA_VERSION = 3  # of posterior.json; 1 had one release, beside `release`; 1 and 2 were named after noisy values
+SCHEMA_VERSION = 3  # of posterior.json; 1 had one release, under `release`; keys of 1 and 2 were of noisy values
 VERSIONS = (1, 2, 3)  # that are read
 PREDICATES = {version: f"urn:dpbayes:attestation:posterior:{version}" for version in VERSIONS}
 PREDICATE = PREDICATES[SCHEMA_VERSION]
@@ -49,16 +49,16 @@ ONE: Mapping[str, str] = {
     ENTRY: "The ledger entry that paid for the release and holds it",
 }
 CONTENTS: Mapping[str, str] = {**OWN, **ONE, **STATED}
-"""What a study's crate of one release holds."""
+"""The files of a study's crate of a posterior from one release."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """What an analysis stands on: its releases, and the study it was asked in, if it was."""
+    """The inputs of an analysis: its releases and, unless there are only crates, its study."""
 
     sources: tuple[Source, ...]  # in their order
     study_text: bytes | None  # None where there are only crates
-    alike: bool = False  # whether people are declared to be dealt out to several releases at random
+    alike: bool = False  # whether people are declared to be assigned to several releases at random
 
     @property
     def origin(self) -> Origin:
@@ -67,22 +67,24 @@ class Provenance:
 
     @property
     def proven(self) -> bool:
-        """Whether each release has a folder of its own, with its own attestation: the crate's alone would not do."""
+        """Whether each release has a folder of its own, with its own attestation; the crate's does not prove it."""
         return self.origin == "crates" or len(self.sources) > 1
 
     @property
     def evidence(self) -> Any:
-        """What was given to the sampler."""
+        """The sampler's input."""
         return evidence_of([source.entry for source in self.sources])
 
     def links(self) -> list[dict[str, Any]]:
-        """Where every release is found."""
+        """Where every release is archived, and what identifies it."""
         return [source.link(proven=self.proven) for source in self.sources]
 
     def files(self) -> dict[str, bytes]:
-        """The releases as the crate holds them, and the study file."""
+        """The files of the releases, as the crate contains them, and the study file."""
         found = {} if self.study_text is None else {STUDY: self.study_text}
-        return found | (held(self.sources) if self.proven else {name: self.sources[0].files[name] for name in ONE})
+        return found | (
+            contained_files(self.sources) if self.proven else {name: self.sources[0].files[name] for name in ONE}
+        )
 
 
 def build_posterior_crate(
@@ -104,14 +106,14 @@ def build_posterior_crate(
         **given,
         POSTERIOR: canonical_json(record),
         DRAWS: draws_parquet(posterior.draws),
-        **told(record, provenance.sources, posterior.draws, given, software=software, by=by),
+        **derived_files(record, provenance.sources, posterior.draws, given, software=software, by=by),
     }
     if signer is None:
         return listed(files, PREDICATE, predicate_of(record))
     return attested(files, PREDICATE, predicate_of(record), signer)
 
 
-def told(
+def derived_files(
     record: Mapping[str, Any],
     sources: Sequence[Source],
     draws: Mapping[str, Floats],
@@ -120,7 +122,7 @@ def told(
     software: Mapping[str, str],
     by: str | None,
 ) -> dict[str, bytes]:
-    """The files that say the others over again: report, versions and description; `given` are those of the releases."""
+    """The files that follow from the others: report, versions and description; `given` are those of the releases."""
     from dpbayes.pages.report.render import render
 
     releases = [source.record for source in sources]
@@ -142,7 +144,7 @@ def told(
 
 
 def predicate_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What the statement about a crate says besides its files."""
+    """What the statement about a crate states in addition to its files."""
     links = links_of(record)
     if record["schema_version"] == 1:
         return {"analysis": record["key"], "ledger": links[0]["ledger"], "release": links[0]["digest"]}
@@ -153,7 +155,7 @@ def predicate_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def recorded(files: Mapping[str, bytes]) -> Mapping[str, Any]:
-    """The public record in the crate of a posterior; an audit asks for it many times."""
+    """The public record in the crate of a posterior; cached, because an audit reads it many times."""
     return _parsed(files[POSTERIOR])
 
 
@@ -201,7 +203,7 @@ def posterior_record(
 
 
 def _refuse_others(request: AnalysisRequest, posterior: "Posterior", provenance: Provenance) -> None:
-    """A posterior belongs to the releases beside it, and those to what was asked."""
+    """Refuse a posterior of other releases or another seed, and releases of another study or period than requested."""
     stated = [source.entry.payload for source in provenance.sources]
     last = {each["study"] for each in stated}, max(each["period"] for each in stated)
     if provenance.origin == "study" and last != ({request.study}, request.period):
@@ -215,7 +217,7 @@ def _refuse_others(request: AnalysisRequest, posterior: "Posterior", provenance:
 
 
 def _summary(lines: Sequence["CoefficientSummary"]) -> list[dict[str, Any]]:
-    """What canonical JSON can hold: a diagnostic that does not exist is null."""
+    """The summary as plain data for canonical JSON; a diagnostic that does not exist is null."""
     return [{name: _number(value) for name, value in asdict(line).items()} for line in lines]
 
 

@@ -20,16 +20,16 @@ from storage.ledger.publishing import Publication
 
 
 def statement_of(files: Files) -> str:
-    """The sha256 of the statement that somebody signed about a crate."""
+    """The sha256 of the signed statement about a crate."""
     payload: str = json.loads(files[ATTESTATION])["payload"]
     return hashlib.sha256(base64.b64decode(payload, validate=True)).hexdigest()
 
 
 def content_of(files: Files) -> str:
-    """The sha256 of what a posterior's crate says: its draws, number by number, and its record without the links.
+    """The sha256 of the contents of a posterior's crate: its draws, number by number, and its record without the links.
 
-    The links name the releases' own crates, which are other files where another key signed them; which releases they
-    are, the name of the analysis covers.
+    The links name the releases' own crates, whose files differ if another key signed them; the analysis key covers
+    which releases they are.
     """
     record = {name: value for name, value in recorded(files).items() if name not in ("release", "releases")}
     draws = {name: _sha256_of(values) for name, values in read_draws(files[DRAWS]).items()}
@@ -37,7 +37,7 @@ def content_of(files: Files) -> str:
 
 
 def _sha256_of(values: Floats) -> str:
-    """The numbers with their shape, whichever way a file keeps them."""
+    """The sha256 of the numbers with their shape, however a file stores them."""
     return hashlib.sha256(f"{values.shape} ".encode() + np.asarray(values, dtype="<f8").tobytes()).hexdigest()
 
 

@@ -40,7 +40,7 @@ CONTENTS: Mapping[str, str] = {
 }
 
 PAGE: Mapping[str, str] = {REPORT: "The release for people"}
-"""What crates of releases that are answers by themselves hold besides."""
+"""The additional file of a release that is an answer by itself."""
 
 COPIED = (
     "conversion",
@@ -63,7 +63,7 @@ COPIED = (
     "supersedes",
     "unit",
 )
-"""What the record takes from the ledger entry as it stands there."""
+"""What the record copies from the ledger entry."""
 
 
 def build_release_crate(entry: Mapping[str, Any], study_text: bytes, signer: Signer) -> dict[str, bytes]:
@@ -75,15 +75,15 @@ def build_release_crate(entry: Mapping[str, Any], study_text: bytes, signer: Sig
         NOISY: noisy_parquet(texts_of(release).lines(release)),
         ENTRY: canonical_json(dict(entry)),
         STUDY: study_text,
-        **told(record, release, entry["payload"]["software"], signer.fingerprint),
+        **derived_files(record, release, entry["payload"]["software"], signer.fingerprint),
     }
     return attested(files, PREDICATE, {"ledger": record["ledger"], "release": record["digest"]}, signer)
 
 
-def told(
+def derived_files(
     record: Mapping[str, Any], release: AnyRelease, software: Mapping[str, Any], fingerprint: str
 ) -> dict[str, bytes]:
-    """The files that say the record over again: versions, registry, description, and the page where there is one."""
+    """The files that follow from the record: versions, registry, description, and the page if there is one."""
     kind = texts_of(release)
     holder = "" if record["holder"] is None else f" at {record['holder']}"
     files = {
@@ -99,14 +99,14 @@ def told(
         ),
     }
     if kind.answers:
-        from dpbayes.pages.report.answer import render_answer  # which reads crates itself
+        from dpbayes.pages.report.answer import render_answer  # imported here, because it reads crates itself
 
         files[REPORT] = render_answer(record, fingerprint=fingerprint).encode()
     return files
 
 
 def released(entry: Mapping[str, Any]) -> AnyRelease:
-    """The release that a charge's entry holds."""
+    """The release in a charge's entry."""
     if entry["kind"] != "charge" or entry["release"] is None:
         raise IntegrityFailure("cannot build a crate: the ledger entry is no charge. Name the entry of a release.")
     return release_from_record(json.loads(entry["release"]))
@@ -127,11 +127,11 @@ def release_record(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def entry_of(files: Mapping[str, bytes]) -> Entry:
-    """The ledger entry that a crate carries."""
+    """The ledger entry in a crate."""
     return _entry(files[ENTRY])
 
 
-@lru_cache(maxsize=256)  # a release lies in the crate of every posterior drawn from it
+@lru_cache(maxsize=256)  # a release is in the crate of every posterior drawn from it
 def _entry(data: bytes) -> Entry:
     return Entry.from_record(json.loads(data))
 

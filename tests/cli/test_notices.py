@@ -178,7 +178,7 @@ def test_analyses_of_a_withdrawn_crate_say_so(desk: Desk) -> None:
     (release,) = crates(desk, "releases")
     asked = {"keys": (), "prior": None, "sampler": "naive", "chains": 2, "draws": 100, "seed": 1, "sign": None}
     workspace = crates_workspace({"crates": (str(release),), "to": str(desk.folder / "out"), **asked})
-    (notice,) = workspace.told({})["notices"]
+    (notice,) = workspace.remarks({})["notices"]
     assert notice["status"] == "withdrawn"
 
 
@@ -285,7 +285,7 @@ def analysed_and_audited(desk: Desk, key: str) -> list[list[dict[str, Any]]]:
     asked = {"keys": (key,), "prior": None, "sampler": "naive", "chains": 2, "draws": 100, "seed": 1, "sign": None}
     workspace = crates_workspace({"crates": (str(release),), "to": str(desk.folder / "out"), **asked})
     audit = desk.run("audit", "--crate", release, "--key", key, "--json")
-    return [list(workspace.told({})["notices"]), json.loads(audit.stdout)["notices"]]
+    return [list(workspace.remarks({})["notices"]), json.loads(audit.stdout)["notices"]]
 
 
 def test_a_notice_of_a_key_that_nobody_named_is_no_fact(desk: Desk) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpbayes.audit import parts as audit_parts
-from dpbayes.audit.definition import stated_again
-from dpbayes.audit.parts import OTHERWISE, TRIED, read_as_asked
+from dpbayes.audit.definition import analysis_problem
+from dpbayes.audit.parts import OTHERWISE, TRIED, read_as_requested
 from dpbayes.crates import posterior as crate_posterior
 from dpbayes.crates.analysis_request import AnalysisRequest
 from dpbayes.crates.contained_releases import evidence_of, sources_of
@@ -87,9 +87,9 @@ def test_releases_of_other_residual_sds_are_said_to_contradict_the_pool_before_a
     assert flaws_of_record(Path(apart["crate"])) == []
     files = load(Path(apart["crate"]))
     record = json.loads(files["posterior.json"])
-    assert read_as_asked(files) is None
+    assert read_as_requested(files) is None
     record["parts"]["spread"]["alarm"] = False
-    assert read_as_asked({**files, "posterior.json": json.dumps(record).encode()}) == TRIED
+    assert read_as_requested({**files, "posterior.json": json.dumps(record).encode()}) == TRIED
 
 
 @pytest.mark.slow
@@ -103,9 +103,9 @@ def test_only_an_earlier_version_may_have_asked_less_of_residual_sds(
     assert less is not None
     assert "kurtosis" not in less["spread"]
     altered = {**files, "posterior.json": json.dumps({**record, "parts": less}).encode()}
-    assert read_as_asked(altered) == TRIED
+    assert read_as_requested(altered) == TRIED
     monkeypatch.setattr(audit_parts, "makes_the_same", lambda software: False)
-    assert read_as_asked(altered) is None
+    assert read_as_requested(altered) is None
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_releases_that_differ_contradict_the_declaration(tmp_path: Path) -> None
     assert "<strong>The releases contradict that people were dealt out at random</strong>" in page_of(found)
     assert desk.document("audit", desk.study)["ok"]
     files = load(Path(found["crate"]))
-    assert read_as_asked(files) is None
+    assert read_as_requested(files) is None
     record = record_of(found)
     for changed, flaw in (
         ({"parts": record["parts"] | {"check": record["parts"]["check"] | {"alarm": False}}}, TRIED),
@@ -210,9 +210,9 @@ def test_releases_that_differ_contradict_the_declaration(tmp_path: Path) -> None
         ({"request": record["request"] | {"parts": "differ"}}, OTHERWISE),
     ):
         forged = {**files, "posterior.json": json.dumps(record | changed).encode()}
-        assert read_as_asked(forged) == flaw
+        assert read_as_requested(forged) == flaw
     forged = {**files, "posterior.json": json.dumps(record | {"parts": record["parts"] | {"declared": False}}).encode()}
-    assert stated_again(forged) == "study.yaml says otherwise than posterior.json whether its releases are alike"
+    assert analysis_problem(forged) == "study.yaml says otherwise than posterior.json whether its releases are alike"
 
 
 @pytest.mark.slow

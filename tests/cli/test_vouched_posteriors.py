@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dpbayes.crates.contained_releases import HELD, sources_of
+from dpbayes.crates.contained_releases import CONTAINED, sources_of
 from dpbayes.crates.files import load
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed, pack
 from dpbayes.crates.parquet import draws_parquet, read_draws
-from dpbayes.crates.posterior import ONE, PREDICATE, PREDICATES, predicate_of, told
+from dpbayes.crates.posterior import ONE, PREDICATE, PREDICATES, derived_files, predicate_of
 from dpbayes.crates.release import PREDICATE as RELEASE_PREDICATE
 from dpbayes_core.canonical import canonical_json
 from storage.home.signatures import Signer
@@ -96,7 +96,7 @@ def signed(files: Files, signer: Signer) -> Files:
     record, draws = json.loads(files["posterior.json"]), read_draws(files["draws.parquet"])
     given = {name: data for name, data in files.items() if "/" in name or name in ("study.yaml", *ONE)}
     software = json.loads(files["software.json"])
-    pages = told(record, sources_of(files), draws, given, software=software, by=signer.fingerprint)
+    pages = derived_files(record, sources_of(files), draws, given, software=software, by=signer.fingerprint)
     return attested({**bare(files), **pages}, PREDICATES[record["schema_version"]], predicate_of(record), signer)
 
 
@@ -209,7 +209,7 @@ def test_a_release_that_nobody_signed_is_not_believed_for_the_key_beside_it(scen
     taken = {**bare(scene.theirs), PUBLIC_KEY: scene.theirs[PUBLIC_KEY]}
     beside = listed(taken, PREDICATE, predicate_of(json.loads(taken["posterior.json"])))
     entry = json.loads(taken["entry.json"])
-    inside = {f"releases/x/{name}": taken[name] for name in (*HELD, PUBLIC_KEY) if name in taken}
+    inside = {f"releases/x/{name}": taken[name] for name in (*CONTAINED, PUBLIC_KEY) if name in taken}
     ledger = {"hash": entry["hash"], "seq": entry["seq"]}
     alone = listed(inside, RELEASE_PREDICATE, {"ledger": ledger, "release": entry["payload"]["digest"]})
     for files in (beside, alone):

@@ -10,7 +10,7 @@ from dpbayes.crates.contained_releases import sources_of
 from dpbayes.crates.files import load
 from dpbayes.crates.format import ATTESTATION, PUBLIC_KEY, UNSIGNED, attested, listed
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import PREDICATES, predicate_of, told
+from dpbayes.crates.posterior import PREDICATES, derived_files, predicate_of
 from dpbayes_core.canonical import canonical_json
 from storage.files.archive import Archive
 from storage.files.archive_paths import posterior_path
@@ -28,7 +28,7 @@ def as_version_2(files: Files, signer: Signer | None) -> tuple[str, Files]:
     kept["posterior.json"] = canonical_json(record)
     given = {name: data for name, data in kept.items() if name in GIVEN or name.startswith("releases/")}
     software, by = json.loads(kept["software.json"]), None if signer is None else signer.fingerprint
-    kept |= told(record, sources_of(files), read_draws(kept["draws.parquet"]), given, software=software, by=by)
+    kept |= derived_files(record, sources_of(files), read_draws(kept["draws.parquet"]), given, software=software, by=by)
     predicate = predicate_of(record)
     whole = (
         listed(kept, PREDICATES[2], predicate) if signer is None else attested(kept, PREDICATES[2], predicate, signer)

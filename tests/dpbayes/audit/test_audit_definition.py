@@ -133,7 +133,7 @@ def test_a_study_older_than_the_comparison_is_told_and_not_held_against_its_crat
     crate = build_release_crate(entry, b"study: of another age\n", signer)
     assert "cannot be compiled" in failures(crate, signer)[audit_definition.STATED]
     monkeypatch.setattr(audit_definition, "COMPARED", 2)
-    audit_of_crates._answer.cache_clear()  # which knows that release
+    audit_of_crates._cached_check.cache_clear()  # which knows that release
     checks = {check.check: check for check in audit_crate(crate, [signer.fingerprint]).checks}
     assert checks[audit_definition.STATED].ok
     assert "cannot be compared by this version" in checks[audit_definition.STATED].detail

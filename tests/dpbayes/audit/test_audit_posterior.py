@@ -111,7 +111,7 @@ def test_a_page_of_another_version_does_nothing_that_ours_do_not(
     page = elsewhere["report.html"].decode()
     assert ours in page
     forged = signed_again(elsewhere, signer, report_html=page.replace(ours, theirs, 1).encode())
-    assert "report.html" in failures(forged, signer)[audit_pages.RETOLD]
+    assert "report.html" in failures(forged, signer)[audit_pages.REPEATED]
 
 
 # --- diagnostics --------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_page_that_was_written_by_hand_fails(posterior: Files, signer: Signer)
     page = posterior["report.html"].replace(b"</main>", b"<p>Women earn the same as men.</p></main>")
     assert page != posterior["report.html"]
     forged = signed_again(posterior, signer, report_html=page)
-    assert failures(forged, signer) == {audit_pages.RETOLD: "report.html is not what the records say"}
+    assert failures(forged, signer) == {audit_pages.REPEATED: "report.html is not what the records say"}
 
 
 def test_a_description_of_another_crate_fails(posterior: Files, elsewhere: Files, signer: Signer) -> None:
@@ -242,7 +242,7 @@ def test_a_description_of_another_crate_fails(posterior: Files, elsewhere: Files
             predicate_of(json.loads(files["posterior.json"])),
             signer,
         )
-        assert failures(forged, signer) == {audit_pages.RETOLD: f"ro-crate-metadata.json {said}"}
+        assert failures(forged, signer) == {audit_pages.REPEATED: f"ro-crate-metadata.json {said}"}
 
 
 @pytest.mark.slow
@@ -250,13 +250,13 @@ def test_a_page_of_another_version_is_held_to_its_numbers(elsewhere: Files, sign
     (told,) = [
         check.detail
         for check in audit_crate(elsewhere, [signer.fingerprint]).checks
-        if check.check == audit_pages.RETOLD
+        if check.check == audit_pages.REPEATED
     ]
     page = elsewhere["report.html"].decode()
     other = page.replace("<main>", "<main><p>As a later version would say it.</p>")
     kept = audit_crate(signed_again(elsewhere, signer, report_html=other.encode()), [signer.fingerprint])
     assert kept.ok, [check for check in kept.checks if not check.ok]
-    assert [each.detail for each in kept.checks if each.check == audit_pages.RETOLD] == [audit_pages.OTHER]
+    assert [each.detail for each in kept.checks if each.check == audit_pages.REPEATED] == [audit_pages.OTHER]
     assert told == "as written"  # this very program made it, whatever it says of itself
     table = page.index("The same numbers.")
     row = page.index("tenure", table)
@@ -269,7 +269,7 @@ def test_a_page_of_another_version_is_held_to_its_numbers(elsewhere: Files, sign
         "",
     ):
         found = failures(signed_again(elsewhere, signer, report_html=forged.encode()), signer)
-        assert "report.html" in found[audit_pages.RETOLD], found
+        assert "report.html" in found[audit_pages.REPEATED], found
 
 
 def test_a_registry_record_of_a_smaller_loss_fails(release: Files, signer: Signer) -> None:
@@ -281,7 +281,7 @@ def test_a_registry_record_of_a_smaller_loss_fails(release: Files, signer: Signe
         record = json.loads(body["release.json"])
         predicate = {"ledger": record["ledger"], "release": record["digest"]}
         forged = attested(body, RELEASE_PREDICATE, predicate, signer)
-        assert said in failures(forged, signer)[audit_pages.RETOLD]
+        assert said in failures(forged, signer)[audit_pages.REPEATED]
 
 
 def of_another_version(entry: Record, signer: Signer) -> Files:
@@ -296,7 +296,7 @@ def test_versions_other_than_the_entrys_fail(release: Files, signer: Signer) -> 
     body["software.json"] = canonical_json({**STAMP.software, "numpy": "1.0"})
     record = json.loads(body["release.json"])
     forged = attested(body, RELEASE_PREDICATE, {"ledger": record["ledger"], "release": record["digest"]}, signer)
-    assert failures(forged, signer) == {audit_pages.RETOLD: "software.json is not that of the ledger entry"}
+    assert failures(forged, signer) == {audit_pages.REPEATED: "software.json is not that of the ledger entry"}
 
 
 def test_a_crate_says_which_program_made_it() -> None:
@@ -412,4 +412,4 @@ def test_what_an_edited_record_lacks_is_a_finding_and_ends_no_audit(
 ) -> None:
     assert written in posterior[name]
     files = {**posterior, name: posterior[name].replace(written, edited)}
-    assert audit_crates.problems(files, {})[audit_pages.RETOLD] is not None
+    assert audit_crates.problems(files, {})[audit_pages.REPEATED] is not None

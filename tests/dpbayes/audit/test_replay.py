@@ -167,12 +167,12 @@ def law(seed: int, size: int, parameters: int) -> dict[str, Floats]:
 def test_the_size_and_the_power_of_the_comparison(parameters: int) -> None:
     for seed in range(4):
         far = farthest(law(2 * seed, 700, parameters), law(2 * seed + 1, 500, parameters))
-        assert far.apart <= far.limit, far
+        assert far.deviation <= far.limit, far
     stored, again = law(0, 700, parameters), law(1, 500, parameters)
     name = f"b[{parameters - 1}]"
     for forge in (squeezed, two_humped, *([permuted] if parameters > 1 else [])):
         far = farthest({**stored, name: forge(stored[name])}, again)
-        assert far.apart > far.limit, (forge, far)
+        assert far.deviation > far.limit, (forge, far)
 
 
 def test_a_joint_law_with_the_same_pairs_and_another_whole_is_refused() -> None:
@@ -184,5 +184,5 @@ def test_a_joint_law_with_the_same_pairs_and_another_whole_is_refused() -> None:
         return {"one": one, "two": two, "three": sign * np.abs(three) * np.sign(one * two)}
 
     same, other = farthest(tied(1), tied(1)), farthest(tied(-1), tied(1))
-    assert same.apart <= same.limit
-    assert other.apart > other.limit
+    assert same.deviation <= same.limit
+    assert other.deviation > other.limit

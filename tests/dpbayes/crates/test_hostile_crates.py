@@ -19,11 +19,11 @@ import pytest
 
 from dpbayes.crates import format
 from dpbayes.crates import limits as crate_limits
-from dpbayes.crates.contained_releases import HELD, sources_of
+from dpbayes.crates.contained_releases import CONTAINED, sources_of
 from dpbayes.crates.fetch import PROTOCOLS, THREAD, Fetched
 from dpbayes.crates.format import ATTESTATION, METADATA, PUBLIC_KEY, attested, pack
 from dpbayes.crates.parquet import read_draws
-from dpbayes.crates.posterior import ONE, PREDICATE, predicate_of, told
+from dpbayes.crates.posterior import ONE, PREDICATE, derived_files, predicate_of
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files import limits
@@ -308,7 +308,7 @@ def loud(crate: dict[str, bytes], signer: Signer, tmp_path_factory: pytest.TempP
     files = {name: data for name, data in files.items() if name not in (ATTESTATION, PUBLIC_KEY)}
     given = {name: files[name] for name in ("study.yaml", *ONE)}
     draws, software = read_draws(files["draws.parquet"]), json.loads(files["software.json"])
-    files |= told(record, sources_of(files), draws, given, software=software, by=signer.fingerprint)
+    files |= derived_files(record, sources_of(files), draws, given, software=software, by=signer.fingerprint)
     place = tmp_path_factory.mktemp("loud") / "loud.zip"
     place.write_bytes(pack(attested(files, PREDICATE, predicate_of(record), signer)))
     return place
@@ -483,7 +483,7 @@ def test_nothing_is_parsed_before_a_key_that_was_named_vouches_for_it(
     altered = tmp_path / "altered.zip"
     altered.write_bytes(pack({**crate, "entry.json": bad, "more.json": bad}))
     own = tmp_path / "inside.zip"
-    inside = {f"releases/0/{name}": data for name, data in crate.items() if name in HELD}
+    inside = {f"releases/0/{name}": data for name, data in crate.items() if name in CONTAINED}
     own.write_bytes(pack({METADATA: b"{}", "posterior.json": bad, **inside, "releases/0/entry.json": bad}))
     for place, words in (
         (signed_by_others, f"public-key.pem is the key {stranger.fingerprint}, which is none of those trusted"),
