@@ -1,4 +1,4 @@
-"""Public tables that an evaluation may use, of optional packages or a folder: nobody's confidence, so no ledger."""
+"""Public tables for evaluations, from optional packages or a folder; they need no ledger."""
 
 from collections.abc import Mapping
 from csv import DictReader
@@ -16,7 +16,7 @@ from dpbayes_core.errors import StudyInvalid
 
 @dataclass(frozen=True)
 class PublicTable:
-    """Where a table comes from, and what it must hold."""
+    """Where a table comes from, and what it must contain."""
 
     package: str
     address: tuple[str, str]  # inside the package
@@ -26,7 +26,7 @@ class PublicTable:
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A CSV file of numbers that the user has in the folder they name, and what it must hold."""
+    """A CSV file of numbers that the user has in the folder they name, and what it must contain."""
 
     file: str
     rows: int
@@ -46,7 +46,7 @@ PUBLIC_TABLES: Mapping[str, PublicTable | PublicFile] = {
 
 
 def unavailable(name: str, folder: str | None = None) -> str | None:
-    """Why a public table cannot be read here, in a sentence; nothing where it can."""
+    """Why a public table cannot be read here, in a sentence; None if it can."""
     table = PUBLIC_TABLES[name]
     if isinstance(table, PublicTable):
         if find_spec(table.package) is not None:

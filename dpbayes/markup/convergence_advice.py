@@ -5,9 +5,9 @@ from typing import Any
 
 Record = Mapping[str, Any]
 
-FAR = 1.5  # an R-hat beyond it: chains hardly meet, as where each of two modes holds some
+FAR = 1.5  # chains with a larger R-hat hardly overlap, as where each of two modes keeps some of them
 
-APART = "The chains do not agree on one posterior, so estimates and intervals may be wrong."
+DISAGREE = "The chains do not agree on one posterior, so estimates and intervals may be wrong."
 FEW = "The chains hold too few independent draws, so intervals may be rough."
 BROKEN = (
     "Trajectories broke off at places that the chains cannot follow, so tails of the posterior may be missing from "
@@ -32,17 +32,17 @@ def advice(record: Record) -> str:
         return ""
     limits = record["diagnostics"]["gate"]
     rhats, sizes = _of(record, "rhat"), _of(record, "ess_bulk", "ess_tail")
-    apart, broken = not agree(record), _broke_off(record)
+    disagree, broken = not agree(record), _broke_off(record)
     few = any(value is None or value < limits["ess"] for value in sizes)
-    said = {
-        APART: apart,
-        FEW: few and not apart,
+    sentences = {
+        DISAGREE: disagree,
+        FEW: few and not disagree,
         BROKEN: broken,
-        LONGER: apart or few or not broken,
+        LONGER: disagree or few or not broken,
         OTHER_PRIOR: any(value is not None and value > FAR for value in rhats),
         FIRMER: broken,
     }
-    return " ".join(words for words, holds in said.items() if holds)
+    return " ".join(words for words, holds in sentences.items() if holds)
 
 
 def agree(record: Record) -> bool:

@@ -35,8 +35,8 @@ def figure(key: str, title: str, words: str, body: Iterable[Markup], *, kind: st
     `kind` is its class; None if the picture is a file by itself.
     """
     first = {"xmlns": "http://www.w3.org/2000/svg"} if kind is None else {"class": kind}
-    said = tag("title", title, id=f"{key}-t"), tag("desc", words, id=f"{key}-d")
-    return tag("svg", *said, *body, **first, role="img", **size, aria_labelledby=f"{key}-t {key}-d")
+    description = tag("title", title, id=f"{key}-t"), tag("desc", words, id=f"{key}-d")
+    return tag("svg", *description, *body, **first, role="img", **size, aria_labelledby=f"{key}-t {key}-d")
 
 
 def line(kind: str, x1: Value, y1: Value, x2: Value, y2: Value) -> Markup:
@@ -61,16 +61,16 @@ def short_number(value: float, decimals: int = 2) -> str:
 
 
 def short_numbers(values: Floats) -> list[str]:
-    """The same of every length, to two decimals: those from 0 to 100 are few, and are looked up."""
+    """`short_number` of every length, to two decimals; lengths from 0 to 100 are looked up, which is faster."""
     hundredths = 100 * values
     nearest = np.rint(hundredths)
-    if ((np.abs(hundredths - nearest) < _CLEARLY) & (nearest >= 0) & (nearest <= _MOST)).all():
+    if ((np.abs(hundredths - nearest) < _UNAMBIGUOUS) & (nearest >= 0) & (nearest <= _MOST)).all():
         return _hundredths()[nearest.astype(np.int64)].tolist()
     return [short_number(each) for each in values.tolist()]
 
 
 _MOST = 10_000
-_CLEARLY = 0.5 - 1e-6  # closer to one hundredth than to the next, whatever the product was rounded to
+_UNAMBIGUOUS = 0.5 - 1e-6  # closer to one hundredth than to the next, whatever the product was rounded to
 
 
 @cache

@@ -1,11 +1,11 @@
-"""Makes text of others safe to show: nothing in it controls a terminal, reverses letters or hides."""
+"""Makes text from elsewhere safe to show: nothing in it controls a terminal, reverses letters or is invisible."""
 
 import json
 import unicodedata
 from typing import Any
 
 _HIDDEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
-"""Controls (of a terminal too), marks of direction and of no width, what no font has, breaks of lines."""
+"""Unicode categories: controls, marks of direction or without width, unassigned and private characters, line breaks."""
 
 
 def visible(text: str, keep: str = "") -> str:

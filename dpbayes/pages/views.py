@@ -81,7 +81,7 @@ class ForestGroup:
 
 @dataclass(frozen=True)
 class GraphPicture:
-    """A network as a picture."""
+    """A network or a curve as a picture."""
 
     title: str
     note: str
@@ -142,7 +142,7 @@ class Page:
     title: str
     lede: str
     alarm: str  # empty where the chains converged
-    beside: tuple[Pair, ...]  # the title: what the releases say of prior and declarations
+    notices: tuple[Pair, ...]  # next to the title: where the releases contradict prior or declarations
     facts: tuple[Fact, ...]
     reading: str
     precision: str
@@ -156,7 +156,7 @@ class Page:
     units: str
     forest: tuple[ForestGroup, ...]
     coefficients: tuple[CoefficientLine, ...]
-    asked: tuple[Pair, ...]
+    request: tuple[Pair, ...]
     sources: tuple[SourceLine, ...]  # where there are several
     sources_words: str
     columns: tuple[Declared, ...]

@@ -20,12 +20,12 @@ def missing_words(study: Study, release: str) -> str:
 
 def unstated_words(study: Study) -> str | None:
     """The columns without a stated rule for missing values, and what to do about them; None if every column has one."""
-    silent = {name: _silent(study, name) for name in study.releases if _silent(study, name)}
-    if not silent:
+    without_rule = {name: _without_rule(study, name) for name in study.releases if _without_rule(study, name)}
+    if not without_rule:
         return None
-    columns = listed(list(dict.fromkeys(column for found in silent.values() for column in found)))
+    columns = listed(list(dict.fromkeys(column for found in without_rule.values() for column in found)))
     remedy = "nulls: (of levels unknown:) in the columns"
-    if any(study.releases[name].kind == "regression" for name in silent):
+    if any(study.releases[name].kind == "regression" for name in without_rule):
         remedy = f"rows: complete in the regression, or {remedy}"
     return (
         f"nothing is stated of missing values of {columns}. They become constants, and where many are missing, "
@@ -33,7 +33,7 @@ def unstated_words(study: Study) -> str | None:
     )
 
 
-def _silent(study: Study, release: str) -> list[str]:
+def _without_rule(study: Study, release: str) -> list[str]:
     spec = study.releases[release]
     stated = requests.stated_rules(study.file, spec)
     return [name for name in dict.fromkeys(spec.uses) if name not in stated]

@@ -131,7 +131,7 @@ def _release(study: Study, plan: Plan, release: PlannedRelease) -> dict[str, Any
         "caps": caps,
         "largest_epsilon": min(cap["largest_epsilon"] for cap in caps),
         "largest_epsilon_for_year": float(release.largest_epsilon_for_year),
-        "foreseen": [{"term": term, "value": value} for term, value in (*lines, *predicted.said)],
+        "foreseen": [{"term": term, "value": value} for term, value in (*lines, *predicted.sentences)],
         **predicted.document(),
     }
 
@@ -191,17 +191,17 @@ def _cap(quote: Quote, *, stored: bool, closed: bool) -> dict[str, Any]:
 def _year(plan: Plan) -> list[dict[str, Any]]:
     known: dict[tuple[CapSpec, bytes], Document] = {}
 
-    def stands(state: CapState) -> Document:
+    def documented(state: CapState) -> Document:
         """Caches documents, since a year of days repeats the same few totals."""
         key = state.cap, canonical_json(state.spent.to_record())
         if key not in known:
             known[key] = cap_document(state)
         return known[key]
 
-    return [_period(one, stands) for one in plan.year]
+    return [_period(one, documented) for one in plan.year]
 
 
-def _period(one: ComingPeriod, stands: Callable[[CapState], Document]) -> dict[str, Any]:
+def _period(one: ComingPeriod, documented: Callable[[CapState], Document]) -> dict[str, Any]:
     names = [cap.name for cap in one.refused_by]
     return {
         "period": one.period.name,
@@ -210,7 +210,8 @@ def _period(one: ComingPeriod, stands: Callable[[CapState], Document]) -> dict[s
         "refused_by": " and ".join(names) or ("closed period" if one.status == "closed" else None),
         "release": one.release,
         "caps": [
-            _year_cap(stands(after), stands(asked), names) for after, asked in zip(one.after, one.asked, strict=True)
+            _year_cap(documented(after), documented(asked), names)
+            for after, asked in zip(one.after, one.asked, strict=True)
         ],
     }
 

@@ -30,9 +30,9 @@ class Effect:
     """The least size at which a coefficient is distinguished from 0 in three releases of four; None if none is."""
 
     coefficient: str
-    largest: float  # with which it would explain by itself half of what the response varies
+    largest: float  # the size that would by itself explain half of the response's variance
     least: float | None
-    least_worse: float | None  # where numbers are highly correlated; as `least` where that is not open
+    least_worse: float | None  # if numbers are highly correlated; equal to `least` if their correlations are stated
 
 
 def effects_of(
@@ -54,16 +54,16 @@ def effects_of(
 
 def effects_words(effects: Sequence[Effect]) -> list[tuple[str, str]]:
     """Sentences about which coefficients can be distinguished from 0, and which cannot."""
-    said: list[tuple[str, str]] = []
+    sentences: list[tuple[str, str]] = []
     if can := [(one.coefficient, one.least) for one in effects if one.least is not None]:
-        said.append(
+        sentences.append(
             (
                 "Can tell from 0",
                 f"{_sizes(can)}: the 95% interval excludes 0 in about three releases of four, in fewer if smaller",
             )
         )
     if cannot := [one.coefficient for one in effects if one.least is None]:
-        said.append(
+        sentences.append(
             (
                 "Cannot tell from 0",
                 f"{_some(cannot)}: intervals come out about as wide as the prior's own, or as any effect that the "
@@ -74,7 +74,7 @@ def effects_words(effects: Sequence[Effect]) -> list[tuple[str, str]]:
     if worse:
         lost = [one.coefficient for one in worse if one.least_worse is None]
         kept = [(one.coefficient, one.least_worse) for one in worse if one.least_worse is not None]
-        said.append(
+        sentences.append(
             (
                 f"If numbers are correlated by {HIGH_CORRELATION:g}",
                 "; ".join(
@@ -82,7 +82,7 @@ def effects_words(effects: Sequence[Effect]) -> list[tuple[str, str]]:
                 ),
             )
         )
-    return said
+    return sentences
 
 
 def _sizes(effects: Sequence[tuple[str, float]], beyond: str = "beyond") -> str:
@@ -101,13 +101,13 @@ def _wider(one: Effect) -> bool:
 
 def warnings_of(known: Expectation) -> list[tuple[str, str]]:
     """Warnings where a slope or the residual sd is expected outside the range that the default prior allows."""
-    schema, said = known.schema, list[tuple[str, str]]()
+    schema, sentences = known.schema, list[tuple[str, str]]()
     kinds = zip(schema.variables, known.slopes.tolist(), strict=False)
     steep = {one.label: size for one, size in kinds if one.kind == "continuous" and size > _STEEP}
     response = schema.response.name
     if steep:
         sizes = listed([f"{name} (about {short(size, 2)})" for name, size in steep.items()])
-        said.append(
+        sentences.append(
             (
                 "Steep",
                 f"from the middle to an end of its bounds, {sizes} is expected to move {response} by more than "
@@ -117,7 +117,7 @@ def warnings_of(known: Expectation) -> list[tuple[str, str]]:
         )
     residual = float(np.sqrt((1 - known.explained) * known.variance))
     if residual < HIDDEN:
-        said.append(
+        sentences.append(
             (
                 "Small residual",
                 f"what the covariates leave of {response} is expected to have a standard deviation of "
@@ -125,7 +125,7 @@ def warnings_of(known: Expectation) -> list[tuple[str, str]]:
                 f"what the prior says. Narrower bounds of {response} avoid this",
             )
         )
-    return said
+    return sentences
 
 
 def _possible(least: float | None, most: float) -> float | None:

@@ -29,7 +29,7 @@ FREE = Cost(0, 0)
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """One release of the period, and how every cap would answer it after the releases before it."""
+    """One release of the period, and what every cap would allow it after the releases before it."""
 
     name: str
     mechanism: Mechanism
@@ -91,28 +91,28 @@ def _due(study: Study, snapshot: AccountSnapshot, release: str, period: Period |
 
 
 class _FutureTotals:
-    """The ledger's totals after charges that are only imagined, in the ledger's own integers."""
+    """The ledger's totals after hypothetical charges, in the ledger's own integers."""
 
-    def __init__(self, account: AccountSpec, standing: Callable[[Scope], Tally]) -> None:
+    def __init__(self, account: AccountSpec, present: Callable[[Scope], Tally]) -> None:
         self._account = account
-        self._standing = standing
-        self._moved: dict[Scope, Tally] = {}
+        self._present = present
+        self._charged: dict[Scope, Tally] = {}
 
     def debits(self, period: Period, cost: Cost, holders: Sequence[str | None] = (None,)) -> tuple[Debit, ...]:
-        """What a charge for each of these holders would add to every scope."""
+        """The debits of a charge for each of these holders in every scope."""
         first, *also = holders
         return debits(
             self._account,
             period.name,
             cost,
-            lambda scope: self._moved.get(scope) or self._standing(scope),
+            lambda scope: self._charged.get(scope) or self._present(scope),
             holder=first,
             also=tuple(one for one in also if one is not None),
         )
 
     def charge(self, found: Sequence[Debit]) -> None:
         """Count the debits as charged."""
-        self._moved |= {debit.scope: debit.after for debit in found}
+        self._charged |= {debit.scope: debit.after for debit in found}
 
     def caps(self, period: Period, cost: Cost = FREE, holders: Sequence[str | None] = (None,)) -> tuple[CapState, ...]:
         """Every cap in a period at present, or after one more charge for each holder."""
@@ -121,15 +121,15 @@ class _FutureTotals:
 
 
 @dataclass(frozen=True)
-class _Turn:
+class _PeriodDue:
     """A coming period, with its releases that are not stored yet in the study's order."""
 
     period: Period
     due: tuple[tuple[str, tuple[str | None, ...]], ...]  # with the holders they are still to be charged for
     closed: bool
 
-    def taken(self, ahead: _FutureTotals, costs: Mapping[str, Cost]) -> ComingPeriod:
-        """Charges what is due, up to the first release that is refused, where a run ends."""
+    def charge_due(self, ahead: _FutureTotals, costs: Mapping[str, Cost]) -> ComingPeriod:
+        """The verdict after charging what is due, up to the first release that is refused, where a run ends."""
         if self.due and self.closed:
             now = ahead.caps(self.period)
             return ComingPeriod(self.period, "closed", now, now, self.due[0][0])
@@ -148,26 +148,26 @@ class _Outlook:
     """What a plan reads, once: the present totals and the coming periods."""
 
     account: AccountSpec
-    standing: Callable[[Scope], Tally]
-    turns: tuple[_Turn, ...]
+    present: Callable[[Scope], Tally]
+    periods: tuple[_PeriodDue, ...]
 
     @classmethod
     def of(cls, study: Study, snapshot: AccountSnapshot, first: Period) -> "_Outlook":
         cron = None if study.schedule is None else study.schedule.cron
-        turns: list[_Turn] = []
+        periods: list[_PeriodDue] = []
         for period in coming(first, cron):
             due = [(name, _due(study, snapshot, name, period)) for name in study.releases]
-            turns.append(_Turn(period, tuple(one for one in due if one[1]), snapshot.closed(period.name)))
-        return cls(snapshot.account, cache(snapshot.total), tuple(turns))
+            periods.append(_PeriodDue(period, tuple(one for one in due if one[1]), snapshot.closed(period.name)))
+        return cls(snapshot.account, cache(snapshot.total), tuple(periods))
 
     def ahead(self) -> _FutureTotals:
         """The present totals, to be charged."""
-        return _FutureTotals(self.account, self.standing)
+        return _FutureTotals(self.account, self.present)
 
     def year(self, costs: Mapping[str, Cost]) -> Iterator[ComingPeriod]:
         """Every coming period, charged one after the other."""
         ahead = self.ahead()
-        return (turn.taken(ahead, costs) for turn in self.turns)
+        return (each.charge_due(ahead, costs) for each in self.periods)
 
 
 def _largest_for_year(outlook: _Outlook, name: str, mechanism: Mechanism, costs: Mapping[str, Cost]) -> Decimal:

@@ -41,13 +41,13 @@ class ReleasePrediction:
     """The prediction for one release: its precision, the same over a grid of epsilon, and sentences by topic."""
 
     predicted: tuple[Prediction, ...] = ()
-    worse: tuple[Prediction, ...] = ()  # where numbers are highly correlated; empty where that is not open
+    worse: tuple[Prediction, ...] = ()  # if numbers are highly correlated; empty if their correlations are stated
     exact: tuple[Prediction, ...] = ()  # without noise
     alone: tuple[float, ...] = ()  # half of the prior's 95% interval
     effects: tuple[Effect, ...] = ()
     blocks: tuple[NoiseBlock, ...] = ()
     grid: tuple[tuple[Decimal, tuple[Prediction, ...]], ...] = ()
-    said: tuple[tuple[str, str], ...] = ()
+    sentences: tuple[tuple[str, str], ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The prediction as plain data."""
@@ -123,14 +123,14 @@ class _Regression:
         draws = self.prior.draws(schema, PRIOR_DRAWS, np.random.Generator(np.random.Philox(SEED)))
         ends = [np.quantile(draws[one.coefficient], (0.025, 0.975)) for one in predicted]
         alone = tuple(float(high - low) / 2 for low, high in ends)
-        beside = additional_noise_of(self.design.mechanism)
+        additional = additional_noise_of(self.design.mechanism)
         return ReleasePrediction(
             predicted,
             worse,
             exact,
             alone,
             effects_of(known, predicted, worse, alone),
-            noise_blocks(known, beside, len(self.study.holders), self.design.besides),
+            noise_blocks(known, additional, len(self.study.holders), self.design.besides),
         )
 
 
@@ -140,23 +140,23 @@ def predict_release(study: Study, name: str, epsilons: Sequence[Decimal] = GRID)
     if not isinstance(design, RegressionDesign):
         return ReleasePrediction()
     expected, relations = expected_of(study.columns, design.schema), relations_of(study.columns)
-    whose, prior = _stated_prior(study, name, design.schema, expected)
+    origin, prior = _stated_prior(study, name, design.schema, expected)
     regression = _Regression(study=study, design=design, prior=prior, expected=expected, relations=relations)
     known, found = regression.expectation(design.mechanism), regression.prediction()
     grid = tuple(
         (epsilon, precision_of(regression.expectation(_at(study, name, epsilon)), prior)) for epsilon in epsilons
     )
-    said = (
+    sentences = (
         *((("Mechanism", chosen),) if (chosen := study.release(name).chosen(study.context)) else ()),
-        *_assumptions(regression, known, whose),
+        *_assumptions(regression, known, origin),
         *((("Rough", rough),) if (rough := _rough(found.predicted, impossible(known, prior))) else ()),
-        *(() if isinstance(prior, IndependentPrior) else warnings_of(known)),  # they are of the conjugate law
+        *(() if isinstance(prior, IndependentPrior) else warnings_of(known)),  # they hold for the conjugate prior only
         *_besides(design),
         *_several(study, name, design.schema),
         *_clipping(design.schema, expected),
         *effects_words(found.effects),
     )
-    return replace(found, grid=grid, said=said)
+    return replace(found, grid=grid, sentences=sentences)
 
 
 def _numbers(schema: RegressionSchema) -> list[str]:
@@ -181,23 +181,23 @@ def _law(prior: Prior) -> str:
 
 
 def _at(study: Study, name: str, epsilon: Decimal) -> Any:
-    """The release's noise at another epsilon; Gaussian noise is that which a cap of this epsilon just admits."""
+    """The release's noise at another epsilon; Gaussian noise is the least that a cap of this epsilon admits."""
     spec, context = study.release(name), study.context
     if context.delta is None:
         context = replace(context, delta=USUAL_DELTA)
-    mechanism = study.design(name).mechanism.name  # what auto stands for is not chosen anew
+    mechanism = study.design(name).mechanism.name  # auto keeps its choice
     update = {"epsilon": epsilon, "rho": None, "mechanism": mechanism}
     return spec.model_copy(update=update).design(context).mechanism
 
 
-def _assumptions(regression: _Regression, known: Expectation, whose: str) -> list[tuple[str, str]]:
+def _assumptions(regression: _Regression, known: Expectation, origin: str) -> list[tuple[str, str]]:
     """Assumptions about what the study does not declare, as far as this regression depends on it."""
     schema, relations = regression.design.schema, regression.relations
     columns = [column for column in (schema.response, *schema.covariates) if isinstance(column, Continuous)]
     guessed = [column.name for column in columns if column.name not in regression.expected]
-    said: list[tuple[str, str]] = []
+    sentences: list[tuple[str, str]] = []
     if guessed:
-        said.append(
+        sentences.append(
             (
                 "Expected",
                 f"nothing is declared of {listed(guessed)}: taken as around the middle of the bounds with a quarter "
@@ -214,15 +214,15 @@ def _assumptions(regression: _Regression, known: Expectation, whose: str) -> lis
     if unknown := [name for name in levels if name not in relations.shares]:
         whose_levels = "levels" if unknown == levels else f"the levels of {listed(unknown)}"
         parts.append(f"{whose_levels} are equally common")
-    return [*said, ("Predictions assume", f"{listed(parts)}; the prior is {whose}")]
+    return [*sentences, ("Predictions assume", f"{listed(parts)}; the prior is {origin}")]
 
 
 def _besides(design: RegressionDesign) -> list[tuple[str, str]]:
     """What is released in addition to second moments: its share of the loss, and which sampler reads it."""
-    beside = additional_noise_of(design.mechanism)
-    if beside is None:
+    additional = additional_noise_of(design.mechanism)
+    if additional is None:
         return []
-    share = float(Fraction(beside.cost().rho, design.mechanism.cost().rho))
+    share = float(Fraction(additional.cost().rho, design.mechanism.cost().rho))
     if design.besides == "residuals":
         return [
             (

@@ -44,7 +44,7 @@ class PlanPage:
     period: str
     lede: str
     alarm: str  # empty where the period fits
-    public_count: str  # empty where no query's answer is counted in public
+    public_count: str  # empty unless a query's number of rows is published
     missing: str  # empty where the study says of every column what becomes of missing values
     facts: tuple[Fact, ...]
     kinds: frozenset[str]  # of the coming periods

@@ -42,7 +42,7 @@ class WidthLine:
     sd: str
     half_width: str
     others: tuple[str, ...]
-    beside: tuple[
+    comparisons: tuple[
         str, ...
     ]  # half widths: worse case, prior, without noise; then the least effect that can be distinguished from 0
 
@@ -171,10 +171,10 @@ def _largest(release: Document) -> str:
 
 
 def _analytic(release: Document) -> str:
-    analytic, asked = release["analytic"], release["cost"]
+    analytic, cost = release["analytic"], release["cost"]
     return (
-        f"Taken alone, this noise satisfies epsilon {short(analytic['epsilon'])} at delta {asked['delta']:g}. Noise "
-        f"just enough for epsilon {short(asked['epsilon'])} alone would have scale {_scale(analytic['scale'])}, and "
+        f"Taken alone, this noise satisfies epsilon {short(analytic['epsilon'])} at delta {cost['delta']:g}. Noise "
+        f"just enough for epsilon {short(cost['epsilon'])} alone would have scale {_scale(analytic['scale'])}, and "
         f"cost rho {short(analytic['rho'])}. These figures do not add up over releases, so no cap is charged by them."
     )
 

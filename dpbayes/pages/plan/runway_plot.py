@@ -10,10 +10,10 @@ from dpbayes.markup.svg import figure, short_number, tag, text
 
 PLOT = 132  # height of the picture above its axis, in px
 AXIS = 22  # height of the period names
-HEADROOM = 1.16  # the limit's label stands above its line
+HEADROOM = 1.16  # the limit's label is above its line
 _MOST_NAMES = 5  # period names that fit on a telephone
 _MOST_LONG_NAMES = 4  # days
-_MOST_GAPS = 60  # more bars than this stand without gaps and outlines
+_MOST_GAPS = 60  # more bars than this are drawn without gaps and outlines
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def _bar(runway: Runway, bar: Bar, left: float, step: float) -> Markup:
         parts.append(_rect("refusing" if bar.refusing else "asked", x, PLOT - after - asked, width, asked))
     hint = Markup("")
     if not runway.dense:
-        stands = f"{bar.period}: {short(bar.after)} of {short(runway.limit)} spent"
+        hint_words = f"{bar.period}: {short(bar.after)} of {short(runway.limit)} spent"
         more = f", {short(bar.asked)} asked and refused" if bar.kind == "refused" else ""
-        hint = tag("title", stands + more)
+        hint = tag("title", hint_words + more)
     return tag("g", hint, *parts)
 
 

@@ -44,7 +44,7 @@ class AnswerPage:
     heads: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     left_out: str
-    asked: tuple[Pair, ...]
+    request: tuple[Pair, ...]
     columns: tuple[Declared, ...]
     spent: str
     caps: tuple[CapLine, ...]
@@ -62,36 +62,36 @@ def render_answer(record: Record, *, fingerprint: str) -> str:
     return set_page("dpbayes.pages.report/answer.html.j2", shown, COMMON_STYLE)
 
 
-def _page(record: Record, made: AnyRelease, told: Texts, fingerprint: str) -> AnswerPage:
-    heads, lines, left_out = _table(told, made)
+def _page(record: Record, made: AnyRelease, texts: Texts, fingerprint: str) -> AnswerPage:
+    heads, lines, left_out = _table(texts, made)
     first = f"{record['release']}, revision {record['revision']}"
     return AnswerPage(
         study=record["study"],
         period=record["period"],
         release=record["release"],
-        title=told.title(made),
-        lede=f"{told.lede(made)}, among the {record['population']} of {record['period']}.",
-        limits=told.limits(made),
-        facts=(price_fact(record), *rows(record, made), Fact(*told.noise_size(made))),
-        parameters=told.parameters,
-        reading=told.reading(made),
-        graphs=pictures(told.graphs(made)),
+        title=texts.title(made),
+        lede=f"{texts.lede(made)}, among the {record['population']} of {record['period']}.",
+        limits=texts.limits(made),
+        facts=(price_fact(record), *rows(record, made), Fact(*texts.noise_size(made))),
+        parameters=texts.parameters,
+        reading=texts.reading(made),
+        graphs=pictures(texts.graphs(made)),
         heads=heads,
         lines=lines,
         left_out=left_out,
-        asked=(
+        request=(
             Pair("Study", f"{record['study']}, period {record['period']}"),
             Pair("Population", record["population"]),
-            Pair("Model", told.model(made)),
+            Pair("Model", texts.model(made)),
             Pair("Release", f"{first}: {record['reason']}" if record["supersedes"] else first),
         ),
-        columns=with_missing(told.declared(made), [record["definition"]]),
+        columns=with_missing(texts.declared(made), [record["definition"]]),
         spent=price_words(record, analysed=False),
         caps=cap_lines(record),
         cap_note=cap_note(record["caps"]),
-        noise_words=told.noise(made, Counted.of(record)),
-        noise=noise_pairs(record, told.noise_pairs(made)),
-        closing=(keep_in_mind(told.caveats(made)), _verification(record, fingerprint)),
+        noise_words=texts.noise(made, Counted.of(record)),
+        noise=noise_pairs(record, texts.noise_pairs(made)),
+        closing=(keep_in_mind(texts.caveats(made)), _verification(record, fingerprint)),
         footer=f"Made by dpbayes from ledger entry {record['ledger']['seq']} of {record['date']}. This page loads "
         "nothing and runs no script.",
     )
@@ -111,9 +111,9 @@ def _verification(record: Record, fingerprint: str) -> Section:
     )
 
 
-def _table(told: Texts, made: AnyRelease) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
+def _table(texts: Texts, made: AnyRelease) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...], str]:
     """One line for each parameter, one column for each draw."""
-    found = {name: [short(value) for value in values] for name, values in told.answers_of(made).items()}
+    found = {name: [short(value) for value in values] for name, values in texts.answers_of(made).items()}
     draws = len(next(iter(found.values())))
     heads = ("Value",) if draws == 1 else tuple(f"Draw {k + 1}" for k in range(min(draws, MOST_DRAWS)))
     lines = tuple((name, *values[:MOST_DRAWS]) for name, values in found.items())

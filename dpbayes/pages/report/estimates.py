@@ -18,12 +18,12 @@ MOST_PICTURED = 24  # parameters whose chains are drawn
 
 def coefficient_lines(words: Mapping[str, str], aware: Sequence[Line], naive: Sequence[Line]) -> list[CoefficientLine]:
     """Both estimates of every parameter, to the same number of decimals; `words` has their meanings."""
-    beside = {line["name"]: line for line in naive}
+    naive_lines = {line["name"]: line for line in naive}
     lines: list[CoefficientLine] = []
     for line in aware:
         name: str = line["name"]
         decimals = decimals_for(line["sd"])
-        other = _shown(beside[name], decimals) if name in beside else None
+        other = _shown(naive_lines[name], decimals) if name in naive_lines else None
         lines.append(CoefficientLine(name, words.get(name, ""), _shown(line, decimals), other))
     return lines
 
@@ -37,8 +37,8 @@ def forest(
     wanted: Sequence[Group], aware: Sequence[Line], naive: Sequence[Line], spread: Spread
 ) -> tuple[ForestGroup, ...]:
     """A picture of every group of parameters; parameters without draws are left out."""
-    beside = {line["name"]: line for line in naive}
-    rows = {line["name"]: _row(line, beside.get(line["name"]), spread) for line in aware}
+    naive_lines = {line["name"]: line for line in naive}
+    rows = {line["name"]: _row(line, naive_lines.get(line["name"]), spread) for line in aware}
     groups: list[ForestGroup] = []
     start = 0
     for group in wanted:
@@ -63,13 +63,13 @@ def _pictures(rows: Sequence[ForestRow], *, shared: bool, zero: bool, start: int
 
 def _row(line: Line, other: Line | None, spread: Spread) -> ForestRow:
     decimals = decimals_for(line["sd"])
-    words = f"{spread.centre} {_said(line, decimals, spread)}."
+    words = f"{spread.centre} {_interval_words(line, decimals, spread)}."
     if other is not None:
-        words += f" Naive mean {_said(other, decimals, spread)}."
+        words += f" Naive mean {_interval_words(other, decimals, spread)}."
     return ForestRow(line["name"], _interval(line), None if other is None else _interval(other), words)
 
 
-def _said(line: Line, decimals: int, spread: Spread) -> str:
+def _interval_words(line: Line, decimals: int, spread: Spread) -> str:
     shown = _shown(line, decimals)
     return f"{shown.mean}, {spread.interval} {shown.interval}"
 

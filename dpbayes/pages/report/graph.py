@@ -1,4 +1,4 @@
-"""Pictures shown next to the parameters, as inline SVG: a network, and a curve over what was asked."""
+"""Pictures shown next to the parameters, as inline SVG: a network, and a curve over given points."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from dpbayes.markup.numbers import tick_labels, ticks
 from dpbayes.markup.svg import line, points, tag, text
 from dpbayes.pages.views import GraphPicture
 
-LETTER, MARGIN, HEIGHT = 7.6, 22.0, 30.0  # px of a letter, beside a name, and of a box
+LETTER, MARGIN, HEIGHT = 7.6, 22.0, 30.0  # px: width of a letter, margins of a name, height of a box
 GAP, DROP = 26.0, 74.0  # px between boxes, and from one layer to the next
-WIDEST = 720.0  # px of a layer: a wider one is broken into rows
+WIDEST = 720.0  # px of a layer; a wider one is wrapped into rows
 _LONGEST = 24  # letters of a name
 CURVE_WIDTH, CURVE_HEIGHT = 680.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 14.0, 12.0, 34.0  # px
@@ -38,15 +38,15 @@ def pictures(graphs: Sequence[Graph]) -> tuple[GraphPicture, ...]:
 
 
 def _picture(graph: Graph, number: int) -> Markup:
-    rows = [row for layer in _layers(graph) for row in _broken(layer)]
+    rows = [row for layer in _layers(graph) for row in _wrapped(layer)]
     boxes, width = _placed(rows)
     height = DROP * (len(rows) - 1) + HEIGHT + 4
     words = "; ".join(f"{parent} to {child}" for parent, child in graph.edges) or "no edges"
     edges = [_edge(boxes[parent], boxes[child], number) for parent, child in graph.edges]
     nodes = [_node(name, boxes[name]) for name in graph.nodes]
-    said = {"role": "img", "aria_label": f"{graph.title}: {words}"}
+    description = {"role": "img", "aria_label": f"{graph.title}: {words}"}
     size = {"viewBox": f"0 0 {width:.0f} {height:.0f}", "style": f"max-width: {width:.0f}px"}
-    return tag("svg", _arrow(number), *edges, *nodes, class_="network", **said, **size)
+    return tag("svg", _arrow(number), *edges, *nodes, class_="network", **description, **size)
 
 
 def _arrow(number: int) -> Markup:
@@ -75,7 +75,7 @@ def _layers(graph: Graph) -> list[list[str]]:
     return layers
 
 
-def _broken(layer: Sequence[str]) -> list[list[str]]:
+def _wrapped(layer: Sequence[str]) -> list[list[str]]:
     """A layer in rows that are not too wide."""
     rows: list[list[str]] = [[]]
     for name in layer:
@@ -126,8 +126,8 @@ def _node(name: str, box: _Box) -> Markup:
 def curve_picture(curve: Curve, lines: Sequence[Line]) -> GraphPicture:
     """The posterior means with their band, on a scale from 0 to 1."""
     known = {one["name"]: one for one in lines}
-    asked = sorted((x, known[name]) for x, name in curve.points if name in known)
-    low, high = asked[0][0], asked[-1][0]
+    given = sorted((x, known[name]) for x, name in curve.points if name in known)
+    low, high = given[0][0], given[-1][0]
 
     def across(x: float) -> float:
         return LEFT + (CURVE_WIDTH - LEFT - RIGHT) * (x - low) / (high - low)
@@ -135,9 +135,9 @@ def curve_picture(curve: Curve, lines: Sequence[Line]) -> GraphPicture:
     def up(y: float) -> float:
         return TOP + (CURVE_HEIGHT - TOP - BOTTOM) * (1 - y)
 
-    band = [(across(x), up(one["q975"])) for x, one in asked]
-    band += [(across(x), up(one["q025"])) for x, one in reversed(asked)]
-    middle = [(across(x), up(one["mean"])) for x, one in asked]
+    band = [(across(x), up(one["q975"])) for x, one in given]
+    band += [(across(x), up(one["q025"])) for x, one in reversed(given)]
+    middle = [(across(x), up(one["mean"])) for x, one in given]
     xs, ys = ticks(low, high), (0.0, 0.25, 0.5, 0.75, 1.0)
     parts = [line("grid", LEFT, f"{up(y):.1f}", CURVE_WIDTH - RIGHT, f"{up(y):.1f}") for y in ys]
     parts += [_text(LEFT - 6, up(y) + 4, f"{y:g}", "end") for y in ys]

@@ -81,15 +81,15 @@ def _cap_line(stated: Record, number: int) -> CapLine:
     cap = CapSpec.from_record({name: stated[name] for name in ("delta", "limit", "measure", "programme", "window")})
     before, after = (Total.from_record(stated[moment]) for moment in ("before", "after"))
     spent_before, spent = _share_spent(cap, before), _share_spent(cap, after)
-    stood, stands = (spent_of(CapState(cap, stated["period"], total)) for total in (before, after))
+    spent_then, spent_now = (spent_of(CapState(cap, stated["period"], total)) for total in (before, after))
     share = f"{100 * spent:.1f}% spent"
     where = f"period {stated['period']}" if stated["period"] else "all periods"
     return CapLine(
         name=cap.name,
         words=f"{where}, {_IN_LETTERS[cap.measure]}" + ("" if cap.delta is None else f" at δ {short(cap.delta)}"),
         limit=short(cap.limit),
-        before=short(stood),
-        after=short(stands),
+        before=short(spent_then),
+        after=short(spent_now),
         remaining=short(rounded_down(float(remains(cap, after)))),
         bar=budget_bar(spent_before, spent - spent_before, number=number, words=f"{cap.name}: {share}"),
         share=share,
@@ -106,7 +106,7 @@ def _share_spent(cap: CapSpec, spent: Total) -> float:
     return min(shares)
 
 
-_MOST_TIMES = 100  # beyond it a ratio says only that exact statistics would leave no doubt
+_MOST_TIMES = 100  # a larger ratio is shown as more than this
 
 
 def widening(posterior: Record) -> tuple[float, float] | None:
@@ -119,8 +119,8 @@ def widening(posterior: Record) -> tuple[float, float] | None:
 def noise_fact(size: tuple[str, str, str], posterior: Record) -> Fact:
     """How the noise widens the intervals, as a key figure; the noise itself where that is not known."""
     if found := widening(posterior):
-        told, about = _times(found)
-        return Fact("Interval width", told, f"{'roughly, ' * about}of that with exact statistics")
+        times, about = _times(found)
+        return Fact("Interval width", times, f"{'roughly, ' * about}of that with exact statistics")
     return Fact(*size)
 
 
@@ -129,8 +129,8 @@ def noise_words(said: Sequence[str], posterior: Record) -> tuple[str, ...]:
     found = widening(posterior)
     if found is None:
         return tuple(said)
-    told, about = _times(found)
-    wider = f"{'roughly ' * about}{told} as wide"
+    times, about = _times(found)
+    wider = f"{'roughly ' * about}{times} as wide"
     return (*said, f"Here it makes the intervals {wider} as if the statistics had been exact.")
 
 

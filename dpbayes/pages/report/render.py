@@ -32,7 +32,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Reported:
-    """What a section of the report may say something of: records of releases, the releases, the posterior's record."""
+    """What a section of the report is made from: the releases, their records, and the posterior's record."""
 
     records: Sequence[Record]
     releases: Sequence[AnyRelease]
@@ -86,51 +86,51 @@ def page(
 ) -> Page:
     """Everything that the page shows; what several releases have in common is taken from the first."""
     parts = [release_from_record(release["statistics"]) for release in releases]
-    made, told, aware = parts[0], texts_of(parts[0]), posterior["coefficients"]
+    made, texts, aware = parts[0], texts_of(parts[0]), posterior["coefficients"]
     return Page(
         study=posterior["study"],
         period=posterior["period"],
         analysis=posterior["analysis"],
-        title=told.title(made),
-        lede=words.lede(told, made, releases),
+        title=texts.title(made),
+        lede=words.lede(texts, made, releases),
         alarm=words.alarm(posterior),
-        beside=(*words.of_the_parts(posterior), *words.of_the_prior(posterior)),
-        reading=words.reading(told, made, posterior),
+        notices=(*words.of_the_parts(posterior), *words.of_the_prior(posterior)),
+        reading=words.reading(texts, made, posterior),
         series=words.series(posterior),
-        parameter=told.parameter,
-        parameters=told.parameters,
-        units=told.units,
-        asked=words.asked(releases, posterior, told, made),
-        columns=with_missing(told.declared(made), [release["definition"] for release in releases]),
-        **(_paid(releases[0], posterior, told, made) if len(releases) == 1 else pooled(releases, parts, posterior)),
-        diagnosis=words.diagnosis(told, posterior),
+        parameter=texts.parameter,
+        parameters=texts.parameters,
+        units=texts.units,
+        request=words.request_pairs(releases, posterior, texts, made),
+        columns=with_missing(texts.declared(made), [release["definition"] for release in releases]),
+        **(_paid(releases[0], posterior, texts, made) if len(releases) == 1 else pooled(releases, parts, posterior)),
+        diagnosis=words.diagnosis(texts, posterior),
         gate=words.gate(posterior),
         diagnostics=diagnostic_lines(aware, posterior["diagnostics"]["latent"]),
         chains=chains_lines(pictured(aware), draws),
         chains_note=words.chains_note(len(aware), posterior),
         closing=tuple(section(Reported(releases, parts, posterior, fingerprint, software)) for section in CLOSING),
         footer=words.footer(releases, software),
-        **_estimated(told, made, posterior),
+        **_estimated(texts, made, posterior),
     )
 
 
-def _estimated(told: Texts, made: AnyRelease, posterior: Record) -> dict[str, Any]:
+def _estimated(texts: Texts, made: AnyRelease, posterior: Record) -> dict[str, Any]:
     """Both estimates as pictures and numbers."""
     aware, naive = posterior["coefficients"], posterior["naive"] or ()
     return {
-        "precision": f"Each estimate is rounded to two digits of its {told.spread.deviation}.",
-        "spread": told.spread,
+        "precision": f"Each estimate is rounded to two digits of its {texts.spread.deviation}.",
+        "spread": texts.spread,
         "has_naive": bool(naive),
         "naive_words": words.NAIVE if naive else "",
-        "graphs": (*pictures(told.graphs(made)), *(curve_picture(curve, aware) for curve in told.curves(made))),
-        "forest": forest(told.groups(made, [line["name"] for line in aware]), aware, naive, told.spread),
-        "coefficients": tuple(coefficient_lines(told.meanings(made), aware, naive)),
+        "graphs": (*pictures(texts.graphs(made)), *(curve_picture(curve, aware) for curve in texts.curves(made))),
+        "forest": forest(texts.groups(made, [line["name"] for line in aware]), aware, naive, texts.spread),
+        "coefficients": tuple(coefficient_lines(texts.meanings(made), aware, naive)),
     }
 
 
-def _paid(release: Record, posterior: Record, told: Texts, made: AnyRelease) -> dict[str, Any]:
+def _paid(release: Record, posterior: Record, texts: Texts, made: AnyRelease) -> dict[str, Any]:
     """What one release spent, and how much noise it has."""
-    noise = noise_fact(told.noise_size(made), posterior)
+    noise = noise_fact(texts.noise_size(made), posterior)
     return {
         "facts": (
             words.status(posterior),
@@ -145,6 +145,6 @@ def _paid(release: Record, posterior: Record, told: Texts, made: AnyRelease) -> 
         "caps": cap_lines(release),
         "cap_note": cap_note(release["caps"]),
         "cap_caption": "Every cap that this release was charged to, as the ledger stood right after it.",
-        "noise_words": noise_words(told.noise(made, Counted.of(release)), posterior),
-        "noise": noise_pairs(release, told.noise_pairs(made)),
+        "noise_words": noise_words(texts.noise(made, Counted.of(release)), posterior),
+        "noise": noise_pairs(release, texts.noise_pairs(made)),
     }

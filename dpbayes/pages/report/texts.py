@@ -1,4 +1,4 @@
-"""Sentences of the report: what was asked, whether it can be believed, and how to check it."""
+"""Sentences of the report: the request, whether the result can be believed, and how to check it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ NAIVE = (
 )
 
 
-def lede(told: Texts, made: AnyRelease, releases: Sequence[Record]) -> str:
+def lede(texts: Texts, made: AnyRelease, releases: Sequence[Record]) -> str:
     """What the page is about."""
     people = listed([f"the {name}" for name in dict.fromkeys(each["population"] for each in releases)])
     periods = sorted({each["period"] for each in releases})
@@ -35,7 +35,7 @@ def lede(told: Texts, made: AnyRelease, releases: Sequence[Record]) -> str:
     alone = "a differentially private release alone"
     if len(releases) > 1:
         alone = f"{len(releases)} differentially private releases alone, analysed as one"
-    return f"{told.lede(made)} among {people} of {when}, from {alone}."
+    return f"{texts.lede(made)} among {people} of {when}, from {alone}."
 
 
 def series(posterior: Record) -> str:
@@ -46,10 +46,10 @@ def series(posterior: Record) -> str:
 def footer(releases: Sequence[Record], software: Mapping[str, str]) -> str:
     """The programs that made this page."""
     release = releases[-1]
-    stood = f"ledger entry {release['ledger']['seq']} of {release['date']}"
+    source = f"ledger entry {release['ledger']['seq']} of {release['date']}"
     if len(releases) > 1:
-        stood = f"{len(releases)} releases, the last of {max(each['date'] for each in releases)}"
-    made = f"Made by dpbayes {software.get('dpbayes', '')} from {stood}."
+        source = f"{len(releases)} releases, the last of {max(each['date'] for each in releases)}"
+    made = f"Made by dpbayes {software.get('dpbayes', '')} from {source}."
     return f"{made} This page loads nothing and runs no script."
 
 
@@ -102,37 +102,37 @@ def tried(posterior: Record) -> tuple[Fact, ...]:
     return (Fact("Accuracy", f"{100 * found['mean']:.1f}%", small),)
 
 
-def reading(told: Texts, made: AnyRelease, posterior: Record) -> str:
+def reading(texts: Texts, made: AnyRelease, posterior: Record) -> str:
     """How to read the parameters."""
-    meaning = told.reading(made)
-    if told.spread != Spread():
-        return meaning.strip()  # which says itself what its numbers leave out
+    meaning = texts.reading(made)
+    if texts.spread != Spread():
+        return meaning.strip()  # the meaning says what its numbers leave out
     if posterior["sampler"]["calibrated"]:
         return meaning + "The intervals account for the privacy noise as well as for sampling."
     return meaning + "The intervals are not calibrated: they do not account for the privacy noise as they should."
 
 
-def asked(releases: Sequence[Record], posterior: Record, told: Texts, made: AnyRelease) -> tuple[Pair, ...]:
+def request_pairs(releases: Sequence[Record], posterior: Record, texts: Texts, made: AnyRelease) -> tuple[Pair, ...]:
     """The request, term by term."""
     request, sampler = posterior["request"], posterior["sampler"]
     populations = list(dict.fromkeys(each["population"] for each in releases))
     return (
         Pair("Study", f"{posterior['study']}, period {posterior['period']}"),
         Pair("Population" + "s" * (len(populations) > 1), listed(populations)),
-        Pair("Model", told.model(made)),
+        Pair("Model", texts.model(made)),
         *((Pair("Release", _revision(releases[0])),) if len(releases) == 1 else ()),
         Pair("Analysis", posterior["analysis"]),
         Pair("Sampler", f"{sampler['name']} ({sampler['choice']}): {sampler['target']}"),
         *((Pair("Time", sampler["cost"]),) if sampler.get("cost") else ()),
-        Pair("Prior", _prior(told, made, request["prior"])),
+        Pair("Prior", _prior(texts, made, request["prior"])),
         Pair("Asked for", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
     )
 
 
-def _prior(told: Texts, made: AnyRelease, prior: Record) -> str:
+def _prior(texts: Texts, made: AnyRelease, prior: Record) -> str:
     """The prior in words, with its statements about single coefficients in the table's units."""
     single = named_words(made, prior)
-    return f"{told.prior(prior)}; {single}" if single else told.prior(prior)
+    return f"{texts.prior(prior)}; {single}" if single else texts.prior(prior)
 
 
 def _revision(release: Record) -> str:
@@ -149,12 +149,12 @@ def gate(posterior: Record) -> str:
     )
 
 
-def diagnosis(told: Texts, posterior: Record) -> str:
+def diagnosis(texts: Texts, posterior: Record) -> str:
     """Whether the chains agree, in plain words."""
     diverged = posterior["diagnostics"]["divergences"]
     jumps = "No draw diverged." if not diverged else f"{diverged:,} draw{'s' * (diverged != 1)} diverged."
     if posterior["status"] == "converged":
-        return f"Yes. The chains started far apart and describe the same {told.spread.numbers}. {jumps}"
+        return f"Yes. The chains started far apart and describe the same {texts.spread.numbers}. {jumps}"
     answer = "They do, but that is not enough." if agree(posterior) else "No."
     return " ".join(filter(None, (answer, why_words(posterior), jumps, "Do not publish these numbers.")))
 
@@ -226,13 +226,13 @@ def verify_words(posterior: Record, several: bool) -> str:
         if several
         else ("release named below, and that this release is the one")
     )
-    told = (
+    sentences = (
         f"This page is one file of a {'crate' if _of_crates(posterior) else 'signed crate'}. With the crate, the "
         f"{'agency’s' if _of_crates(posterior) else 'signer’s'} fingerprint and dpbayes, anyone can check offline that "
         f"no file was altered, that the numbers come from the {which} the ledger charged for. Take the fingerprint "
         "from the agency by another way than this page."
     )
-    return f"{told} --replay draws the posterior again and compares." if _of_crates(posterior) else told
+    return f"{sentences} --replay draws the posterior again and compares." if _of_crates(posterior) else sentences
 
 
 def verify(

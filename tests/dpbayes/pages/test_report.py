@@ -11,7 +11,7 @@ import pytest
 
 from dpbayes.crates.posterior import posterior_record
 from dpbayes.crates.release import release_record
-from dpbayes.markup.convergence_advice import APART, BROKEN, FIRMER, LONGER
+from dpbayes.markup.convergence_advice import BROKEN, DISAGREE, FIRMER, LONGER
 from dpbayes.markup.numbers import decimals_for, fixed, listed, short, tick_labels, ticks
 from dpbayes.markup.svg import short_number, short_numbers
 from dpbayes.pages.report.plots import ForestRow, Interval, axis_for, forest_row, ranks, trace
@@ -98,7 +98,7 @@ def test_a_posterior_that_did_not_converge_says_so_first(entry: dict[str, Any]) 
     assert page.index("Not converged: do not use these numbers yet") < page.index("log_wage by age")
     assert re.search(r"R-hat of \S+ is 1\.\d+, above 1\.01", page)
     assert "Do not publish these numbers." in page
-    assert f"{APART} {LONGER}" in page
+    assert f"{DISAGREE} {LONGER}" in page
 
 
 def test_divergences_alone_are_not_told_as_chains_that_disagree(entry: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def test_divergences_alone_are_not_told_as_chains_that_disagree(entry: dict[str,
     assert "Not converged: do not use these numbers yet" in page
     assert f"2.5% of the draws are divergent, above 0.1%. {BROKEN} {FIRMER}" in page
     assert "They do, but that is not enough. 2.5% of the draws" in page
-    assert APART not in page
+    assert DISAGREE not in page
     assert LONGER not in page
 
 

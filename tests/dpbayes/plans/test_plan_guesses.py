@@ -115,14 +115,14 @@ def test_every_width_lies_between_that_without_noise_and_that_of_the_prior(
 def test_the_plan_says_in_words_what_it_can_tell_from_0_and_what_it_cannot(
     folder: Path, plain: ReleasePrediction
 ) -> None:
-    words, least = dict(plain.said), by_name(plain)["age"]["told_from_zero"]
+    words, least = dict(plain.sentences), by_name(plain)["age"]["told_from_zero"]
     assert f"effects of age beyond {short(least, 2)}" in words["Can tell from 0"]
     assert "age" in words["If numbers are correlated by 0.85"]
     assert "Cannot tell from 0" not in words
     assert by_name(plain)["sigma"]["told_from_zero"] is None
     small = ahead(folder, "0.002")
-    assert "Can tell from 0" not in dict(small.said)
-    assert "age, tenure, female[yes], region[south] and region[east]" in dict(small.said)["Cannot tell from 0"]
+    assert "Can tell from 0" not in dict(small.sentences)
+    assert "age, tenure, female[yes], region[south] and region[east]" in dict(small.sentences)["Cannot tell from 0"]
     assert by_name(small)["age"]["told_from_zero"] is None
 
 
@@ -137,7 +137,7 @@ def test_every_kind_of_released_number_has_its_noise_the_fourth_moments_too(
     assert blocks["fourth moments of covariates"]["ratio"] > 3 * blocks["means of numbers"]["ratio"]
     for one in blocks.values():
         assert one["ratio"] == pytest.approx(one["noise"] / one["measures"])
-    assert dict(found.said)["Fourth moments"].startswith("third and fourth moments take 24% of the rho")
+    assert dict(found.sentences)["Fourth moments"].startswith("third and fourth moments take 24% of the rho")
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_every_kind_of_released_number_has_its_noise_the_fourth_moments_too(
 def test_what_is_expected_out_of_the_conjugate_laws_reach_is_said(
     folder: Path, plain: ReleasePrediction, stated: dict[str, str], term: str, words: str
 ) -> None:
-    assert words in dict(ahead(folder, LAW=", prior: {law: conjugate}", **stated).said)[term]
-    assert term not in dict(ahead(folder, LAW=", prior: {law: conjugate}").said)
-    assert term not in dict(ahead(folder, **stated).said)  # the default's reach is wider
-    assert "law: independent" in dict(plain.said)["Predictions assume"]
+    assert words in dict(ahead(folder, LAW=", prior: {law: conjugate}", **stated).sentences)[term]
+    assert term not in dict(ahead(folder, LAW=", prior: {law: conjugate}").sentences)
+    assert term not in dict(ahead(folder, **stated).sentences)  # the default's reach is wider
+    assert "law: independent" in dict(plain.sentences)["Predictions assume"]
