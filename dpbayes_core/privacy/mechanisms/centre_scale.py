@@ -7,11 +7,10 @@ one subset moves an integer sum by at most 2^21 and the noise on it is two-sided
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,14 +25,15 @@ from dpbayes_core.privacy.accounting import (
     geometric_cost,
     limit_units,
 )
-from dpbayes_core.privacy.mechanisms.exponential import MedianLottery, check_grid_values, lottery_of, parts_of
-from dpbayes_core.privacy.mechanisms.noise_law import NoiseLaw
+from dpbayes_core.privacy.mechanisms.exponential import (
+    MedianLottery,
+    RankMechanism,
+    check_grid_values,
+    lottery_of,
+)
+from dpbayes_core.privacy.mechanisms.geometric import parts_of
 from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import HEADROOM, float_up
-
-if TYPE_CHECKING:
-    from dpbayes_core.privacy.sensitivity import Sensitivity
-
 
 POINTS = 2**52  # of the grid of locations
 PER_OCTAVE = 16
@@ -41,22 +41,17 @@ OCTAVES = 48
 CELLS = PER_OCTAVE * OCTAVES + 1  # the last is the whole width of the outer bounds
 UNIT = 2**20  # of the clipped mean: the clipping radius
 CLIP = 3.0  # radius of the clipped mean, in standard deviations of the subsets' locations
-MEAN_FROM = 300  # subsets times epsilon from which a mean is worth its share
-CENTRE, SCALE = 100, 64  # subsets times their epsilon where a mean follows: 25 and 16 nats for the tails to overcome
+MEAN_FROM = 300  # subsets times epsilon: from here on a mean is worth its share
+CENTRE, SCALE = 100, 64  # subsets times epsilon of each, where a mean follows: weights fall by 25 and 16 nats
 WITHOUT_MEAN = (0.6, 0.4)  # of epsilon: centre and scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentreScaleMechanism:
+class CentreScaleMechanism(RankMechanism):
     """A location and a scale that describe M subset posteriors, of which a neighbour replaces one."""
 
     name: ClassVar[str] = "centre-scale"
-    norm: ClassVar[str] = "rank"
     words: ClassVar[str] = "Exponential mechanism for centre and scale, then a clipped mean"
-    law: ClassVar[NoiseLaw | None] = None
-
-    epsilon: float  # pure, of everything together; means the decimal it prints as
-    values: int  # M
 
     def __post_init__(self) -> None:
         if not chargeable(self.epsilon):
@@ -66,16 +61,6 @@ class CentreScaleMechanism:
         if min(self.parts) < 1:
             what = "cannot draw centre and scale: epsilon is too small to be shared out"
             raise Refusal("epsilon", what, "State another")
-
-    @property
-    def sensitivity(self) -> float:
-        """Of the distances from the middle."""
-        return 1.0
-
-    @property
-    def grid(self) -> int:
-        """None: grid points are integers."""
-        return 0
 
     @property
     def with_mean(self) -> bool:
@@ -102,7 +87,7 @@ class CentreScaleMechanism:
 
     @property
     def scale(self) -> float:
-        """Of the noise on the sum, in 2^-20 clipping radii; without a mean, ranks of the centre for a factor of e."""
+        """Of the noise on the sum, in 2^-20 clipping radii; without a mean, that of the centre, in ranks."""
         if self.with_mean:
             return float_up(2 * UNIT * HEADROOM * Fraction(UNITS, self.parts[2]))
         return float(2 / self.lotteries[0].epsilon)
@@ -112,11 +97,6 @@ class CentreScaleMechanism:
         """The noise scale of each entry, in its own unit."""
         ranks = [float(2 / lottery.epsilon) for lottery in self.lotteries]
         return np.array([*ranks, self.scale] if self.with_mean else ranks)
-
-    @property
-    def deviations(self) -> NoReturn:
-        """Refused: how far from the exact median a draw lands depends on the values."""
-        raise ValueError("cannot state deviations of centre-scale: they depend on the rows. Read its scales, in ranks.")
 
     def radius(self, cell: int) -> int:
         """Half the clipping interval, in grid points: a function of the released scale alone."""
@@ -135,17 +115,6 @@ class CentreScaleMechanism:
         if self.with_mean:
             rho += geometric_cost(2 * UNIT, self.scale, largest_move=2 * UNIT).rho
         return Cost(limit_units(self.epsilon), rho)
-
-    def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
-        """The price at another epsilon, everything else as it is."""
-        try:
-            return replace(self, epsilon=float(epsilon)).cost()
-        except ValueError:  # too small to be shared out: such a release does not exist
-            return Cost(limit_units(epsilon), 0)
-
-    def protects(self, sensitivity: "Sensitivity") -> bool:
-        """Whether a neighbour moves every distance by no more than one."""
-        return sensitivity.l1 <= self.entries and sensitivity.l2 <= math.sqrt(self.entries)
 
     def certified_loss(self, noise: NoiseSource) -> float:
         """What the weights lose, and what the noise source says the sum loses."""

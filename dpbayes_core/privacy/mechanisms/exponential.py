@@ -6,9 +6,9 @@ W(r + 1) = ceil(q W(r)), q >= exp(-epsilon / 2), so that the loss is at most -2 
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -18,21 +18,22 @@ import numpy as np
 from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.errors import Refusal
 from dpbayes_core.privacy.accounting import UNITS, Cost, chargeable, covers, exponential_cost, limit_units
+from dpbayes_core.privacy.mechanisms.geometric import SharedEpsilon, parts_of
 from dpbayes_core.privacy.mechanisms.noise_law import NoiseLaw
 from dpbayes_core.privacy.noise import UNIFORM_BITS, NoiseSource
-from dpbayes_core.rounding import EXACT, HEADROOM, SAFETY, decimal, float_up, meant
+from dpbayes_core.rounding import EXACT, HEADROOM, SAFETY, decimal, float_up
 
 if TYPE_CHECKING:
     from dpbayes_core.privacy.sensitivity import Sensitivity
 
 
-WEIGHT_BITS = 256  # beyond 2^256 to 1 nothing is told apart
-DIGITS = 2**UNIFORM_BITS - 1  # a uniform number is one of so many
+WEIGHT_BITS = 256  # weights differ by a factor of 2^256 at most
+DIGITS = 2**UNIFORM_BITS - 1  # how many values a uniform number has
 
 
 @dataclass(frozen=True)
 class MedianLottery:
-    """One median's weights for a share of the loss."""
+    """A draw of one median, in proportion to integer weights that cost a share of epsilon."""
 
     epsilon: Fraction
     points: int  # the grid is 0 .. points - 1
@@ -45,7 +46,7 @@ class MedianLottery:
 
     @cached_property
     def loss(self) -> Fraction:
-        """-2 ln q, rounded up: what neighbours' probabilities differ by at most."""
+        """-2 ln q, rounded up: the most by which log probabilities of neighbours differ."""
         return Fraction(EXACT.add(EXACT.multiply(-2, EXACT.ln(decimal(self.ratio))), SAFETY))
 
     def weights(self, furthest: int) -> list[int]:
@@ -56,7 +57,7 @@ class MedianLottery:
         return found
 
     def cells(self, values: Integers) -> list[tuple[int, int, int]]:
-        """(first point, points, distance) of the stretches of the grid with one distance each."""
+        """(first point, number of points, distance) of every stretch of the grid with one distance."""
         places, repeats = np.unique(values, return_counts=True)
         total, half = len(values), len(values) // 2
         found: list[tuple[int, int, int]] = []
@@ -74,10 +75,10 @@ class MedianLottery:
         weights = self.weights(max(cell[2] for cell in cells))
         ticket = uniform_below(noise, sum(length * weights[distance] for _, length, distance in cells))
         for first, length, distance in cells:
-            held = length * weights[distance]
-            if ticket < held:
+            tickets = length * weights[distance]
+            if ticket < tickets:
                 return first + ticket // weights[distance]
-            ticket -= held
+            ticket -= tickets
         raise AssertionError("every ticket belongs to a cell")
 
 
@@ -95,16 +96,42 @@ def uniform_below(noise: NoiseSource, bound: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExponentialMechanism:
+class RankMechanism(SharedEpsilon):
+    """Draws near the middle of M values on a public grid, of which a neighbour replaces one."""
+
+    name: ClassVar[str]
+    norm: ClassVar[str] = "rank"
+    law: ClassVar[NoiseLaw | None] = None
+
+    values: int  # M
+
+    @property
+    @abstractmethod
+    def entries(self) -> int:
+        """How many numbers are released."""
+
+    @property
+    def sensitivity(self) -> float:
+        """The most a neighbour moves a point's distance from the middle, in values that change sides."""
+        return 1.0
+
+    @property
+    def deviations(self) -> NoReturn:
+        """Refused: how far from the exact median a draw lands depends on the values."""
+        raise ValueError(f"cannot state deviations of {self.name}: they depend on the rows. Read its scales, in ranks.")
+
+    def protects(self, sensitivity: "Sensitivity") -> bool:
+        """Whether a neighbour moves every distance by no more than one."""
+        return sensitivity.l1 <= self.entries and sensitivity.l2 <= math.sqrt(self.entries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanism(RankMechanism):
     """Medians of M values each on a public grid, of which a neighbour replaces one; the queries share epsilon."""
 
     name: ClassVar[str] = "exponential"
-    norm: ClassVar[str] = "rank"
     words: ClassVar[str] = "Exponential mechanism"
-    law: ClassVar[NoiseLaw | None] = None
 
-    epsilon: float  # pure, of all queries together; means the decimal it prints as
-    values: int  # M
     points: int  # of the grid
     shares: tuple[float, ...]  # of epsilon, up to a factor, one for each query
 
@@ -119,16 +146,6 @@ class ExponentialMechanism:
             raise Refusal("epsilon", "cannot draw medians: a share of epsilon is too small to charge", "Enlarge it")
 
     @property
-    def sensitivity(self) -> float:
-        """Of the distance from the middle."""
-        return 1.0
-
-    @property
-    def grid(self) -> int:
-        """None: grid points are integers."""
-        return 0
-
-    @property
     def entries(self) -> int:
         """How many medians there are."""
         return len(self.shares)
@@ -140,37 +157,21 @@ class ExponentialMechanism:
 
     @property
     def scale(self) -> float:
-        """How many ranks weigh a factor of e, at most."""
+        """The largest scale: ranks from the middle over which weights fall by a factor of e."""
         return max(float(2 / lottery.epsilon) for lottery in self.lotteries)
 
     @property
     def scales(self) -> Floats:
-        """The same of each query."""
+        """The scale of each query, in ranks."""
         return np.array([float(2 / lottery.epsilon) for lottery in self.lotteries])
-
-    @property
-    def deviations(self) -> NoReturn:
-        """Refused: how far from the exact median a draw lands depends on the values."""
-        raise ValueError("cannot state deviations of exponential: they depend on the rows. Read its scales, in ranks.")
 
     def cost(self) -> Cost:
         """The stated epsilon, exactly, and the rho of mechanisms of bounded range."""
         rho = sum(exponential_cost(lottery.epsilon).rho for lottery in self.lotteries)
         return Cost(limit_units(self.epsilon), rho)
 
-    def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
-        """The price at another epsilon, everything else as it is."""
-        try:
-            return replace(self, epsilon=float(epsilon)).cost()
-        except ValueError:  # too small to be shared out: such a release does not exist
-            return Cost(limit_units(epsilon), 0)
-
-    def protects(self, sensitivity: "Sensitivity") -> bool:
-        """Whether a neighbour moves every distance by no more than one."""
-        return sensitivity.l1 <= self.entries and sensitivity.l2 <= math.sqrt(self.entries)
-
     def certified_loss(self, noise: NoiseSource) -> float:
-        """The loss that the integer weights themselves have, whatever the source of the uniform numbers."""
+        """The loss by the integer weights, whatever the source of the uniform numbers."""
         return float_up(sum((lottery.loss for lottery in self.lotteries), Fraction(0)))
 
     def release(self, noise: NoiseSource, values: Integers) -> Integers:
@@ -207,12 +208,6 @@ class ExponentialMechanism:
 def lottery_of(units: int, points: int) -> MedianLottery:
     """The draw of a median that a part of epsilon pays for; HEADROOM covers the rounding of its certificate."""
     return MedianLottery(Fraction(units, UNITS) / HEADROOM, points)
-
-
-def parts_of(epsilon: float, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """Epsilon in units, dealt out by shares, each part rounded down."""
-    parts, whole = [meant(share) for share in shares], limit_units(epsilon)
-    return tuple(math.floor(whole * part / sum(parts)) for part in parts)
 
 
 def check_grid_values(values: Integers, shape: tuple[int, ...], points: int) -> None:

@@ -1,6 +1,7 @@
 """Two-sided geometric noise on integers: pure epsilon, with a share of it for each group of entries."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -22,7 +23,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeometricMechanism:
+class SharedEpsilon(ABC):
+    """A mechanism on integers whose parts share a pure epsilon."""
+
+    epsilon: float  # of all parts together; means the decimal it prints as
+
+    @property
+    def grid(self) -> int:
+        """0: the entries are integers."""
+        return 0
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What a release charges to every cap that covers it."""
+
+    def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
+        """The price at another epsilon, everything else as it is."""
+        try:
+            return replace(self, epsilon=float(epsilon)).cost()
+        except ValueError:  # too small to be shared out: such a release does not exist
+            return Cost(limit_units(epsilon), 0)
+
+
+def parts_of(epsilon: float, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """Epsilon in units, dealt out by shares, each part rounded down."""
+    parts, whole = [meant(share) for share in shares], limit_units(epsilon)
+    return tuple(math.floor(whole * part / sum(parts)) for part in parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeometricMechanism(SharedEpsilon):
     """Independent noise P(k) ~ exp(-|k| / scale) on integers, in groups with a scale each; groups compose.
 
     Group i gets epsilon share_i / (sum of shares), and its entries move by its L1 sensitivity at most.
@@ -33,7 +63,6 @@ class GeometricMechanism:
     words: ClassVar[str] = "Two-sided geometric noise"
     law: ClassVar[NoiseLaw | None] = None  # its shape changes with its scale: samplers of counts read the scale
 
-    epsilon: float  # pure, of all groups together; means the decimal it prints as
     sizes: tuple[int, ...]  # entries of each group
     sensitivities: tuple[int, ...]  # L1 of each group under the release's neighbour relation
     largest_move: int  # the most any one entry moves; only the rho charged depends on it
@@ -56,9 +85,7 @@ class GeometricMechanism:
     @cached_property
     def _units(self) -> tuple[int, ...]:
         """Each group's epsilon in units, rounded down."""
-        parts, whole = [meant(share) for share in self.shares], limit_units(self.epsilon)
-        total = sum(parts)
-        return tuple(math.floor(whole * part / total) for part in parts)
+        return parts_of(self.epsilon, self.shares)
 
     @cached_property
     def group_scales(self) -> tuple[float, ...]:
@@ -75,11 +102,6 @@ class GeometricMechanism:
     def sensitivity(self) -> float:
         """L1, of all groups together."""
         return float(sum(self.sensitivities))
-
-    @property
-    def grid(self) -> int:
-        """Integers: nothing is rounded."""
-        return 0
 
     @property
     def scale(self) -> float:
@@ -101,13 +123,6 @@ class GeometricMechanism:
         groups = list(zip(self.sensitivities, self.group_scales, strict=True))
         rho = {group: geometric_cost(group[0], group[1], largest_move=self.largest_move).rho for group in set(groups)}
         return Cost(limit_units(self.epsilon), sum(rho[group] for group in groups))
-
-    def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
-        """The price at another epsilon, everything else as it is."""
-        try:
-            return replace(self, epsilon=float(epsilon)).cost()
-        except ValueError:  # too small to be shared out: such a release does not exist
-            return Cost(limit_units(epsilon), 0)
 
     def protects(self, sensitivity: "Sensitivity") -> bool:
         """Whether the noise suffices for integers of this sensitivity, wherever among the groups they move."""
