@@ -21,18 +21,15 @@ from dpbayes.kinds.regression.noise import (
 )
 from dpbayes.kinds.regression.samplers import DISTRIBUTED, GIBBS, NOISY, ROBUST, paper_problems, robust_problems
 from dpbayes.kinds.section import ReleaseSection, refused, undeclared
-from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one, refusal
+from dpbayes.strict_yaml.fields import Covariates, Loss, Section, Spread, Text, exactly_one, refusal
 from dpbayes.strict_yaml.problem import Place, Problem
+from dpbayes_core.regression.ball import Ball
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, Continuous, Covariate, Factor, RegressionSchema
 from dpbayes_core.text import shown
 from storage.ledger.request import decimal_text
 
 if TYPE_CHECKING:
     from dpbayes_core.regression.release import RegressionDesign
-
-
-from dpbayes.strict_yaml.fields import Section, Spread
-from dpbayes_core.regression.ball import Ball
 
 
 class NormSpec(Section):
@@ -55,7 +52,7 @@ class NormSpec(Section):
         return self
 
     def ball(self) -> Ball:
-        """The bound as the mathematics takes it."""
+        """The bound as dpbayes_core represents it."""
         return Ball(self.covariates, self.response)
 
     def to_record(self) -> dict[str, float]:
@@ -80,7 +77,27 @@ class SplitSpec(Section):
         return {"fourth": decimal_text(self.fourth), "second": decimal_text(self.second)}
 
 
-class RegressionSpec(ReleaseSection):
+class MomentsSection(ReleaseSection):
+    """A release of noisy moments of a response and its covariates, with a loss stated as an epsilon or a rho."""
+
+    if TYPE_CHECKING:  # every section declares these keys itself, at their own positions
+        response: Text
+        covariates: Covariates
+        epsilon: Loss | None
+        rho: Loss | None
+
+    @model_validator(mode="after")
+    def _one_loss(self) -> Self:
+        exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
+        return self
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The covariates in their order, then the response."""
+        return (*self.covariates, self.response)
+
+
+class RegressionSpec(MomentsSection):
     """Noisy second moments for a linear regression, released once per period and charged to every cap."""
 
     all_samplers: ClassVar[tuple[str, ...]] = ("collapsed", ROBUST, "naive", NOISY, *GIBBS, *DISTRIBUTED)
@@ -139,8 +156,7 @@ class RegressionSpec(ReleaseSection):
     )
 
     @model_validator(mode="after")
-    def _one_loss(self) -> Self:
-        exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
+    def _matching_keys(self) -> Self:
         if self.rho is not None and self.mechanism == "laplace":
             raise refusal("laplace noise is stated by its epsilon", "Write epsilon in place of rho", "rho")
         if "split" in self.model_fields_set and self.moments is None:
@@ -148,11 +164,6 @@ class RegressionSpec(ReleaseSection):
         if self.norm is not None and self.mechanism != "gaussian":
             raise refusal("a norm makes gaussian noise smaller, and no other", "Write gaussian, or delete norm", "norm")
         return self
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """The covariates in their order, then the response."""
-        return (*self.covariates, self.response)
 
     @property
     def formula(self) -> str:
@@ -189,7 +200,7 @@ class RegressionSpec(ReleaseSection):
         return tuple(name for name in self.all_samplers if name not in without)
 
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
-        """Problems of columns, of the schema, and of analyses that this release cannot serve."""
+        """Problems of columns and of the schema, and analyses that this release lacks the statistics for."""
         found = list(response_problems(context, (*place, "response"), self.response, self.covariates))
         found += self._covariates(context, (*place, "covariates"))
         yield from found
@@ -225,7 +236,7 @@ class RegressionSpec(ReleaseSection):
         return f"auto stands for {chosen.name}: {chosen.why}"
 
     def regression(self, context: ReleaseContext) -> RegressionSchema:
-        """The regression as the mathematics takes it."""
+        """The regression as dpbayes_core represents it."""
         plain = regression_of(context, self.response, self.covariates)
         ball = None if self.norm is None else self.norm.ball()
         return replace(plain, intercept=self.intercept, ball=ball, cases=self.rows)
@@ -315,7 +326,7 @@ def response_problems(
 
 
 def regression_of(context: ReleaseContext, response: str, covariates: Sequence[str]) -> RegressionSchema:
-    """The regression on declared columns, as the mathematics takes it."""
+    """The regression on declared columns, as dpbayes_core represents it."""
     bounds = context.columns[response].bounds
     assert bounds is not None
     return RegressionSchema(Continuous(response, bounds), tuple(_covariate(context, name) for name in covariates))

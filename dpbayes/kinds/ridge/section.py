@@ -1,14 +1,14 @@
 """Releases for a ridge regression: noisy moments, noisy X'y and a noisy least eigenvalue, for the sampler ada-ssp."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpbayes.kinds.context import ReleaseContext
-from dpbayes.kinds.regression.section import regression_of, response_problems
-from dpbayes.kinds.section import ReleaseSection, undeclared
-from dpbayes.strict_yaml.fields import Covariates, Loss, Text, exactly_one
+from dpbayes.kinds.regression.section import MomentsSection, regression_of, response_problems
+from dpbayes.kinds.section import undeclared
+from dpbayes.strict_yaml.fields import Covariates, Loss, Text
 from dpbayes.strict_yaml.problem import Place, Problem
 from dpbayes_core.regression.schema import INTERCEPT
 from dpbayes_core.text import shown
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbayes_core.ridge.release import RidgeDesign
 
 
-class RidgeSpec(ReleaseSection):
+class RidgeSpec(MomentsSection):
     """Noisy statistics for a ridge estimate, released once per period and charged to every cap as one release."""
 
     all_samplers: ClassVar[tuple[str, ...]] = ("ada-ssp",)
@@ -32,16 +32,6 @@ class RidgeSpec(ReleaseSection):
         examples=["0.5"],
     )
     rho: Loss | None = Field(default=None, description="Privacy loss in place of epsilon.", examples=["0.01"])
-
-    @model_validator(mode="after")
-    def _one_loss(self) -> Self:
-        exactly_one({"epsilon": self.epsilon, "rho": self.rho}, "the privacy loss")
-        return self
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """The covariates in their order, then the response."""
-        return (*self.covariates, self.response)
 
     @property
     def formula(self) -> str:
