@@ -34,7 +34,7 @@ class Analysis(Protocol):
 
     @property
     def sampler(self) -> str:
-        """How to draw."""
+        """The name of the sampler, or auto."""
         ...
 
     @property
@@ -48,12 +48,12 @@ class ReleaseContext:
     """The public facts of a study that its releases need."""
 
     columns: Mapping[str, Column]  # as declared, by name
-    neighbours: Neighbours  # under which releases are priced
+    neighbours: Neighbours  # the neighbour relation of every release
     delta: Decimal | None
-    measures: frozenset[str]  # that the study's caps count in
+    measures: frozenset[str]  # in which the study's caps count
     rows: int  # as declared: a public guess
     max_rows_per_unit: int
-    holders: tuple[str, ...]  # none where the table has no holders
+    holders: tuple[str, ...]  # empty if the table has no holders
     analyses: Mapping[str, Analysis]  # by name
 
     def analyses_of(self, place: Place) -> Iterator[tuple[str, Analysis]]:

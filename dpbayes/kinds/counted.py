@@ -1,4 +1,4 @@
-"""Names what the number of rows of a release counts: people, or rows."""
+"""Whether the number of rows of a release counts people, or rows of which a person may have several."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -18,12 +18,12 @@ def becomes(definition: Record) -> dict[str, str]:
     """What a missing value becomes, for each column of a release."""
     complete = definition.get("cases") == "complete"
     columns: Mapping[str, Record] = definition.get("columns", {})
-    told = {column.get("missing_of") for column in columns.values()}
-    return {name: _column(column, complete=complete and name not in told) for name, column in columns.items()}
+    indicated = {column.get("missing_of") for column in columns.values()}
+    return {name: _column(column, complete=complete and name not in indicated) for name, column in columns.items()}
 
 
 def with_missing(columns: Sequence[Declared], definitions: Sequence[Record]) -> tuple[Declared, ...]:
-    """The columns of a page, extended by what became of missing values in all of these releases."""
+    """The columns of a page, extended by what missing values became in all of these releases."""
     found = [becomes(definition) for definition in definitions]
     indicators = {name for name, column in definitions[0].get("columns", {}).items() if "missing_of" in column}
     return tuple(

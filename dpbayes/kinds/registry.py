@@ -25,8 +25,8 @@ class Kind:
     """One kind of release: its section, texts and prior."""
 
     section: type[ReleaseSection]
-    texts_at: str  # where they are in this package; imported when asked for, since some are heavy
-    prior_at: str | None = None  # the same; none where the release is the answer itself
+    texts_at: str  # their place in this package; imported on first use, since some load slow libraries
+    prior_at: str | None = None  # likewise; None where the release is the answer itself
 
     @property
     def texts(self) -> Texts:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class ReleaseSection(Section, ABC):
     """Noisy statistics to release once per period; each is charged to every cap."""
 
-    all_samplers: ClassVar[tuple[str, ...]] = ()  # that take a release of its kind
+    all_samplers: ClassVar[tuple[str, ...]] = ()  # that can analyse a release of this kind
     if TYPE_CHECKING:
-        kind: Any  # every section declares a Literal of its own, in its own place among the keys
+        kind: Any  # every section declares its own Literal, at its own position among the keys
 
     @property
     @abstractmethod
@@ -103,7 +103,7 @@ class PureSection(ReleaseSection):
 
 
 def refused(make: Callable[[], object], place: Place, keys: Mapping[str, str]) -> Iterator[Problem]:
-    """The Refusal that `make` raises, if any, as a Problem; `keys` has the arguments that a study names otherwise."""
+    """The Refusal that `make` raises, if any, as a Problem; `keys` maps arguments to other names in the study."""
     try:
         make()
     except Refusal as refusal:

@@ -17,7 +17,7 @@ class Declared:
     name: str
     role: str
     declared: str
-    enters: str
+    enters: str  # how its values enter the statistic
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Curve:
-    """Probabilities, by parameter name, over the numbers they belong to."""
+    """A curve of probabilities; a point is a number and the name of the parameter that is its probability."""
 
     title: str
     note: str
@@ -53,7 +53,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Spread:
-    """What the numbers of an analysis are called; other than a posterior's where a kind has no posterior."""
+    """What the numbers of an analysis are called; a kind without a posterior has names of its own."""
 
     numbers: str = "posterior"
     centre: str = "Posterior mean"
@@ -91,7 +91,7 @@ class Texts(ABC):
         """Which mechanism was applied to what; `record` is the release's."""
 
     def foresight(self, design: Any, rows: int) -> tuple[tuple[str, str], ...]:
-        """What the release will be worth, before it is made; `rows` is the declared number."""
+        """Terms and values that predict the release's precision; `rows` is the declared number."""
         return ()
 
     # --- pages ------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Texts(ABC):
         """The title of its page."""
 
     def limits(self, release: Any) -> str:
-        """What its numbers cannot be, whatever the table contains, and what that makes of them; "" if nothing."""
+        """The range that its numbers cannot leave, whatever the table contains, and its consequence; "" if none."""
         return ""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class Texts(ABC):
         return ()
 
     def curves(self, release: Any) -> tuple[Curve, ...]:
-        """The pictures of probabilities over the numbers that were asked about."""
+        """The pictures of probabilities at the thresholds of the study."""
         return ()
 
     def caveats(self, release: Any) -> tuple[str, ...]:

@@ -26,11 +26,11 @@ KEYS = {
     "schema": "nodes",
     "values": "grid",
 }
-"""The keys of a study for arguments that the mathematics names otherwise."""
+"""The keys of the study file for arguments that dpbayes_core names otherwise."""
 
 
 class DrawSection(PureSection):
-    """What releases of draws say: which model they are of, and its prior."""
+    """The keys that releases of draws share: the model and its prior."""
 
     nodes: Covariates | None = Field(
         default=None, description="Of a network: columns with levels.", examples=["[sex, pay]"]

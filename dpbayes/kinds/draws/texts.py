@@ -73,17 +73,17 @@ class DrawTexts(Texts):
         subject: Any = design.subject
         if isinstance(subject, GridSubject):
             return (("Points", f"{len(subject.values)} of the grid, for each probability"),)
-        told = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; {_UNTEMPERED}")]
+        pairs = [("Power of the likelihood", f"{short(design.mechanism.tempering, 3)}; {_UNTEMPERED}")]
         if isinstance(subject, NetworkSubject):
-            told.append(
+            pairs.append(
                 (
                     "Probabilities",
                     f"{between(subject)}, whatever the table says: drawn from the posterior truncated to them",
                 )
             )
-            told += _lower_floors(design, self._why)
-            told.append(accuracy(design, subject.schema, rows))
-        return tuple(told)
+            pairs += _lower_floors(design, self._why)
+            pairs.append(accuracy(design, subject.schema, rows))
+        return tuple(pairs)
 
     def title(self, release: Release) -> str:
         return f"{self._subject}: {self._of(release)}"
@@ -193,7 +193,7 @@ def _power(release: Release) -> float:
 
 
 def limits(subject: Any, why: str) -> str:
-    """The range that the definition keeps the numbers in, and why (`why`, for a network)."""
+    """The range of the numbers by the release's definition; `why` is the reason for a network's."""
     if isinstance(subject, GridSubject):
         values = listed([short(value) for value in sorted(subject.values)])
         return f"Whatever the table says, the probability of each second level is one of {values}, and nothing between."
@@ -220,10 +220,10 @@ def ranges(subject: NetworkSubject) -> dict[tuple[float, float], list[str]]:
 
 def between(subject: NetworkSubject) -> str:
     """The ranges of a network's probabilities, rounded outwards so that they stay true."""
-    told = [(f"between {_ends(*ends)}", names) for ends, names in ranges(subject).items()]
-    if len(told) == 1:
-        return told[0][0]
-    return listed([f"{words} for {_named(names)}" for words, names in told])
+    found = [(f"between {_ends(*ends)}", names) for ends, names in ranges(subject).items()]
+    if len(found) == 1:
+        return found[0][0]
+    return listed([f"{words} for {_named(names)}" for words, names in found])
 
 
 def _named(names: list[str]) -> str:
@@ -234,7 +234,7 @@ def _ends(low: float, high: float) -> str:
     decimals = max(3, 1 - math.floor(math.log10(high - low)))
     unit = 10.0**decimals
     least = math.floor(low * unit) / unit
-    power = 10.0 ** math.floor(math.log10(low))  # of a floor that so many decimals do not show
+    power = 10.0 ** math.floor(math.log10(low))  # for a floor that rounds down to 0
     down = f"{least:.{decimals}f}" if least > 0 else short(math.floor(low / power) * power, 1)
     return f"{down} and {min(math.ceil(high * unit) / unit, 1):.{decimals}f}"
 

@@ -1,4 +1,4 @@
-"""Predicts how useful a network's release will be, before anything is spent: from public facts and simulation."""
+"""Predicts from public facts and by simulation how useful a network's release will be, before it is charged."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def network_foresight(design: NetworkDesign, rows: int) -> Pairs:
     from dpbayes_core.draws.utility import largest_cell_error, table_noise
 
     tables = sorted(table_noise(design), key=lambda one: -one.expected_table_error)
-    told = [
+    pairs = [
         (
             f"Table of {one.node}",
             f"± {short(one.deviation, 3)} people a cell; its {one.cells} cells together off by "
@@ -30,12 +30,12 @@ def network_foresight(design: NetworkDesign, rows: int) -> Pairs:
         for one in tables[:_MOST_TABLES]
     ]
     if len(tables) > _MOST_TABLES:
-        told.append(("Other tables", f"{len(tables) - _MOST_TABLES} with smaller errors"))
+        pairs.append(("Other tables", f"{len(tables) - _MOST_TABLES} with smaller errors"))
     worst = largest_cell_error(design, repeats=400)
-    told.append(
+    pairs.append(
         ("Worst cell", f"with probability 0.9 no cell of any table is off by more than {short(worst, 3)} people")
     )
-    return (*told, accuracy(design, design.schema, rows))
+    return (*pairs, accuracy(design, design.schema, rows))
 
 
 def accuracy(design: Any, schema: NetworkSchema, rows: int) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def accuracy(design: Any, schema: NetworkSchema, rows: int) -> tuple[str, str]:
     found = simulated_accuracy(
         design,
         schema,
-        _made_up(schema),
+        _synthetic_probabilities(schema),
         target,
         rows=min(rows, MOST_ROWS),
         test_rows=TEST_ROWS,
@@ -68,7 +68,7 @@ def _target(schema: NetworkSchema) -> str:
     return max(schema.names, key=lambda name: children[name])
 
 
-def _made_up(schema: NetworkSchema) -> Any:
+def _synthetic_probabilities(schema: NetworkSchema) -> Any:
     """Probabilities from a uniform Dirichlet law, with a fixed seed."""
     generator = np.random.default_rng(SEED)
     parts = [

@@ -25,7 +25,7 @@ def network_formula(nodes: Sequence[str], edges: Edges) -> str:
 
 
 def network_of(context: ReleaseContext, nodes: Sequence[str], edges: Edges) -> "NetworkSchema":
-    """The network as the mathematics takes it."""
+    """The network as dpbayes_core represents it."""
     from dpbayes_core.networks.schema import NetworkSchema
 
     return NetworkSchema(tuple(_node(context, name) for name in nodes), edges)
@@ -34,7 +34,7 @@ def network_of(context: ReleaseContext, nodes: Sequence[str], edges: Edges) -> "
 def network_problems(context: ReleaseContext, place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Problem]:
     """Nodes without levels, edges to unknown nodes, cycles, and tables that are too large."""
     found = [*undeclared(context, (*place, "nodes"), nodes), *_without_levels(context, (*place, "nodes"), nodes)]
-    found += _strangers((*place, "edges"), nodes, edges)
+    found += _unknown_nodes((*place, "edges"), nodes, edges)
     if context.max_rows_per_unit > 1:
         what = "a network counts one row of each person"
         found.append(Problem(("source", "max_rows_per_unit"), what, "Write 1, or leave it out"))
@@ -50,7 +50,7 @@ def _without_levels(context: ReleaseContext, place: Place, nodes: Sequence[str])
             yield Problem((*place, index), what, "Declare its levels, or leave it out")
 
 
-def _strangers(place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Problem]:
+def _unknown_nodes(place: Place, nodes: Sequence[str], edges: Edges) -> Iterator[Problem]:
     for child, parents in edges.items():
         for name in (child, *parents):
             if name not in nodes:

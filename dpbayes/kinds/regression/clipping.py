@@ -1,4 +1,4 @@
-"""What clipping the response does to a regression, estimated from public facts: bounds, guesses and noisy sums."""
+"""What clipping the response does to a regression, estimated from bounds, expected moments and noisy sums."""
 
 import math
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _LEAST_SHOWN = 1e-4
 """The smallest share that is written as a number."""
 
 _AT_A_BOUND = 0.9
-"""A mean beyond it counts as close to a bound, where bounds are -1 and 1."""
+"""A mean of larger size counts as close to a bound, on the scale where bounds are -1 and 1."""
 
 REACH = 3.0
 """Advised bounds are so many expected standard deviations from the expected mean: 0.3% of a normal law is beyond."""
@@ -72,7 +72,7 @@ def clipping_alarm(evidence: Evidence) -> str:
     """A warning that much of the response may have been clipped, by the released sums; empty otherwise."""
     response, found = evidence.schema.response, response_of(evidence)
     if found is None:
-        bound = _next_to(evidence)
+        bound = _bound_near_mean(evidence)
         if bound is None:
             return ""
         return (
@@ -96,8 +96,8 @@ class _ResponseMoments:
 
     mean: float
     variance: float
-    of_mean: float
-    of_variance: float
+    mean_sd: float
+    variance_sd: float
 
 
 def _response_moments(evidence: Evidence) -> _ResponseMoments | None:
@@ -109,23 +109,23 @@ def _response_moments(evidence: Evidence) -> _ResponseMoments | None:
     for part in parts:
         deviations = dict(zip(part.entries, part.mechanism.deviations.tolist(), strict=False))
         noise += (np.array([deviations[0, place], deviations[place, place]]) / count) ** 2
-    of_variance = math.sqrt(4 * mean**2 * noise[0] + noise[1])
-    return _ResponseMoments(mean, float(moments[place, place]) - mean**2, math.sqrt(noise[0]), of_variance)
+    variance_sd = math.sqrt(4 * mean**2 * noise[0] + noise[1])
+    return _ResponseMoments(mean, float(moments[place, place]) - mean**2, math.sqrt(noise[0]), variance_sd)
 
 
 def response_of(evidence: Evidence) -> Expected | None:
     """Mean and sd of the clipped response estimated from the release; None where noise hides them."""
     found = _response_moments(evidence)
-    if found is None or found.variance <= 0 or found.of_variance > _MOST_NOISE * found.variance or abs(found.mean) > 1:
+    if found is None or found.variance <= 0 or found.variance_sd > _MOST_NOISE * found.variance or abs(found.mean) > 1:
         return None
     scale = evidence.schema.standardised(evidence.schema.response)
     return Expected((found.mean - scale.shift) / scale.slope, math.sqrt(found.variance) / abs(scale.slope))
 
 
-def _next_to(evidence: Evidence) -> float | None:
+def _bound_near_mean(evidence: Evidence) -> float | None:
     """The bound that the response's mean is certainly close to; None if there is none."""
     found, bounds = _response_moments(evidence), evidence.schema.response.bounds
-    if found is None or abs(found.mean) - 2 * found.of_mean < _AT_A_BOUND:
+    if found is None or abs(found.mean) - 2 * found.mean_sd < _AT_A_BOUND:
         return None
     scale = evidence.schema.standardised(evidence.schema.response)
     return bounds.high if found.mean * scale.slope > 0 else bounds.low

@@ -11,7 +11,7 @@ from dpbayes_core.regression.schema import SIGMA
 
 Record = Mapping[str, Any]
 
-HIDDEN = 0.25  # of the prior's variance of sigma: where more is left, its interval is the prior's as much as not
+HIDDEN = 0.25  # share of the prior's variance of sigma: where more is left, sigma's interval follows the prior
 
 
 EQUAL = (
@@ -19,8 +19,8 @@ EQUAL = (
     "covariate, intervals contain its coefficient less often than they state, however many rows there are, and the "
     "chains’ diagnostics do not show it."
 )
-ASKED_FOR = " A robust release (docs/methods.md) allows for it."
-ASKED_FOR_ONCE = (
+ROBUST_ADVICE = " A robust release (docs/methods.md) allows for it."
+ROBUST_ADVICE_FOR_SEVERAL = (
     " A robust release (docs/methods.md) allows for it, in a study of the same population that names no holder; it is "
     "charged anew."
 )
@@ -52,7 +52,7 @@ def facts(parts: Sequence[Any], posterior: Record, released: Sequence[Record]) -
         return (*((_CUT,) if weighs_few_rows(parts[0]) else ()), ROBUST, *_sigma(posterior), *common)
     several = len(parts) > 1
     measured = OF_SEVERAL if several else _measured(Setting.of(parts, posterior), posterior)
-    return (measured, *_sigma(posterior), EQUAL + (ASKED_FOR_ONCE if several else ASKED_FOR), *common)
+    return (measured, *_sigma(posterior), EQUAL + (ROBUST_ADVICE_FOR_SEVERAL if several else ROBUST_ADVICE), *common)
 
 
 def _rows_a_person(released: Sequence[Record]) -> tuple[str, ...]:
@@ -75,19 +75,19 @@ def _measured(place: Setting, posterior: Record) -> str:
             "(docs/coverage.md), so it is not known for this one."
         )
     cell, near = found
-    held = (
+    covered = (
         f"95% intervals contained the slopes in {_share(cell['slopes'])} and sigma in {_share(cell['sigma'])} of "
         f"{cell['tables']} synthetic tables"
     )
     which = f"docs/coverage.md, {cell['rows']:,} rows, covariates {cell['name']}"
     decided = posterior.get("prior_check", {}).get("decides", False)
     if near and not decided:
-        return f"In the measured cell nearest to this study ({which}), {held}."
+        return f"In the measured cell nearest to this study ({which}), {covered}."
     why = (
         "Where the prior decides, no measured cell shows" if decided else "No table like this one was measured to show"
     )
-    unlike = _unlike(place, Setting.of_cell(cell))
-    return f"{why} how often 95% intervals contain the coefficients. In the nearest cell ({which}), {held}.{unlike}"
+    differ = _differences(place, Setting.of_cell(cell))
+    return f"{why} how often 95% intervals contain the coefficients. In the nearest cell ({which}), {covered}.{differ}"
 
 
 def _share(found: Record) -> str:
@@ -95,12 +95,12 @@ def _share(found: Record) -> str:
     return f"{100 * found['coverage']:.1f} ± {100 * found['error']:.1f}%"
 
 
-def _unlike(here: Setting, there: Setting) -> str:
+def _differences(here: Setting, there: Setting) -> str:
     """How a study differs from a cell that is not near."""
     far = [name for name, distance in here.distances(there).items() if distance > 1]
-    said = [f"{WORDS[name]} ({_value(here, name)} here, {_value(there, name)} there)" for name in far]
+    different = [f"{WORDS[name]} ({_value(here, name)} here, {_value(there, name)} there)" for name in far]
     hidden = " Noise hides how much the response and the covariates vary." if here.hidden else ""
-    return f"{f' It differs in {listed(said)}.' if said else ''}{hidden}"
+    return f"{f' It differs in {listed(different)}.' if different else ''}{hidden}"
 
 
 WORDS = {

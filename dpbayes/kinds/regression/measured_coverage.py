@@ -2,7 +2,7 @@
 
 `python -m dpbayes.kinds.regression.measured_coverage RESULTS ... > coverage_cells.json` makes the cells from the
 results.json that `dpbayes evaluate coverage --out FOLDER` writes, or from earlier cells; the last of equal cells wins.
-The cells of the former default prior were measured while it was the default.
+Cells of the former default prior were measured when it was the default.
 """
 
 import json
@@ -41,11 +41,11 @@ KEYS = (
     "prior",
 )
 NAMED = ("covariates", "wide", "too_wide", "clipped", "rows")
-APART = (*NAMED, "explained", "epsilon", "mechanism", "guess")
+IDENTITY = (*NAMED, "explained", "epsilon", "mechanism", "guess")
 """The keys that identify a cell; `guess` is present only where something is expected."""
 
 LEAST_VARIANCE = 4.0  # times the noise on a mean: the least variance of a covariate whose correlations are estimated
-_UNLIKE = 1.5  # of noise of another mechanism, in units of the other differences
+_OTHER_MECHANISM = 1.5  # distance of two mechanisms; as in other coordinates, up to 1 is near
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Setting:
     clipped: float | None  # share of a normal response beyond its bounds
     related: float | None  # the largest correlation of two columns among the covariates
     spread: float | None  # the least standard deviation of a number, in half widths of its bounds
-    reach: float | None = None  # sds of the response by which the prior has one of a number move it, the least
-    guess: float | None = None  # the response's expected sd over what it is; both where the prior is in its units
+    reach: float | None = None  # least prior sd of a coefficient times sd of its number, in sds of the response
+    guess: float | None = None  # expected over estimated sd of the response; like reach, of such priors only
 
     @classmethod
     def of(cls, parts: Sequence[Release], posterior: Record) -> "Setting":
@@ -75,7 +75,7 @@ class Setting:
             sigma = {line["name"]: line["mean"] for line in posterior["coefficients"]}[SIGMA]
             spread = found.sd / (schema.standardised(schema.response).width / 2)
             explained = min(max(1 - (sigma / found.sd) ** 2, 0.0), 1.0)
-        mechanisms, (told, spreads) = {part.mechanism.name for part in parts}, _covariate_moments(parts)
+        mechanisms, (related, spreads) = {part.mechanism.name for part in parts}, _covariate_moments(parts)
         labels = [variable.label for variable in variables if variable.kind == "continuous"]
         return cls(
             rows=rows,
@@ -86,7 +86,7 @@ class Setting:
             response_sd=spread,
             explained=explained,
             clipped=None if found is None else found.clipped(schema.response.bounds),
-            **told,
+            **related,
             **_guessed(posterior["request"]["prior"], dict(zip(labels, spreads, strict=False)), spread),
         )
 
@@ -104,7 +104,7 @@ class Setting:
             "noise": abs(math.log(max(self.noise, 1e-300) / other.noise)) / math.log(3),
             "coefficients": abs(math.log(max(self.coefficients, 1) / other.coefficients)) / math.log(2.5),
             "levels": abs(self.levels - other.levels),
-            "mechanism": 0.0 if self.mechanism == other.mechanism else _UNLIKE,
+            "mechanism": 0.0 if self.mechanism == other.mechanism else _OTHER_MECHANISM,
         }
         units = {"explained": 0.3, "clipped": 0.01, "related": 0.4}
         pairs = {name: (getattr(self, name), getattr(other, name), unit) for name, unit in units.items()}
@@ -125,7 +125,7 @@ class Setting:
 
 
 def _guessed(prior: Record, spreads: Mapping[str, float], response: float | None) -> dict[str, Any]:
-    """How a prior in units of expected sds compares with the estimated sds, on the standardised scale."""
+    """`reach` and `guess` of a prior in units of expected sds, on the standardised scale; empty for other priors."""
     if response is None or not is_expected(prior):
         return {}
     own = {name: sd for name, _, sd in prior["named"]}
@@ -162,7 +162,7 @@ def _deviation(part: Release) -> float:
 
 
 def nearest(place: Setting, prior: Record, known: Sequence[Record]) -> tuple[Record, bool] | None:
-    """The nearest cell measured under this prior, and whether it is near; of equals the one with the least coverage.
+    """The nearest cell measured under this prior, and whether it is near; of ties, the one of least coverage.
 
     A prior in units of expected sds differs between studies; it is compared through the coordinates.
     """
@@ -209,7 +209,7 @@ def cells_of(rows: Sequence[Record]) -> list[dict[str, Any]]:
 
 def place_of(cell: Record) -> tuple[Any, ...]:
     """The values that identify a cell, or a row of the experiment."""
-    return tuple(cell.get(name) for name in APART)
+    return tuple(cell.get(name) for name in IDENTITY)
 
 
 def merged(documents: Sequence[Any]) -> list[Record]:

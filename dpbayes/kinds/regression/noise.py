@@ -1,7 +1,6 @@
-"""Calibrates the noise of a regression's release, and decides which mechanism `auto` stands for.
+"""Calibrates the noise of a regression's release, and chooses the mechanism for `auto`.
 
-The study file alone decides what `auto` stands for. The request's hash covers the mechanism that was chosen, as if it
-had been written, and not that it was chosen.
+The choice depends on the study file alone. The request's hash covers the chosen mechanism as if the study named it.
 """
 
 import math
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
 
 MechanismName = Literal["gaussian", "laplace"]
 
-ROBUST_SHARES = (Decimal("0.9"), Decimal("0.1"))  # of the loss: second moments, and those that residuals weigh
+ROBUST_SHARES = (Decimal("0.9"), Decimal("0.1"))  # of the loss: second moments, and residual-weighted moments
 MOST_FOR_FOURTH = 30  # variables have 45,880 third and fourth moments; their number grows with the fourth power
 
 CLEARLY = 0.9
 """Laplace noise is chosen if its intervals are at most this many times as wide as under Gaussian noise."""
 
-GRID_BITS = 20  # of the noise that is compared: the study's own depends on its number of rows
+GRID_BITS = 20  # output grid of the compared mechanisms; the study's own depends on its rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ class NoiseRequest:
 
 
 def noise_for(
-    asked: NoiseRequest, mechanism: MechanismName, schema: RegressionSchema, context: ReleaseContext
+    noise: NoiseRequest, mechanism: MechanismName, schema: RegressionSchema, context: ReleaseContext
 ) -> "Mechanism":
     """Noise calibrated to the study's neighbour relation and to how many rows a person may have."""
     from dpbayes_core.regression.sensitivity.box import regression_sensitivity
@@ -47,11 +46,11 @@ def noise_for(
     from dpbayes_core.regression.sensitivity.residual import residual_sensitivity
 
     people = (context.neighbours, context.max_rows_per_unit)
-    whole = _whole(asked, mechanism, regression_sensitivity(schema, *people), context)
-    if asked.besides is None:
+    whole = _whole(noise, mechanism, regression_sensitivity(schema, *people), context)
+    if noise.besides is None:
         return whole
-    moved = (residual_sensitivity if asked.besides == "residuals" else fourth_sensitivity)(schema, *people)
-    return _split(whole, _whole(asked, mechanism, moved, context), *asked.shares)
+    moved = (residual_sensitivity if noise.besides == "residuals" else fourth_sensitivity)(schema, *people)
+    return _split(whole, _whole(noise, mechanism, moved, context), *noise.shares)
 
 
 def robust_shares() -> dict[str, str]:
@@ -66,18 +65,18 @@ def has_higher_moments(schema: RegressionSchema) -> bool:
     return next(iter(fourth_entries(schema)), None) is not None
 
 
-def _whole(asked: NoiseRequest, mechanism: MechanismName, moved: "Sensitivity", context: ReleaseContext) -> "Mechanism":
+def _whole(noise: NoiseRequest, mechanism: MechanismName, moved: "Sensitivity", context: ReleaseContext) -> "Mechanism":
     """Noise that spends the whole loss on one set of sums."""
     from dpbayes_core.privacy.mechanisms import gaussian_for, laplace_for
     from dpbayes_core.regression.moments import grid_for
 
     grid = grid_for(context.rows)
     if mechanism == "laplace":
-        assert asked.epsilon is not None
-        return laplace_for(moved, epsilon=asked.epsilon, grid=grid, entries=len(moved.weights))
-    if asked.rho is not None:
-        return gaussian_for(moved, grid=grid, rho=asked.rho)
-    return gaussian_for(moved, grid=grid, epsilon=asked.epsilon, delta=context.delta)
+        assert noise.epsilon is not None
+        return laplace_for(moved, epsilon=noise.epsilon, grid=grid, entries=len(moved.weights))
+    if noise.rho is not None:
+        return gaussian_for(moved, grid=grid, rho=noise.rho)
+    return gaussian_for(moved, grid=grid, epsilon=noise.epsilon, delta=context.delta)
 
 
 def _split(first: "Mechanism", rest: "Mechanism", own: Decimal, other: Decimal) -> "Mechanism":
@@ -103,24 +102,24 @@ class Chosen:
     why: str
 
 
-def chosen_mechanism(asked: NoiseRequest, schema: RegressionSchema, context: ReleaseContext) -> Chosen:
+def chosen_mechanism(noise: NoiseRequest, schema: RegressionSchema, context: ReleaseContext) -> Chosen:
     """The mechanism with the narrower intervals at the same cost to the caps that the study states."""
     if "pure-epsilon" in context.measures:
         return Chosen("laplace", "a cap counts in pure epsilon, and gaussian noise has none")
-    if asked.rho is not None or asked.epsilon is None:
+    if noise.rho is not None or noise.epsilon is None:
         return Chosen("gaussian", "the loss is stated in rho, at which laplace noise is always wider")
     if context.delta is None:
         return Chosen("laplace", "the study states no delta, and gaussian noise of an epsilon needs one")
     if "rho" in context.measures:
         return Chosen("gaussian", "a cap counts in rho, at which laplace noise is always wider")
-    ratio = _ratio(schema, context.neighbours, context.max_rows_per_unit, asked.epsilon, context.delta)
+    ratio = _ratio(schema, context.neighbours, context.max_rows_per_unit, noise.epsilon, context.delta)
     # a share of epsilon is worth less than the same share of rho
-    ratio /= math.sqrt(asked.shares[0])
-    told = f"where noise decides, laplace would make intervals {ratio:.2g} times as wide at the same epsilon"
-    return Chosen("laplace" if ratio <= CLEARLY else "gaussian", told)
+    ratio /= math.sqrt(noise.shares[0])
+    reason = f"where noise decides, laplace would make intervals {ratio:.2g} times as wide at the same epsilon"
+    return Chosen("laplace" if ratio <= CLEARLY else "gaussian", reason)
 
 
-@lru_cache(maxsize=64)  # asked for with every request
+@lru_cache(maxsize=64)  # called for every request
 def _ratio(
     schema: RegressionSchema, neighbours: str, max_rows_per_unit: int, epsilon: Decimal, delta: Decimal
 ) -> float:

@@ -1,9 +1,9 @@
-"""How several releases are analysed together: whether their covariates may differ, and checks of what was declared."""
+"""How several releases are modelled together, and checks of that against the released numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpbayes.kinds.regression.prior_check import LEAST_SAID
+from dpbayes.kinds.regression.prior_check import LEAST_PROBABILITY
 from dpbayes.markup.numbers import short
 from dpbayes_core.regression import pool
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
-_AUTO_TAKES = "collapsed"  # of several releases
+_AUTO = "collapsed"  # the sampler that auto means for several releases
 _SHARED = (
     "The {count} releases are taken to share the coefficients and the spread around them, and no person to be in two. "
     "Whether the coefficients are the same was not tested: analysed one by one, the releases can be compared."
@@ -32,12 +32,12 @@ SPLIT_BEFORE = (
     "the covariates of several releases may differ now (docs/holders.md). The posterior for which people were dealt "
     "out to them at random stays as it is: {how} gives it again, where that is so"
 )
-SPREAD_APART = "The releases contradict one residual standard deviation for all"
+SPREADS_DIFFER = "The releases contradict one residual standard deviation for all"
 CONTRADICTED = "The releases contradict that people were dealt out at random"
 
 
 class Request(Protocol):
-    """The parts of a request that decide how several releases are analysed."""
+    """The parts of an analysis request that decide how several releases are modelled."""
 
     @property
     def sampler(self) -> str:
@@ -52,8 +52,8 @@ class Request(Protocol):
 def parts_record(evidence: Any, request: Request, *, declared: bool, earlier: bool = False) -> dict[str, Any] | None:
     """How the releases of a pool are modelled, who declared it, and what the check found; None for one release.
 
-    A declared random split is checked where the sampler relies on it. `earlier` repeats the check of versions that knew
-    of residuals only that they are bounded.
+    A declared random split is checked where the sampler relies on it. `earlier` repeats the check of versions that
+    assumed of residuals only that they are bounded.
     """
     if evidence.kind != "regression" or len(pool.parts_of(evidence)) < 2:
         return None
@@ -63,10 +63,10 @@ def parts_record(evidence: Any, request: Request, *, declared: bool, earlier: bo
         return found
     from dpbayes_core.regression.parts_alike import parts_check
 
-    tried = parts_check(pool.parts_of(evidence))
-    if tried is None:
+    check = parts_check(pool.parts_of(evidence))
+    if check is None:
         return found
-    record = tried.to_record()
+    record = check.to_record()
     return {**found, "check": {**record, "words": check_words(record)}}
 
 
@@ -76,10 +76,10 @@ def _spread(evidence: Any, request: Request, *, earlier: bool) -> dict[str, Any]
         return {}
     from dpbayes_core.regression.parts_spread import KURTOSIS, spread_check
 
-    tried = spread_check(pool.parts_of(evidence), None if earlier else KURTOSIS)
-    if tried is None:
+    check = spread_check(pool.parts_of(evidence), None if earlier else KURTOSIS)
+    if check is None:
         return {}
-    record = tried.to_record()
+    record = check.to_record()
     return {"spread": {**record, "words": _spread_words(record)}}
 
 
@@ -98,20 +98,20 @@ def parts_words(posterior: Record, count: int) -> str:
     if count < 2:
         return ""
     law, declared = law_of(posterior)
-    said = [_SHARED.format(count=count)]
+    sentences = [_SHARED.format(count=count)]
     if law == "differ":
-        said.append(DIFFER)
+        sentences.append(DIFFER)
     elif law == "alike":
         study = posterior.get("origin", "study") == "study"
         who, how = ("The study says", "alike: true") if study else ("Whoever analysed says", "--alike")
-        said += [_DECLARED.format(who=who, how=how) if declared else _UNDECLARED, ALIKE]
-    return " ".join(said)
+        sentences += [_DECLARED.format(who=who, how=how) if declared else _UNDECLARED, ALIKE]
+    return " ".join(sentences)
 
 
 def planned_words(sampler: str, schema: "RegressionSchema", *, alike: bool) -> str:
     """How a study's analysis will model several releases."""
     numbers = pool.has_numbers(schema)
-    law = pool.parts_law(_AUTO_TAKES if sampler == "auto" else sampler, alike=alike, numbers=numbers)
+    law = pool.parts_law(_AUTO if sampler == "auto" else sampler, alike=alike, numbers=numbers)
     if law == "differ":
         return "several releases as one; their covariates may differ"
     if law == "none":
@@ -134,11 +134,11 @@ def spread_of(posterior: Record) -> Record | None:
 
 def _spread_words(found: Record) -> str:
     """The recorded check of residual sds in sentences."""
-    rare = short(max(found["probability"], LEAST_SAID), 2)
+    probability = short(max(found["probability"], LEAST_PROBABILITY), 2)
     theirs = f"theirs are from about {short(found['least'], 2)} to {short(found['most'], 2)}"
     if found["least"] == 0:
         theirs = f"theirs are up to about {short(found['most'], 2)}, and noise hides the smallest"
-    chance = f"were it one, differences at least as large would be seen with a probability of at most {rare}"
+    chance = f"were it one, differences at least as large would be seen with a probability of at most {probability}"
     if "kurtosis" in found:
         chance += " (residuals may have tails as heavy as Student’s t with five degrees of freedom)"
     if not found["alarm"]:
@@ -147,7 +147,7 @@ def _spread_words(found: Record) -> str:
             "too small for this check can still move coefficients."
         )
     return (
-        f"{SPREAD_APART}: {theirs}; {chance}. Intervals may miss, and coefficients may be far from those of every "
+        f"{SPREADS_DIFFER}: {theirs}; {chance}. Intervals may miss, and coefficients may be far from those of every "
         "release: analyse the releases one by one, from their crates. If it was not expected, look for codes of "
         "missing values and for values beyond the bounds in one of the tables."
     )
@@ -155,15 +155,17 @@ def _spread_words(found: Record) -> str:
 
 def check_words(found: Record) -> str:
     """The recorded check of a random split in sentences."""
-    what, rare = _mean(found["columns"]), short(max(found["probability"], LEAST_SAID), 2)
+    what, probability = _mean(found["columns"]), short(max(found["probability"], LEAST_PROBABILITY), 2)
     counted = f"the largest of {found['means']}" if found["means"] > 1 else "the only one"
-    told = f"then they would differ at least as much in {what}, {counted}, with a probability of at most {rare}"
+    finding = (
+        f"then they would differ at least as much in {what}, {counted}, with a probability of at most {probability}"
+    )
     if found["alarm"]:
         advice = " Do not say that they are alike: analysed without it, their covariates may differ." * bool(
             pool.HEEDING
         )
-        return f"{CONTRADICTED}: {told}.{advice}"
-    return f"The releases do not contradict that people were dealt out at random: {told}."
+        return f"{CONTRADICTED}: {finding}.{advice}"
+    return f"The releases do not contradict that people were dealt out at random: {finding}."
 
 
 def _mean(columns: Sequence[str]) -> str:

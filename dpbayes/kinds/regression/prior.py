@@ -1,4 +1,4 @@
-"""The prior of a regression: which law a stated one has, and what it must agree with in its release."""
+"""The prior of a regression: its law, its defaults, and whether it fits the release."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any

@@ -11,13 +11,13 @@ from dpbayes.markup.numbers import MINUS, listed, short
 
 Record = Mapping[str, Any]
 
-_FELT = 0.25  # posterior sds that a prior must have moved a parameter by to be felt
+_LEAST_PULL = 0.25  # posterior sds: a parameter that the prior moved by less is not named
 _SURPRISING = 0.05  # a probability of one parameter alone: below it the parameter is named
 MOST_NAMED = 3
-_MOST_PULL = 100  # posterior sds: beyond it the figure says no more
-_IN_IT = 0.3  # a weight in a combination of unit length: below it a parameter is not named
-NOTHING = 0.95  # of the prior's variance: where more is left, the release tells next to nothing
-LEAST_SAID = 1e-300  # a probability: below it doubles lose their digits and then are 0
+_MOST_PULL = 100  # posterior sds: a larger figure is not shown
+_LEAST_WEIGHT = 0.3  # in a combination of unit length: a parameter of smaller weight is not named
+UNINFORMED = 0.95  # of the prior's variance: where more is left, the release tells next to nothing
+LEAST_PROBABILITY = 1e-300  # smaller doubles lose digits, and then are 0
 
 _DECIDES = "The prior decides these numbers"
 BLIND = "Few priors that mislead are caught that way."
@@ -42,14 +42,14 @@ def named_words(release: Any, prior: Record) -> str:
     from dpbayes_core.regression.prior import half_width
 
     stated = prior_from_record(prior)
-    said = [
+    terms = [
         f"{name} around {short(mean)} with standard deviation {short(sd)}"
         for name, (mean, sd) in stated.in_units(release.schema).items()
     ]
     if isinstance(stated, IndependentPrior):
-        return f"in the table’s units, {listed(said)}"
+        return f"in the table’s units, {listed(terms)}"
     height = stated.reference * half_width(release.schema)
-    return f"in the table’s units, at a residual standard deviation of {short(height)}, {listed(said)}"
+    return f"in the table’s units, at a residual standard deviation of {short(height)}, {listed(terms)}"
 
 
 def conflict_words(found: Record) -> str:
@@ -63,7 +63,7 @@ def conflict_words(found: Record) -> str:
     ranked = sorted(found["parameters"], key=lambda one: one["probability"])
     unlikely = [one for one in ranked if one["probability"] < min(2 * ranked[0]["probability"] + 0.01, _SURPRISING)]
     on = f" on {_named([one['name'] for one in unlikely])}" if unlikely else ""
-    if all(one["pull"] < _FELT for one in found["parameters"]):
+    if all(one["pull"] < _LEAST_PULL for one in found["parameters"]):
         return f"Prior and release disagree{on}: {said} The release outweighs the prior all the same."
     return (
         f"Prior and release disagree{on}: {said} State a prior that allows for what was found, or say why this one is "
@@ -73,9 +73,9 @@ def conflict_words(found: Record) -> str:
 
 def dependence_words(found: Record) -> str:
     """Which numbers would differ without the prior, and where the release is least informative."""
-    moved = sorted((one for one in found["parameters"] if one["pull"] >= _FELT), key=lambda one: -one["pull"])
+    moved = sorted((one for one in found["parameters"] if one["pull"] >= _LEAST_PULL), key=lambda one: -one["pull"])
     weakest, left = _weakest(found), found["weakest"]["left"]
-    if left > NOTHING and not found["conflict"]:  # nor does it say where that would be without the prior
+    if left > UNINFORMED and not found["conflict"]:  # then the draws do not show how far the prior moved it
         return f"{_DECIDES}: the release says next to nothing about {weakest}, and what is said of it is the prior."
     if moved and moved[0]["pull"] >= 1:
         lead = _DECIDES
@@ -84,8 +84,8 @@ def dependence_words(found: Record) -> str:
     else:
         lead = "The prior decides none of these numbers"
     about = "it" if weakest in lead else weakest
-    kept = "all of the" if left > NOTHING else f"{short(100 * math.sqrt(max(left, 0.0)), 2)}% of the"
-    rest = f"The release says least about {about}: it leaves {kept} prior’s standard deviation."
+    share = "all of the" if left > UNINFORMED else f"{short(100 * math.sqrt(max(left, 0.0)), 2)}% of the"
+    rest = f"The release says least about {about}: it leaves {share} prior’s standard deviation."
     return f"{lead}: without it {_moves(moved, found)}. {rest}"
 
 
@@ -95,10 +95,10 @@ def _moves(moved: Sequence[Record], found: Record) -> str:
         most = max(one["pull"] for one in found["parameters"])
         return f"none would move by more than {short(most, 1)} posterior standard deviations"
     first, *rest = moved[:MOST_NAMED]
-    said = [f"{first['name']} would move by {_sds(first)} posterior standard deviations"]
-    said += [f"{one['name']} by {_sds(one)}" for one in rest]
+    moves = [f"{first['name']} would move by {_sds(first)} posterior standard deviations"]
+    moves += [f"{one['name']} by {_sds(one)}" for one in rest]
     more = len(moved) - MOST_NAMED
-    return listed([*said, f"{more} more by less"] if more > 0 else said)
+    return listed([*moves, f"{more} more by less"] if more > 0 else moves)
 
 
 def _sds(one: Record) -> str:
@@ -109,7 +109,7 @@ def _sds(one: Record) -> str:
 
 def _weakest(found: Record) -> str:
     """The combination about which the release is least informative."""
-    weights = [each for each in found["weakest"]["combination"] if abs(each[1]) >= _IN_IT]
+    weights = [each for each in found["weakest"]["combination"] if abs(each[1]) >= _LEAST_WEIGHT]
     if len(weights) == 1:
         return str(weights[0][0])
     return f"the combination {_combination(weights)} (each in standard deviations of its prior)"
@@ -128,4 +128,4 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _probability(value: float) -> str:
-    return f"less than {short(LEAST_SAID)}" if value < LEAST_SAID else short(value, 2)
+    return f"less than {short(LEAST_PROBABILITY)}" if value < LEAST_PROBABILITY else short(value, 2)

@@ -1,4 +1,4 @@
-"""Which samplers a regression's release can have, and what would stop one after the release was paid for."""
+"""The samplers of a regression's release, and analyses that would fail after the release was charged."""
 
 from collections.abc import Iterator, Sequence
 

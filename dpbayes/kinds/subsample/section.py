@@ -22,7 +22,7 @@ Numbers = Annotated[tuple[Real, ...], Field(min_length=1, max_length=1000), Says
 
 
 KEYS = {"queries": "thresholds", "threshold": "thresholds"}
-"""The keys of a study for arguments that the mathematics names otherwise."""
+"""The keys of the study file for arguments that dpbayes_core names otherwise."""
 
 
 class OpenPriorSpec(Section):
@@ -44,25 +44,25 @@ class OpenPriorSpec(Section):
     noise_scale: Spread = Field(default=1.0, description="Of the residual variance's inverse gamma.", examples=["1"])
 
     @model_validator(mode="after")
-    def _only_what_counts(self) -> Self:
-        counts = {
+    def _only_keys_of_its_kind(self) -> Self:
+        keys = {
             "zellner": ("g",),
             "flat": (),
             "normal-inverse-gamma": ("intercept_sd", "coefficient_sd", "noise_shape", "noise_scale"),
         }[self.kind]
-        for key in sorted(self.model_fields_set - {"kind", *counts}):
+        for key in sorted(self.model_fields_set - {"kind", *keys}):
             raise refusal(f"{key} is no part of a {self.kind} prior", "Delete it", key)
         return self
 
     def compiled(self) -> "OpenPrior":
-        """The prior as the mathematics takes it."""
+        """The prior as dpbayes_core represents it."""
         from dpbayes_core.subsample.fits import OpenPrior
 
         return OpenPrior(**self.model_dump())
 
 
 class SubsampleSection(PureSection):
-    """What releases by subsample and aggregate say: the regression, the question's coefficient, the subsets."""
+    """The keys of releases by subsample and aggregate: the regression, the coefficient, the subsets."""
 
     all_samplers: ClassVar[tuple[str, ...]] = ("aggregate-noise-aware", "aggregate-plain")
 
@@ -109,8 +109,8 @@ class SubsampleSection(PureSection):
 
         return OpenSchema(self.response, tuple(_covariate(context, name) for name in self.covariates))
 
-    def asked(self, context: ReleaseContext) -> dict[str, Any]:
-        """The regression and its subsets, as the ledger hashes them; the declared rows scale the prior."""
+    def question(self, context: ReleaseContext) -> dict[str, Any]:
+        """Regression, coefficient and subsets as the ledger hashes them; the prior depends on the declared rows."""
         return {
             "rows": context.rows,
             "coefficient": self.coefficient,
@@ -143,13 +143,14 @@ class ProbabilitySpec(SubsampleSection):
 
     @property
     def formula(self) -> str:
-        asked = ", ".join(f"{threshold:g}" for threshold in self.thresholds)
+        thresholds = ", ".join(f"{threshold:g}" for threshold in self.thresholds)
         model = f"{self.response} ~ {' + '.join(self.covariates)}"
-        return f"P({self.coefficient} <= {asked}) in {model}, {self.subsets} subsets"
+        return f"P({self.coefficient} <= {thresholds}) in {model}, {self.subsets} subsets"
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
         mechanism = {"least": self.least, "method": self.method, "name": "posterior-probability", **self.losses()}
-        return {"kind": self.kind, "mechanism": mechanism, "thresholds": list(self.thresholds), **self.asked(context)}
+        thresholds = list(self.thresholds)
+        return {"kind": self.kind, "mechanism": mechanism, "thresholds": thresholds, **self.question(context)}
 
     def design(self, context: ReleaseContext) -> "ProbabilityDesign":
         from dpbayes_core.subsample.probability import LEAST, ProbabilityQuery, ProbabilityTerms, probability_design
@@ -186,9 +187,9 @@ class QuantileSpec(SubsampleSection):
 
     @property
     def formula(self) -> str:
-        asked = ", ".join(f"{p:g}" for p in self.probabilities)
+        probabilities = ", ".join(f"{p:g}" for p in self.probabilities)
         model = f"{self.response} ~ {' + '.join(self.covariates)}"
-        return f"quantiles {asked} of {self.coefficient} in {model}, {self.subsets} subsets"
+        return f"quantiles {probabilities} of {self.coefficient} in {model}, {self.subsets} subsets"
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
         outer = None if self.outer is None else list(self.outer)
@@ -197,7 +198,7 @@ class QuantileSpec(SubsampleSection):
             "kind": self.kind,
             "mechanism": mechanism,
             "probabilities": list(self.probabilities),
-            **self.asked(context),
+            **self.question(context),
         }
 
     def design(self, context: ReleaseContext) -> "QuantileDesign":

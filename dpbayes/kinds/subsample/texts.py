@@ -81,7 +81,7 @@ class ProbabilityTexts(SubsampleTexts):
         return f"Noisy means over random subsets for {', '.join(release.terms.names)}"
 
     def foresight(self, design: ProbabilityDesign, rows: int) -> Pairs:
-        """The noise, relative to what is asked."""
+        """The noise, relative to the spread of a probability."""
         subsets, count = design.terms.subsets, len(design.terms.queries)
         epsilon = design.mechanism.epsilon / count
         ratio = noise_to_signal(subsets=subsets, epsilon=epsilon)
@@ -160,10 +160,10 @@ class QuantileTexts(SubsampleTexts):
         ranks = len(terms.probabilities) if method == "median" else 1
         reach = terms.subsets * design.mechanism.epsilon
         weak = method == "centre-scale" and reach < MEAN_FROM
-        told = f"{method}; UNRELIABLE below subsets x epsilon = {MEAN_FROM:g}" if weak else method
+        reliability = f"{method}; UNRELIABLE below subsets x epsilon = {MEAN_FROM:g}" if weak else method
         return (
             ("Rows a subset", f"about {rows // terms.subsets:,}"),
-            ("Method", told),
+            ("Method", reliability),
             (
                 "Error of a median",
                 f"about {short(2 * ranks / design.mechanism.epsilon, 2)} of {terms.subsets} subsets off in rank",

@@ -5,7 +5,7 @@ from typing import Any
 
 from dpbayes.kinds.counted import Counted
 from dpbayes.kinds.regression.facts import facts
-from dpbayes.kinds.regression.pooled_parts import CONTRADICTED, SPREAD_APART, check_of, spread_of
+from dpbayes.kinds.regression.pooled_parts import CONTRADICTED, SPREADS_DIFFER, check_of, spread_of
 from dpbayes.kinds.regression.prior_check import named_words
 from dpbayes.kinds.texts import Spread, Texts
 from dpbayes.markup.convergence_advice import advice, agree, why_words
@@ -70,7 +70,7 @@ def of_the_prior(posterior: Record) -> tuple[Pair, ...]:
 
 def of_the_parts(posterior: Record) -> tuple[Pair, ...]:
     """Notes about several releases next to the title: that they differ from what is assumed or declared."""
-    tried = ((SPREAD_APART, spread_of(posterior)), (CONTRADICTED, check_of(posterior)))
+    tried = ((SPREADS_DIFFER, spread_of(posterior)), (CONTRADICTED, check_of(posterior)))
     return tuple(Pair(title, found["words"]) for title, found in tried if found is not None and found["alarm"])
 
 

@@ -47,7 +47,7 @@ def record(
 def facts(parts: list[Release], posterior: dict[str, Any], rows: int = 1) -> tuple[str, ...]:
     """All but the sentence that every calibrated posterior of a regression has."""
     found = told.facts(parts, posterior, [{"unit": "person", "max_rows_per_unit": rows}] * len(parts))
-    equal = told.EQUAL + (told.ASKED_FOR if len(parts) == 1 else told.ASKED_FOR_ONCE)
+    equal = told.EQUAL + (told.ROBUST_ADVICE if len(parts) == 1 else told.ROBUST_ADVICE_FOR_SEVERAL)
     assert (equal in found) is posterior["sampler"]["calibrated"]
     return tuple(said for said in found if said != equal)
 
