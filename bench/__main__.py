@@ -7,7 +7,7 @@ BENCHMARKS = ("commands", "ledger", "data_plane", "subsample", "networks", "gibb
 
 
 def main(*wanted: str) -> None:
-    """Run them one after the other; imported one by one, so that none pays for another."""
+    """Run them in turn; each is imported just before, so that no measurement includes another's imports."""
     for name in wanted or BENCHMARKS:
         import_module(f"bench.{name}").main()
 

@@ -1,4 +1,4 @@
-"""The audit of a large archive against reading, hashing and parsing its files once: CPU seconds a crate."""
+"""CPU seconds per crate of an audit, relative to reading, hashing and parsing the archive's files once."""
 
 import hashlib
 import json
@@ -19,11 +19,11 @@ ANALYSES = 4
 
 ROUNDS = 3
 FEW = 1
-"""A first audit of so many months loads modules and compiles what is compiled once; it does not count."""
+"""Months of a first audit that loads modules and compiles; it is not measured."""
 
 
 def publish(folder: Path, months: int) -> int:
-    """A home with signed crates of two releases a month and several posteriors of each; returns how many crates."""
+    """Make a home with signed crates of two releases a month and several posteriors of each; returns their number."""
     from dpbayes.crates.release import build_release_crate
     from storage.files.archive import Archive
     from storage.files.archive_paths import release_path
@@ -41,7 +41,7 @@ def publish(folder: Path, months: int) -> int:
         for month in range(months):
             period = f"{2020 + month // 12}-{1 + month % 12:02}"
             for mechanism in RELEASES:
-                entry = charge(ledger, asked(period), mechanism).to_record()
+                entry = charge(ledger, request_of(period), mechanism).to_record()
                 files = build_release_crate(entry, study_text(), signer)
                 archive.write_folder(release_path(entry), files)
                 crates += 1 + analyse(ledger, archive, files, signer, period)
@@ -51,7 +51,7 @@ def publish(folder: Path, months: int) -> int:
 
 
 def analyse(ledger: Any, archive: Any, release: dict[str, bytes], signer: Any, period: str) -> int:
-    """Put several posteriors of one release on the ledger and into the archive; returns how many."""
+    """Publish several posteriors of one release on the ledger and in the archive; returns their number."""
     from dpbayes.crates.contained_releases import sources_of
     from dpbayes.crates.posterior import Provenance, build_posterior_crate
     from dpbayes.crates.publication import publication_of
@@ -79,7 +79,7 @@ def analyse(ledger: Any, archive: Any, release: dict[str, bytes], signer: Any, p
 
 
 def name_of(number: int, release: dict[str, bytes]) -> str:
-    """The analysis of that number of a release."""
+    """The name of a release's analysis by its number."""
     return f"{json.loads(release['release.json'])['release']}-{number}"
 
 
@@ -94,14 +94,14 @@ def study_text() -> bytes:
     )
 
 
-def asked(period: str) -> Any:
+def request_of(period: str) -> Any:
     """The request of one month's release, under caps that leave room for every month."""
     from tests.dpbayes.crates.crate_examples import request
 
-    wanted = request(period)
-    lifetime, monthly = wanted.account.caps
+    plain = request(period)
+    lifetime, monthly = plain.account.caps
     caps = (replace(lifetime, limit=Decimal(800)), replace(monthly, limit=Decimal(2)))
-    return replace(wanted, account=replace(wanted.account, caps=caps))
+    return replace(plain, account=replace(plain.account, caps=caps))
 
 
 def audited(folder: Path) -> None:
@@ -113,7 +113,7 @@ def audited(folder: Path) -> None:
 
 
 def read_once(folder: Path) -> None:
-    """The least that any audit does: every file of every crate read, hashed, and parsed if it is a record or draws."""
+    """The least that an audit must do: read and hash every file of every crate, and parse records and draws."""
     from dpbayes.crates.parquet import read_table
 
     for path in files_of(folder):
@@ -132,7 +132,7 @@ def files_of(folder: Path) -> Iterator[Path]:
 
 
 def processor_seconds(work: Callable[[Path], None], folder: Path) -> float:
-    """Of this process and of those that it started and that have ended."""
+    """CPU seconds of the work in this process and in processes that it started and that ended."""
 
     def spent() -> float:
         return sum(use.ru_utime + use.ru_stime for use in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
@@ -143,7 +143,7 @@ def processor_seconds(work: Callable[[Path], None], folder: Path) -> float:
 
 
 def main(months: int = MONTHS) -> None:
-    """Print the CPU seconds of an audit a crate, and their ratio to reading everything once."""
+    """Print the CPU seconds per crate of an audit, and their ratio to reading everything once."""
     from storage.home.home import NAME
 
     root = Path(tempfile.mkdtemp())

@@ -1,9 +1,10 @@
-"""The default sampler against the papers' own on the same releases, and how it grows with rows, columns and holders.
+"""Effective draws of the default and the papers' samplers on the same releases, and growth with rows, columns, holders.
 
 CPU time, one thread. Effective sample sizes are bulk ones of the worst coefficient, the intercept included, from four
-chains (two at d = 50). A rival's first half is neither kept nor charged. Its number is an upper bound, `<`, where its
-chains disagree or its size grows less than half as fast as its draws. Ours and the walk start scattered, the Gibbs
-sampler at the release, as it finds its statistics anew. Of fewer than 50 draws a chain, every draw counts in full.
+chains (two at d = 50). The first half of a rival's draws is dropped and its time not counted. A rival's number is an
+upper bound, `<`, where its chains disagree or its size grows less than half as fast as its draws. Chains of the default
+sampler and of the walk start scattered, those of the Gibbs sampler at the release. Below 50 draws a chain, every draw
+counts in full.
 """
 
 import os
@@ -43,33 +44,33 @@ from dpbayes_core.samplers.driver import AUTO, begin, choose, combine
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.rounds import ChainDraws, Round, first_round, next_round, run_chain
 
-AIM, WITH_RIVALS = 300, 10  # times the better rival, up to so many covariates
-FLAT, STEEPEST = 1.3, 3.3
-PEOPLE, HELD = 80_000, 5  # rows over all holders, and their covariates
+AIM, WITH_RIVALS = 300, 10  # least ratio to a rival; rivals run up to so many covariates
+FLAT, STEEPEST = 1.3, 3.3  # limits: ratio of gradients along rows, power of d along columns
+PEOPLE, COLUMNS = 80_000, 5  # rows over all holders, and their covariates
 
 
 @dataclass(frozen=True)
 class Form:
-    """How much is measured."""
+    """What is measured, and for how long."""
 
     sizes: tuple[int, ...]
-    worlds: tuple[tuple[int, float], ...]  # rows, epsilon
+    cells: tuple[tuple[int, float], ...]  # rows, epsilon
     holders: tuple[int, ...]
     patience: tuple[float, float]  # CPU seconds for the Gibbs sampler and for the walk in each cell
     least: int  # draws of each chain of the Gibbs sampler, however slow
     most: float  # CPU seconds for the default sampler in each cell
-    longest: float  # CPU seconds for the gate at 50 covariates; 0: not tried
+    longest: float  # CPU seconds for convergence at 50 covariates; 0: not tried
 
 
 SHORT = Form(
     (1, 5, 10), ((1000, 1.0), (100_000, 0.1)), (1, 5, 20), patience=(1.0, 6.0), least=4, most=20.0, longest=0.0
 )
-WORLDS = tuple((rows, epsilon) for rows in (1000, 100_000) for epsilon in (0.1, 1.0))
-FULL = Form((1, 2, 5, 10, 20, 50), WORLDS, (1, 5, 20, 100), patience=(2.0, 6.0), least=50, most=100.0, longest=400.0)
+CELLS = tuple((rows, epsilon) for rows in (1000, 100_000) for epsilon in (0.1, 1.0))
+FULL = Form((1, 2, 5, 10, 20, 50), CELLS, (1, 5, 20, 100), patience=(2.0, 6.0), least=50, most=100.0, longest=400.0)
 
 
-def held_against(ours: float, rivals: Sequence[Rate]) -> tuple[str, list[int]]:
-    """Both rivals' numbers, both ratios, and which of them reach the aim; a lower bound below it shows nothing."""
+def compared(ours: float, rivals: Sequence[Rate]) -> tuple[str, list[int]]:
+    """Columns with both rivals' numbers and our ratios to them, and which ratios reach the aim."""
     ratios = [ours / each.value if each.value > 0 else np.nan for each in rivals]
     words = "".join(f"{each!s:>9}" for each in rivals)
     words += "".join(f"{'>' * r.bound + format(ratio, ',.0f'):>9}" for r, ratio in zip(rivals, ratios, strict=True))
@@ -87,7 +88,7 @@ def against_the_papers(form: Form) -> None:
     )
     reached: list[list[int]] = []
     for d in form.sizes:
-        for rows, epsilon in form.worlds:
+        for rows, epsilon in form.cells:
             for name in ("gaussian", "laplace"):
                 release = release_of(d, rows, noise_of(d, name, epsilon))
                 run = sampled(release, form.most, chains=CHAINS if d < 50 else CHAINS // 2)
@@ -96,8 +97,8 @@ def against_the_papers(form: Form) -> None:
                 words += f"{run.after / max(run.gradients, 1) * 1e6:>9.1f}"
                 if d <= WITH_RIVALS:
                     turns = zip((partial(gibbs, least=form.least), walk), form.patience, strict=True)
-                    told, which = held_against(rate, [rival(*turn, release) for turn in turns])
-                    words, reached = words + told, [*reached, which]
+                    columns, which = compared(rate, [rival(*turn, release) for turn in turns])
+                    words, reached = words + columns, [*reached, which]
                 print(words + ("" if run.ended else "  time was up"), flush=True)
     for name, each in zip(("Gibbs sampler", "random walk"), zip(*reached, strict=True), strict=False):
         print(f"at least {AIM} times the {name} in {sum(each)} of {len(each)} cells")
@@ -152,7 +153,7 @@ def along_rows(form: Form) -> None:
 
 
 def chained(releases: Sequence[Release]) -> list[float]:
-    """CPU seconds of one gradient within a chain, the product with the stretch and the tree included."""
+    """CPU seconds of one gradient within a chain, with the scaling of coordinates and the trajectory's tree."""
     sampler, found = SAMPLERS["collapsed"], list[float]()
     for release in releases:
         problem = sampler.prepare(release, PRIOR)
@@ -166,7 +167,7 @@ def chained(releases: Sequence[Release]) -> list[float]:
 
 
 def along_columns() -> None:
-    """The density's gradient alone, and within chains: these multiply by as many numbers as entries squared."""
+    """CPU time of a gradient alone and within chains, which also multiply by a matrix of entries squared."""
     sizes = (10, 20, 30, 50)
     releases = [release_of(d, 100_000, noise_of(d, "gaussian", 1.0)) for d in sizes]
     print("\ncolumns, Gaussian noise: CPU microseconds of one gradient, and its power of d")
@@ -185,22 +186,26 @@ def intervals(theta: Floats) -> Floats:
 
 
 def along_holders(form: Form) -> None:
-    """Holders whose sizes range over a factor of 100, jointly and as the sum of what they released."""
-    print(f"\nholders of {PEOPLE:,} rows, the largest 100 times the smallest, d = {HELD}, Gaussian noise of each at")
+    """Holders whose sizes range over a factor of 100: their releases jointly, and the sum of their releases."""
+    print(f"\nholders of {PEOPLE:,} rows, the largest 100 times the smallest, d = {COLUMNS}, Gaussian noise of each at")
     print("epsilon 1; widths: 95% intervals from the sum of their releases as multiples of joint ones, by coefficient")
     print(
         f"{'holders':>8}{'smallest':>9}{'joint':>8}{'warm too':>9}{'R-hat':>7}{'grad us':>9}{'the sum':>9}"
         f"{'width: least':>14}{'median':>8}{'most':>7}"
     )
-    noise = noise_of(HELD, "gaussian", 1.0)
+    noise = noise_of(COLUMNS, "gaussian", 1.0)
     for count in form.holders:
         sizes = np.geomspace(1, 100, count) if count > 1 else np.ones(1)
         sizes = np.round(sizes / sizes.sum() * PEOPLE).astype(int)
-        parts = [release_of(HELD, int(rows), noise, seed) for seed, rows in enumerate(sizes)]
-        together = gaussian_for(regression_sensitivity(schema_of(HELD)), rho=noise.rho / count, grid=GRID)  # type: ignore[attr-defined]
+        parts = [release_of(COLUMNS, int(rows), noise, seed) for seed, rows in enumerate(sizes)]
+        together = gaussian_for(regression_sensitivity(schema_of(COLUMNS)), rho=noise.rho / count, grid=GRID)  # type: ignore[attr-defined]
         total = tuple(float(value) for value in np.sum([part.values for part in parts], axis=0))
         whole = Release(
-            schema=schema_of(HELD), neighbours="replace-one", rows=int(sizes.sum()), mechanism=together, values=total
+            schema=schema_of(COLUMNS),
+            neighbours="replace-one",
+            rows=int(sizes.sum()),
+            mechanism=together,
+            values=total,
         )
         joint, summed = (sampled(each, form.most) for each in (pooled(parts), whole))
         rate, warm, rhat = joint.rates
@@ -217,7 +222,7 @@ class Spent(Exception):
 
 
 def gated(release: Release, longest: float, say: Callable[[str], None]) -> str:
-    """What the gate says once chains have been extended as the driver does, or when time is up."""
+    """The verdict on convergence after chains were extended as the driver does, or that time was up."""
     begun = time.process_time()
     choice = choose(release, AUTO)
     problem = choice.sampler.prepare(release, PRIOR)
@@ -249,7 +254,7 @@ def gated(release: Release, longest: float, say: Callable[[str], None]) -> str:
 
 
 def fifty(form: Form) -> None:
-    """Whether 50 covariates pass the gate."""
+    """Whether chains converge at 50 covariates."""
     if form.longest == 0:
         return
     print(f"\nthe gate at d = 50, four chains of {DRAWS:,} draws to begin with, {form.longest:.0f} CPU s at most")
@@ -263,7 +268,7 @@ def fifty(form: Form) -> None:
 def main(*words: str) -> None:
     """Print every table, or those named: papers, rows, columns, holders, fifty.
 
-    `full` is for all cells, and not a few; numbers are the only numbers of covariates to hold against the papers.
+    `full` measures all cells, not a few; numbers choose the numbers of covariates in the papers' table.
     """
     form, sizes = FULL if "full" in words else SHORT, tuple(int(word) for word in words if word.isdigit())
     form = replace(form, sizes=sizes or form.sizes)

@@ -1,4 +1,4 @@
-"""Made-up releases of any number of rows, and what the default sampler and the papers' make of them in CPU time."""
+"""Simulated releases of any number of rows, and runs of the default and the papers' samplers in CPU time."""
 
 import time
 import warnings
@@ -23,16 +23,16 @@ from dpbayes_core.sampling.diagnostics import diagnose
 
 BOX, GRID, DELTA, PRIOR, SEED = Bounds(-1.0, 1.0), 20, 1e-6, Prior(), 20261118
 CHAINS, DRAWS = 4, 1000
-FEW, AGREED = 50, 1.05  # draws a chain, and R-hat: what a rival's effective sample size can be estimated from
+FEW, AGREED = 50, 1.05  # least draws a chain, and largest R-hat, to estimate a rival's effective sample size
 
 
 def schema_of(d: int) -> RegressionSchema:
-    """So many covariates in [-1, 1]."""
+    """A regression on d covariates in [-1, 1]."""
     return RegressionSchema(Continuous("y", BOX), tuple(Continuous(f"x{i}", BOX) for i in range(d)))
 
 
 def noise_of(d: int, name: str, epsilon: float) -> Mechanism:
-    """What would protect one row."""
+    """The mechanism that protects one row."""
     sensitivity = regression_sensitivity(schema_of(d))
     if name == "laplace":
         return laplace_for(sensitivity, epsilon=epsilon, grid=GRID, entries=len(schema_of(d).entries))
@@ -66,7 +66,7 @@ def release_of(d: int, rows: int, noise: Mechanism, seed: int = 1) -> Release:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What it gives and its CPU seconds."""
+    """The work's result and its CPU seconds."""
     begun = time.process_time()
     return work(), time.process_time() - begun
 
@@ -79,7 +79,7 @@ def effective(theta: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Run:
-    """The default sampler's chains, none longer than the shortest, and the CPU seconds of each stage."""
+    """Chains of the default sampler, all of one length, and the CPU seconds of each stage."""
 
     theta: Floats
     before: float  # mode, curvature and warm-up
@@ -97,7 +97,7 @@ class Run:
 
 
 def sampled(evidence: Evidence, most: float, *, draws: int = DRAWS, chains: int = CHAINS) -> Run:
-    """Chains side by side in one process, stopped when CPU seconds run out."""
+    """Run chains in turns in one process until they are complete or `most` CPU seconds are over."""
     sampler = SAMPLERS["collapsed"]
     problem, before = timed(lambda: sampler.prepare(evidence, PRIOR))
     stride = 500 if problem.centre.size <= 100 else 25
@@ -141,7 +141,7 @@ def gibbs(release: Release, patience: float, least: int = 4) -> tuple[Floats, fl
 
 
 def walk(release: Release, patience: float) -> tuple[Floats, float]:
-    """The same of the random walk, which takes any noise as normal and drops its first half by itself."""
+    """Draws of the random walk, which takes any noise as normal and drops its first half itself, and CPU seconds."""
     _, took = timed(lambda: random_walk_wishart.run(release, 20, SEED))
     draws = max(20, int(patience / took * 20 / CHAINS))
     made, spent = timed(lambda: [random_walk_wishart.run(release, draws, SEED + chain) for chain in range(CHAINS)])
@@ -149,7 +149,7 @@ def walk(release: Release, patience: float) -> tuple[Floats, float]:
 
 
 def rival(run: Callable[[Release, float], tuple[Floats, float]], patience: float, release: Release) -> Rate:
-    """What it manages, or at most does."""
+    """A rival's effective draws a second, or an upper bound on them."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # a rival may be singular or overflow: its draws are judged

@@ -17,7 +17,7 @@ PERIOD = "2026-01"
 DPBAYES = (sys.executable, "-m", "cli")
 PEER = (sys.executable, "-c", "import prefect")
 LIMITS = {"help": 0.5, "stored run": 2.5, "stored release": 2.5, "stored analyse": 2.5, "fresh run": 15.0}
-"""Seconds of wall that were asked for on a quiet machine of two cores, to be read with the peer's own."""
+"""Wall seconds required on a quiet machine of two cores; the peer's own show how quiet a machine is."""
 
 
 class Spent(NamedTuple):
@@ -36,7 +36,7 @@ def spent(*words: str) -> Spent:
 
 
 def environment() -> dict[str, str]:
-    """This one, which names no home, no Dask and no Prefect of the machine's own."""
+    """This process's environment without settings of dpbayes and Prefect."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("DPBAYES_", "PREFECT_"))}
 
 

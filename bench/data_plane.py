@@ -1,4 +1,4 @@
-"""The pass against merely reading the file, and against other programs: CPU time, memory, and growth with the rows."""
+"""The pass relative to only reading the file, and other programs: CPU time, memory, and growth with the rows."""
 
 import json
 import os
@@ -159,7 +159,7 @@ def in_child(call: str) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | limits, capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout.splitlines()[-1])  # what a library printed stands above
+    return json.loads(done.stdout.splitlines()[-1])  # a library may have printed before
 
 
 def compare(path: Path, rows: int) -> None:

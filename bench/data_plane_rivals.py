@@ -1,6 +1,6 @@
 """The same sums by other programs: clip to bounds, count what is outside or missing, second moments with dummies.
 
-Each takes the file and gives the number of rows; sums are plain doubles, so nobody is asked for more than is usual.
+Each takes the file and returns the number of rows; sums are plain doubles, as is usual in these programs.
 """
 
 from collections.abc import Callable
@@ -59,14 +59,14 @@ def by_polars(path: str) -> int:
     plain = table.select(*clipped, sex, pl.col(REGION))
     names = [*NUMBERS, SEX]
     products = [(pl.col(a) * pl.col(b)).sum().alias(f"{a}*{b}") for a, b in combinations_with_replacement(names, 2)]
-    odd = [(pl.col(n).is_null() | pl.col(n).is_nan() | ~pl.col(n).is_between(LOW, HIGH)).sum() for n in NUMBERS]
+    broken = [(pl.col(n).is_null() | pl.col(n).is_nan() | ~pl.col(n).is_between(LOW, HIGH)).sum() for n in NUMBERS]
     sums = [pl.col(n).sum() for n in names]
-    asked = [
-        table.select(odd),
+    queries = [
+        table.select(broken),
         plain.select(products),
         plain.group_by(REGION).agg(pl.len().alias("rows"), *sums),
     ]
-    *_, groups = pl.collect_all(asked, engine="streaming")
+    *_, groups = pl.collect_all(queries, engine="streaming")
     return int(groups["rows"].sum())
 
 
@@ -77,16 +77,16 @@ def by_duckdb(path: str) -> int:
     names = [*NUMBERS, SEX]
     clipped = [f"least(greatest(coalesce(nullif({n}, 'nan'), 0), {LOW}), {HIGH}) AS {n}" for n in NUMBERS]
     clipped += [f"CASE WHEN {SEX} = '{SEXES[1]}' THEN 1.0::DOUBLE ELSE -1.0::DOUBLE END AS {SEX}", REGION]
-    odd = [f"({n} IS NULL OR NOT {n} BETWEEN {LOW} AND {HIGH})::INT AS odd_{n}" for n in NUMBERS]
+    broken = [f"({n} IS NULL OR NOT {n} BETWEEN {LOW} AND {HIGH})::INT AS odd_{n}" for n in NUMBERS]
     products = [f"sum({a} * {b})" for a, b in combinations_with_replacement(names, 2)]
     sums = [f"sum({n})" for n in (*names, *(f"odd_{n}" for n in NUMBERS))]
-    question = (
+    query = (
         f"SELECT count(*), {', '.join([*sums, *products])} FROM "
-        f"(SELECT {', '.join([*clipped, *odd])} FROM read_parquet('{path}')) GROUP BY {REGION}"
+        f"(SELECT {', '.join([*clipped, *broken])} FROM read_parquet('{path}')) GROUP BY {REGION}"
     )
     with duckdb.connect(config={"threads": THREADS}) as connection:
         connection.execute("SET enable_progress_bar = false")
-        return sum(row[0] for row in connection.execute(question).fetchall())
+        return sum(row[0] for row in connection.execute(query).fetchall())
 
 
 RIVALS: dict[str, tuple[str, Callable[[str], int]]] = {

@@ -1,6 +1,6 @@
-"""An iteration of the Gibbs samplers against the published algorithm in plain numpy, and without a dense covariance.
+"""Time of an iteration of the Gibbs samplers, relative to the published algorithm, and with many entries.
 
-CPU time, one thread each. `numpy` is one chain in good numpy, `batch` an iteration of each of 64 chains side by side.
+CPU time, one thread each. `numpy` is one chain in vectorised numpy, `batch` one of 64 such chains in step.
 """
 
 import sys
@@ -22,7 +22,7 @@ from dpbayes_core.samplers.registry import SAMPLERS
 
 BOX = Bounds(-1.0, 1.0)
 CHAINS = 64
-TARGETS = {2: 1000, 5: 2000, 10: 3000}  # times the published
+TARGETS = {2: 1000, 5: 2000, 10: 3000}  # least ratio to the published sampler
 MOST = {50: 1.0, 100: 5.0}  # milliseconds, where noise dominates
 REPEATS = 5
 
@@ -52,7 +52,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def ours(name: str, release: Release, iterations: int) -> float:
-    """Seconds an iteration of a chain that has warmed up."""
+    """Seconds per iteration of a chain that has warmed up."""
     sampler = SAMPLERS[name]
     problem = sampler.prepare(release, Prior())
     state, _ = sampler.run_block(problem, sampler.start(problem, 1, 0), sampler.warmup(0))
@@ -60,7 +60,7 @@ def ours(name: str, release: Release, iterations: int) -> float:
 
 
 def sampled(chain: Any, iterations: int) -> float:
-    """Seconds an iteration of a rival."""
+    """Seconds per iteration of a rival."""
     chain.run(1)
     return seconds(lambda: chain.run(iterations)) / iterations
 
@@ -76,9 +76,9 @@ def against_the_published() -> None:
         for variant, name in (("fixed", "gibbs-ss-prior"), ("update", "gibbs-ss-update")):
             published = sampled(Published(release, 2, fixed=variant == "fixed"), few)
             mine = ours(name, release, 2000)
-            beside = f"{plain * 1e6:>10.0f}{batch * 1e6:>10.1f}" if variant == "update" else f"{'':>20}"
+            others = f"{plain * 1e6:>10.0f}{batch * 1e6:>10.1f}" if variant == "update" else f"{'':>20}"
             ratio = f"{published / mine:>8.0f}  {target}"
-            print(f"{d:>4}{variant:>9}{published * 1e3:>14.2f}{beside}{mine * 1e6:>9.1f}{ratio}", flush=True)
+            print(f"{d:>4}{variant:>9}{published * 1e3:>14.2f}{others}{mine * 1e6:>9.1f}{ratio}", flush=True)
 
 
 def without_a_dense_covariance() -> None:

@@ -1,4 +1,4 @@
-"""gibbs-ss-update in good numpy: unique entries, perturb and solve, any number of chains along the first axis."""
+"""gibbs-ss-update in vectorised numpy: unique entries, perturb and solve, chains along the first axis."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ MEAN_WEIGHT, SCATTER, EXTRA_DEGREES = 0.01, 0.01, 2.0
 
 @dataclass
 class Batch:
-    """Chains side by side."""
+    """Chains that run in step."""
 
     release: Release
     chains: int
@@ -38,7 +38,7 @@ class Batch:
         return found
 
     def moments(self) -> tuple[Floats, Floats]:
-        """Repaired where Cholesky fails."""
+        """Full moments and scatter of the statistics, repaired where Cholesky fails."""
         full = np.zeros((self.chains, *self.prior.shape))
         full[:, self.rows, self.columns] = full[:, self.columns, self.rows] = self.statistic
         full[:, 0, 0] = self.n
@@ -53,7 +53,7 @@ class Batch:
         return full, scatter
 
     def regression(self, full: Floats) -> tuple[Floats, Floats]:
-        """theta and sigma^2."""
+        """A draw of theta and sigma^2."""
         root = np.linalg.cholesky((self.prior + full) / self.n)
         variance = self.n * root[:, -1, -1] ** 2 / 2 / self.random.standard_gamma(self.shape, self.chains)
         noise = np.sqrt(variance / self.n)[:, None] * self.random.standard_normal(root[:, -1, :-1].shape)
@@ -61,7 +61,7 @@ class Batch:
         return np.linalg.solve(triangle, (root[:, -1, :-1] + noise)[..., None])[..., 0], variance
 
     def rows_of(self, full: Floats, scatter: Floats, theta: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """Mean after a 1, and root of the covariance, of (x, y)."""
+        """A draw of the mean of (1, x, y), and of a root of the covariance of (x, y)."""
         d, weight = full.shape[1] - 2, MEAN_WEIGHT + self.n
         sums = full[:, 0, 1:-1]
         scale = scatter[:, :d, :d] + SCATTER * np.eye(d)
@@ -81,7 +81,7 @@ class Batch:
         return mean, whole
 
     def sufficient(self, mean: Floats, root: Floats) -> Floats:
-        """A draw of the law without noise, then one solve."""
+        """A draw of the statistics: one without regard to the release, corrected by one solve."""
         second = mean[:, :, None] * mean[:, None]
         second[:, 1:, 1:] += root @ root.transpose(0, 2, 1)
         i, j = self.rows, self.columns
@@ -105,7 +105,7 @@ class Batch:
         return start + residual - noise * np.linalg.solve(total, residual[..., None])[..., 0]
 
     def variances(self) -> Floats:
-        """Of the noise."""
+        """A draw of the variances of Laplace noise, or those of normal noise."""
         if self.release.mechanism.name == "gaussian":
             return np.tile(self.scale**2, (self.chains, 1))
         size = np.maximum(np.abs(self.z - self.statistic), 1e-12)

@@ -67,7 +67,7 @@ class Published:
         return nearest((full + full.T) / 2)
 
     def regression(self, full: Floats) -> tuple[Floats, float]:
-        """Normal-inverse-gamma, by an inverse."""
+        """A draw of theta and sigma^2 from their normal-inverse-gamma law, by an inverse."""
         added = self.prior.response_matrix(self.release.schema) + full
         inverse = np.linalg.inv(added[:-1, :-1])
         mean = inverse @ added[:-1, -1]
@@ -76,7 +76,7 @@ class Published:
         return self.random.multivariate_normal(mean, variance * inverse), float(variance)
 
     def covariates(self, full: Floats) -> None:
-        """Mean and covariance of x from their normal-inverse-Wishart law; its moments, one by one."""
+        """Draw mean and covariance of x from their normal-inverse-Wishart law, and set its moments one by one."""
         d, n, q = self.q - 1, self.n, self.q
         average = full[0, 1:q] / n
         outer = np.outer(average, average)
@@ -99,7 +99,7 @@ class Published:
         self.between = nearest(self.between.reshape(q * q, q * q)).reshape(q, q, q, q)
 
     def noise(self) -> None:
-        """Variances of Laplace noise, or those of normal noise."""
+        """Draw the variances of Laplace noise, or set those of normal noise."""
         if self.release.mechanism.name == "gaussian":
             self.variance = self.scale**2
             return
@@ -109,7 +109,7 @@ class Published:
         )
 
     def sufficient(self, theta: Floats, variance: float) -> None:
-        """The product of two normal densities."""
+        """Draw the statistics from the product of two normal densities."""
         mean, covariance = self.limit_law(theta, variance)
         noise = np.diag(self.variance)
         inverse = np.linalg.inv(covariance + noise)
@@ -150,7 +150,7 @@ class Published:
 
 
 def nearest(matrix: Floats) -> Floats:
-    """Itself where it is positive definite, else with its negative eigenvalues set to 0."""
+    """The matrix, with negative eigenvalues set to 0 unless it is positive definite."""
     try:
         np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:

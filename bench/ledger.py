@@ -15,11 +15,11 @@ from dpbayes_core.canonical import canonical_json
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
 from tests.support.ledger_cases import STAMP, commit
-from tests.support.long_ledger import MECHANISM, asked, lengthen
+from tests.support.long_ledger import MECHANISM, lengthen, numbered_request
 from tests.support.postgres import Server, binaries, new_folder
 
 LENGTHS = (100, 100_000)
-ROUNDS, PER_ROUND = 40, 20  # each in turn, so that all meet the same disk
+ROUNDS, PER_ROUND = 40, 20  # in turns, so that the disk is as busy for all
 TEXTS = ("kind", "key", "payload", "release", "prev_hash", "hash", "account", "period", "programme")
 BARE = Table(
     "bare",
@@ -33,13 +33,13 @@ Insert = Callable[[Row], Any]
 
 @contextmanager
 def sqlite(folder: Path) -> Iterator[tuple[str, URL]]:
-    """Addresses of a ledger and of a bare table beside it."""
+    """Addresses of a ledger and of a bare table in the same folder."""
     yield f"sqlite:///{folder / 'ledger.db'}", make_url(f"sqlite:///{folder / 'bare.db'}")
 
 
 @contextmanager
 def postgresql(folder: Path) -> Iterator[tuple[str, URL]]:
-    """The same on a PostgreSQL server of its own."""
+    """The same on a new PostgreSQL server."""
     programs = binaries()
     assert programs is not None
     server = Server(folder, programs)
@@ -96,7 +96,7 @@ def compare(ledger: Ledger, entries: int, clients: dict[str, Insert]) -> dict[st
     number = lengthen(ledger, entries)
     spent = dict.fromkeys(("charges", *clients), 0.0)
     for round_ in range(-1, ROUNDS):  # the first is for warming up
-        requests = [asked(number + turn) for turn in range(PER_ROUND)]
+        requests = [numbered_request(number + turn) for turn in range(PER_ROUND)]
         number += PER_ROUND
         start = time.perf_counter()
         charged = [commit(ledger, request, MECHANISM) for request in requests]
@@ -113,7 +113,7 @@ def compare(ledger: Ledger, entries: int, clients: dict[str, Insert]) -> dict[st
 
 
 def row_of(entry: Entry, number: int) -> Row:
-    """What the ledger wrote, under another number and key."""
+    """The row that the ledger wrote, under another number and key."""
     record = entry.to_record() | {"payload": canonical_json(entry.payload).decode()} | entry.copies
     return record | {"seq": number, "key": f"{number} {entry.key}"}
 
@@ -139,7 +139,7 @@ def main(lengths: tuple[int, ...] = LENGTHS) -> None:
 
 
 def measured(place: Callable[[Path], AbstractContextManager[tuple[str, URL]]], entries: int) -> dict[str, float]:
-    """The rates on one kind of database, made for this and gone afterwards."""
+    """The rates on one kind of database, created for this and deleted afterwards."""
     folder = new_folder(on_disk=True)
     try:
         with (

@@ -1,4 +1,4 @@
-"""Counting the families of a network of 17 nodes against reading its columns; and signed sums of 200 nodes."""
+"""CPU time of counting the families of 17 nodes, relative to reading their columns; and signed sums of 200 nodes."""
 
 import shutil
 import statistics
@@ -40,7 +40,7 @@ def write_table(path: Path, rows: int, seed: int = 20261118) -> None:
 
 
 def naive_bayes() -> Any:
-    """A class, and features that hang on it."""
+    """A class, and features that depend on it."""
     from dpbayes_core.networks.schema import NetworkSchema
     from dpbayes_core.regression.schema import Factor
 

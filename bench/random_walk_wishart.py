@@ -1,6 +1,6 @@
-"""The distributed paper's random walk over noisy moments as one would write it down: plain numpy, a matrix at a time.
+"""The distributed paper's random walk over noisy moments, written plainly: numpy, one matrix at a time.
 
-The rival of the default sampler on the same releases, and the textbook that `normal-x` is tested against. Its law:
+A rival of the default sampler in benchmarks, and the reference in tests of `normal-x`. Its law:
 normal covariates, (theta, sigma2) as in `Prior`, X'y and y'y normal given S with their exact means and covariances.
 """
 
@@ -20,7 +20,7 @@ DROPPED = 2  # the first half is not kept, as published
 
 @dataclass
 class Walker:
-    """A holder's moments S of (1, x), what was released of it, and the degrees of its walk."""
+    """A holder's moments S of (1, x), its released moments with their variances, and the degrees of its walk."""
 
     moments: Floats
     noisy: Floats
@@ -110,7 +110,7 @@ def _covariates(moments: Sequence[Floats], generator: np.random.Generator) -> tu
 def _walk(
     walker: Walker, law: tuple[Floats, float], normal: tuple[Floats, Floats], generator: np.random.Generator
 ) -> float:
-    """Wishart around the scatter, normal around the means; accepted by Metropolis and Hastings' ratio."""
+    """A Metropolis-Hastings step: Wishart around the scatter, normal around the means; returns its acceptance rate."""
     rows, mean, scatter = _scatter(walker.moments)
     d, degrees = len(mean), walker.degrees + len(mean)
     moved_scatter = _wishart(degrees, scatter / degrees, generator)
@@ -121,12 +121,12 @@ def _walk(
             [rows * moved_mean[:, None], moved_scatter + rows * np.outer(moved_mean, moved_mean)],
         ]
     )
-    there, back = np.linalg.inv(scatter), np.linalg.inv(moved_scatter)
+    inverse, moved_inverse = np.linalg.inv(scatter), np.linalg.inv(moved_scatter)
     logs = np.linalg.slogdet(scatter)[1], np.linalg.slogdet(moved_scatter)[1]
     shift = moved_mean - mean
     ratio = (degrees - (d + 1) / 2) * (logs[0] - logs[1])
-    ratio -= degrees / 2 * (np.trace(back @ scatter) - np.trace(there @ moved_scatter))
-    ratio += (logs[0] - logs[1]) / 2 - rows * degrees / 2 * (shift @ back @ shift - shift @ there @ shift)
+    ratio -= degrees / 2 * (np.trace(moved_inverse @ scatter) - np.trace(inverse @ moved_scatter))
+    ratio += (logs[0] - logs[1]) / 2 - rows * degrees / 2 * (shift @ moved_inverse @ shift - shift @ inverse @ shift)
     for sign, moments in ((1, moved), (-1, walker.moments)):
         ratio += sign * (_moments_density(moments, normal) + _noise_density(moments, walker))
         ratio += sign * sum(_response_density(walker, moments, *law))

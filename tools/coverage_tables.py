@@ -1,4 +1,4 @@
-"""The tables of docs/coverage.md, made of what was measured: `python -m tools.coverage_tables` prints them."""
+"""The tables of docs/coverage.md from the measured cells: `python -m tools.coverage_tables` prints them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ LEAST = 0.93
 
 
 def measured(method: str) -> list[Cell]:
-    """The cells of one law; of the default in units of what is expected, too."""
+    """The cells of one law; those of the default include priors in units of expected sds."""
     law = LAW_OF[method].to_record()
     return [
         dict(cell) for cell in cells() if cell["prior"] == law or (method == DEFAULT and is_expected(cell["prior"]))
@@ -25,7 +25,7 @@ def measured(method: str) -> list[Cell]:
 
 
 def fails(cell: Cell, parameter: str) -> bool:
-    """Whether the parameter that was covered least was covered too seldom to be chance."""
+    """Whether the least covered parameter was covered too seldom to be chance."""
     share = cell[parameter]["worst"]
     error = max(math.sqrt(share * (1 - share) / cell["tables"]), 0.5 / cell["tables"])
     return share < LEAST - 2 * error
@@ -66,7 +66,7 @@ def share(found: Cell) -> str:
 
 
 def summary() -> str:
-    """In how many cells intervals covered every slope and sigma, by which bounds were too wide."""
+    """In how many cells intervals covered every slope and sigma, by how much too wide the bounds were."""
     groups: dict[str, list[Cell]] = {}
     for cell in measured(DEFAULT):
         if not cell["clipped"]:
@@ -82,7 +82,7 @@ def missing() -> str:
 
 
 def failing() -> set[str]:
-    """The groups of cells in which some slope was held too seldom."""
+    """The groups of cells in which some slope was covered too seldom."""
     return {_group(cell) for cell in measured(DEFAULT) if not cell["clipped"] and fails(cell, "slopes")}
 
 
@@ -100,14 +100,14 @@ def _bounds(cell: Cell) -> str:
 
 def _summed(name: str, group: Sequence[Cell]) -> list[str]:
     count = len(group)
-    held = [sum(not fails(cell, parameter) for cell in group) for parameter in ("slopes", "sigma")]
+    covered = [sum(not fails(cell, parameter) for cell in group) for parameter in ("slopes", "sigma")]
     means = [
         sum(cell["slopes"]["coverage"] for cell in group),
         sum(cell[OTHER]["slopes"]["coverage"] for cell in group),
     ]
     widths = [math.exp(sum(math.log(cell["slopes"][what]) for cell in group) / count) for what in ("width", "score")]
     numbers = [*(f"{mean / count:.3f}" for mean in means), *(f"{width:.2f}" for width in widths)]
-    return [name, str(count), *map(str, held), *numbers]
+    return [name, str(count), *map(str, covered), *numbers]
 
 
 if __name__ == "__main__":

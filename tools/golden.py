@@ -1,8 +1,8 @@
 """How tests/golden/homes and tests/golden/documents were recorded, on 2026-11-20, by real commands.
 
 `python -m tools.golden FAMILY NEW_FOLDER` makes and freezes a home; `python -m tools.golden documents NEW_FOLDER`
-writes the documents that are not recorded yet. What is frozen is never recorded again: it is what users have, and a
-test that fails on it has found a change that they would notice. A new family gets a new folder beside the old ones.
+writes the documents that are not recorded yet. Nothing is recorded twice: users have such files, and a test that
+fails on them has found a change that users would notice. A new family gets a new folder.
 """
 
 import json
@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.command import DPBAYES, clean_environment, document, dpbayes
-from tests.support.golden import HERE, HOMES, NOWHERE, Case, crates, invoke, stand, trusting
+from tests.support.golden import HERE, HOMES, NOWHERE, Case, crates, invoke, restore, trusting
 
 ACTOR = {"DPBAYES_ACTOR": "steward", "OPENBLAS_NUM_THREADS": "1"}
 PUBLIC = ("archive", "ledger.db", "places.json")
-"""What of a home is public: never keys, vault, Prefect's database or checkpoints."""
+"""The public parts of a home: never keys, vault, Prefect's database or checkpoints."""
 
 Command = tuple[str, ...]
 
@@ -88,7 +88,7 @@ def desk(family: str, folder: Path) -> None:
 
 
 def freeze(folder: Path, frozen: Path) -> None:
-    """Copy what is public of a home, and its exported ledger."""
+    """Copy the public parts of a home, and its exported ledger."""
     (frozen / "home").mkdir(parents=True)
     for name in PUBLIC:
         part = folder / ".dpbayes" / name
@@ -99,7 +99,7 @@ def freeze(folder: Path, frozen: Path) -> None:
 
 
 def names_of(*arguments: str) -> list[str]:
-    """The names of the checks of an audit that holds."""
+    """The names of the checks of an audit that passes."""
     result = invoke("audit", *arguments, "--json")
     assert result.exit_code == 0, result.output
     return [check["check"] for check in json.loads(result.stdout)["checks"]]
@@ -110,7 +110,7 @@ def record_audits(family: str, folder: Path) -> None:
     archive = HOMES / family / "home" / "archive"
     charges = {name: json.loads((archive / name / "entry.json").read_text()) for name in _releases(family)}
     recorded = {
-        "home": names_of(str(stand(family, folder / family))),
+        "home": names_of(str(restore(family, folder / family))),
         "ledger": names_of("--ledger", str(HOMES / family / "ledger.json"), *trusting(family)),
         "crates": {name: names_of("--crate", str(archive / name), *trusting(family)) for name in crates(family)},
         "releases": {
@@ -127,12 +127,12 @@ def _releases(family: str) -> list[str]:
 
 def record_documents(folder: Path) -> None:
     """Every document of a command that is not recorded yet."""
-    from tests.support.golden_cases import ANSWERS, REFUSALS  # which name the keys of every family
+    from tests.support.golden_cases import ANSWERS, REFUSALS  # these read the keys of every family
 
     for case in (*ANSWERS, *REFUSALS):
         place = folder / case.family
-        _write(case.file, case.document(place if place.exists() else stand(case.family, place)))
-    place = stand(NOWHERE, folder / "dear")
+        _write(case.file, case.document(place if place.exists() else restore(case.family, place)))
+    place = restore(NOWHERE, folder / "dear")
     dpbayes("ledger", "create", "dear.yaml", cwd=place, check=True)
     refused = dpbayes("release", "dear.yaml", "--period", "2026-01", "--json", cwd=place)
     said = json.loads(refused.stdout.replace(str(place), HERE))

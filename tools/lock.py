@@ -1,4 +1,4 @@
-"""Compile what pyproject.toml asks for to requirements.lock and say what changed; `make lock` runs it."""
+"""Compile the requirements of pyproject.toml to requirements.lock and print what changed; `make lock` runs it."""
 
 import re
 import shutil
@@ -15,17 +15,17 @@ EXTRA = "dev"  # everything that the product, its extras and its tests need
 LOCK = Path("requirements.lock")
 ALL = ("1", "all")
 TARGET = ("--python-version", "3.11.0", "--python-platform", "x86_64-unknown-linux-gnu")
-"""The same lock whoever makes it; 3.11.0, because a later one may need less than an earlier."""
+"""Fixed, so that every machine makes the same lock; 3.11.0, since a later version may need fewer packages."""
 
 ENTRY = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)[^\n]*((?:\n[ \t]+--hash\S+[^\n]*)*)", re.MULTILINE)
 HASH = re.compile(r"--hash=(\S+)")
 
 
 def main(upgrade: Sequence[str]) -> int:
-    """Compile beside the lock and replace it only where that succeeded; nothing is upgraded that was not named."""
+    """Compile a draft that replaces the lock if it succeeds; only named packages are upgraded."""
     before = LOCK.read_text() if LOCK.exists() else ""
-    if strangers := [name for name in upgrade if name not in ALL and _normal(name) not in entries(before)]:
-        print(f"cannot upgrade {', '.join(strangers)}: {LOCK} does not name it. Check the spelling.", file=sys.stderr)
+    if unknown := [name for name in upgrade if name not in ALL and _normal(name) not in entries(before)]:
+        print(f"cannot upgrade {', '.join(unknown)}: {LOCK} does not name it. Check the spelling.", file=sys.stderr)
         return 2
     with TemporaryDirectory(dir=".", prefix=".lock-") as folder:
         draft = Path(folder) / LOCK.name
@@ -37,13 +37,13 @@ def main(upgrade: Sequence[str]) -> int:
         after = draft.read_text()
         if after != before:
             shutil.move(draft, LOCK)
-    told = list(changes(before, after))
-    print("\n".join(told) if told else f"{LOCK} is as it was: {len(entries(after))} packages.")
+    report = list(changes(before, after))
+    print("\n".join(report) if report else f"{LOCK} is as it was: {len(entries(after))} packages.")
     return 0
 
 
 def changes(before: str, after: str) -> Iterator[str]:
-    """A line for each package that came, went, moved, or whose files are others."""
+    """A line for each package that was added or removed, or has another version or other files."""
     old, new = entries(before), entries(after)
     for name in sorted(old | new):
         (was, files_then), (now, files_now) = old.get(name, ("", set())), new.get(name, ("", set()))

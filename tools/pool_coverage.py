@@ -1,4 +1,4 @@
-"""The table of several releases in docs/coverage.md: `make tables POOLS=FILE` of what `evaluate pools --out` left."""
+"""The table of several releases in docs/coverage.md: `make tables POOLS=FILE`, a result of `evaluate pools --out`."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ HEAD = (
 
 
 def lines(rows: Sequence[Row]) -> list[list[str]]:
-    """One line a cell."""
+    """One row per cell."""
     cells: dict[tuple[Any, ...], dict[tuple[str, str], Row]] = {}
     for row in rows:
         place = tuple(row[name] for name in ("parts", "by", "covariates", "mechanism", "neighbours", "rows", "epsilon"))
@@ -31,7 +31,7 @@ def _line(found: Mapping[tuple[str, str], Row]) -> list[str]:
     slopes = ours["slopes"]
     return [
         *(_name(slopes), slopes["rows"], f"{slopes['epsilon']:g}", str(slopes["data_sets"])),
-        *(_held(ours["intercept"]), _held(slopes), f"{slopes['worst']:.2f}", _held(ours["sigma"])),
+        *(_coverage(ours["intercept"]), _coverage(slopes), f"{slopes['worst']:.2f}", _coverage(ours["sigma"])),
         *(f"{alike[name]['coverage']:.2f}" for name in ("slopes", "sigma")),
         *(f"{slopes['relative_width']:.2f}", f"{slopes['gradients'] / alike['slopes']['gradients']:.1f}"),
         *(f"{slopes['alarm']:.2f}", f"{slopes['not_converged']:.3f}"),
@@ -41,12 +41,12 @@ def _line(found: Mapping[tuple[str, str], Row]) -> list[str]:
 NAMES = ("intercept", "slopes", "sigma")
 
 
-def _held(row: Row) -> str:
+def _coverage(row: Row) -> str:
     return share({"coverage": row["coverage"], "error": row["standard_error"]})
 
 
 def _name(row: Row) -> str:
-    """In what the parts differ, and what else is not as in most cells."""
+    """What differs between the parts, and settings that differ from most cells."""
     name = row["parts"] if row["by"] == 0 or row["parts"] == "alike" else f"{row['parts']} ({row['by']:.2g})"
     more = [row["covariates"]] if row["covariates"] != "two numbers" else []
     more += ["Laplace noise"] if row["mechanism"] == "laplace" else []

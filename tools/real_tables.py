@@ -1,4 +1,4 @@
-"""Intervals of `dpbayes run` beside the plain fit, on public tables: `python -m tools.real_tables FOLDER` prints them.
+"""Intervals of `dpbayes run` and the plain fit on public tables: `python -m tools.real_tables FOLDER` prints them.
 
 FOLDER has the files of `dpbayes evaluate distributed --data`. Bounds are three times as wide as each column's range.
 """
@@ -46,8 +46,8 @@ def main(folder: Path) -> None:
     """Run every regression at every epsilon, and print a table for each."""
     for regression in REGRESSIONS:
         columns = read(folder / regression.file)
-        with TemporaryDirectory() as made:
-            runs, states = run(regression, columns, folder.absolute(), Path(made))
+        with TemporaryDirectory() as scratch:
+            runs, states = run(regression, columns, folder.absolute(), Path(scratch))
         rows = len(next(iter(columns.values())))
         print(f"\n`{regression.file}`, {rows:,} rows: {regression.response} by {', '.join(names(regression)[1:-1])}\n")
         head = (f"epsilon {epsilon}: {state}" for epsilon, state in zip(EPSILONS, states, strict=True))
@@ -96,14 +96,14 @@ def study(regression: Regression, columns: dict[str, list[str]]) -> str:
 
 
 def run(
-    regression: Regression, columns: dict[str, list[str]], folder: Path, made: Path
+    regression: Regression, columns: dict[str, list[str]], folder: Path, scratch: Path
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
     """Parameter, plain fit, and the interval at each epsilon; and whether its chains converged."""
-    path = made / "study.yaml"
+    path = scratch / "study.yaml"
     path.write_text(study(regression, columns), encoding="utf-8")
-    copyfile(folder / regression.file, made / "table-2026.csv")
-    dpbayes(made, "ledger", "create", str(path))
-    document = json.loads(dpbayes(made, "run", str(path), "--period", "2026", "--json"))
+    copyfile(folder / regression.file, scratch / "table-2026.csv")
+    dpbayes(scratch, "ledger", "create", str(path))
+    document = json.loads(dpbayes(scratch, "run", str(path), "--period", "2026", "--json"))
     analyses = {one["analysis"]: one for one in document["analyses"]}
     fitted = plain(regression, columns)
     found: list[tuple[Any, ...]] = []
@@ -115,7 +115,7 @@ def run(
 
 
 def dpbayes(folder: Path, *arguments: str) -> str:
-    """What the command prints, which ends well or with chains that have not converged."""
+    """The output of a command, which must succeed or end with chains that have not converged."""
     done = subprocess.run([sys.executable, "-m", "cli", *arguments], cwd=folder, stdout=subprocess.PIPE, text=True)
     if done.returncode not in (0, NOT_CONVERGED):
         raise SystemExit(done.returncode)

@@ -1,4 +1,4 @@
-"""How often intervals hold where residuals grow with a covariate: `make tables ROBUST="CELL..."`.
+"""How often intervals cover coefficients where residuals grow with a covariate: `make tables ROBUST="CELL..."`.
 
 A cell is ROWS,EPSILON,LAW,SPREAD,TABLES such as 200000,3,gaussian,grows,80; docs/coverage.md has what it printed.
 Every table is released twice at the same loss, with and without `robust: true`, and each release is analysed as a study
@@ -36,7 +36,7 @@ DELTA, SHARE, DRAWS, SEED = 1e-6, 0.1, 500, 20261120
 
 @dataclass(frozen=True)
 class Cell:
-    """What is made up, and how it is released."""
+    """A law of simulated tables, and how they are released."""
 
     rows: int
     epsilon: float
@@ -52,10 +52,10 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Held:
-    """Of one sampler: whether each table's intervals held, and their widths, (tables, coefficients)."""
+class Coverage:
+    """Whether one sampler's intervals contain the truth, and their widths, (tables, coefficients)."""
 
-    held: Floats
+    covered: Floats
     widths: Floats
 
 
@@ -74,7 +74,7 @@ def columns(cell: Cell, generator: np.random.Generator) -> dict[str, Any]:
 
 
 def designs(cell: Cell) -> dict[str, RegressionDesign]:
-    """Both releases of the same loss."""
+    """The robust and the plain release, at the same loss."""
     first, second = regression_sensitivity(SCHEMA), residual_sensitivity(SCHEMA, "replace-one", 1)
     grid = grid_for(cell.rows)
     if cell.law == "laplace":
@@ -96,8 +96,8 @@ def _both(whole: Any, shared: Any) -> dict[str, RegressionDesign]:
     }
 
 
-def measure(cell: Cell) -> dict[str, Held]:
-    """What the intervals of both samplers held, on the same tables."""
+def measure(cell: Cell) -> dict[str, Coverage]:
+    """Coverage by the intervals of both samplers, on the same tables."""
     generator, made = np.random.default_rng(SEED), designs(cell)
     found: dict[str, list[Floats]] = {name: [] for name in made}
     for _ in range(cell.tables):
@@ -111,18 +111,18 @@ def measure(cell: Cell) -> dict[str, Held]:
             found[name].append(np.quantile(values, (0.025, 0.975), axis=1))
     ends = {name: np.array(each) for name, each in found.items()}
     return {
-        name: Held((low <= TRUTH) & (high >= TRUTH), high - low)
+        name: Coverage((low <= TRUTH) & (high >= TRUTH), high - low)
         for name, (low, high) in ((name, (each[:, 0], each[:, 1])) for name, each in ends.items())
     }
 
 
-def told(cell: Cell, found: dict[str, Held]) -> str:
+def row_of(cell: Cell, found: dict[str, Coverage]) -> str:
     """A row of the table in docs/coverage.md."""
     ratio = np.median(found["robust"].widths, axis=0) / np.median(found["collapsed"].widths, axis=0)
     shares = [
         f"{one.mean():.3f} ± {max(float(one.std()), 0.1) / sqrt(cell.tables):.3f}"
         for name in ("robust", "collapsed")
-        for one in (found[name].held[:, AGE], found[name].held[:, AGE + 1 :].mean(axis=1))
+        for one in (found[name].covered[:, AGE], found[name].covered[:, AGE + 1 :].mean(axis=1))
     ]
     about = (f"{cell.rows:,}", f"{cell.epsilon:g}", cell.law, cell.spread, str(cell.tables))
     return f"| {' | '.join((*about, *shares, f'{ratio[AGE]:.2f}', f'{ratio.max():.2f}'))} |"
@@ -131,7 +131,7 @@ def told(cell: Cell, found: dict[str, Held]) -> str:
 def main(cells: Sequence[str]) -> None:
     """Measure and print cell by cell."""
     for words in cells:
-        print(told(Cell.read(words), measure(Cell.read(words))), flush=True)
+        print(row_of(Cell.read(words), measure(Cell.read(words))), flush=True)
 
 
 if __name__ == "__main__":

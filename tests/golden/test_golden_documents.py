@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import dpbayes
-from tests.support.golden import HERE, NOWHERE, Case, differences, stand
+from tests.support.golden import HERE, NOWHERE, Case, differences, restore
 from tests.support.golden_cases import ANSWERS, REFUSALS
 
 Stand = Callable[[str], Path]
@@ -20,7 +20,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Stand:
 
     def of(family: str) -> Path:
         if family not in made:
-            made[family] = stand(family, place / family)
+            made[family] = restore(family, place / family)
         return made[family]
 
     return of
@@ -43,7 +43,7 @@ def test_a_document_is_what_it_was(standing: Stand, case: Case) -> None:
 
 @pytest.mark.slow
 def test_a_refusal_by_the_budget_is_what_it_was(tmp_path: Path) -> None:
-    folder = stand(NOWHERE, tmp_path / NOWHERE)
+    folder = restore(NOWHERE, tmp_path / NOWHERE)
     dpbayes("ledger", "create", "dear.yaml", cwd=folder, check=True)
     refused = dpbayes("release", "dear.yaml", "--period", "2026-01", "--json", cwd=folder)
     assert refused.returncode == 3, refused.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from dpbayes.study.load import load_study
 from tests.support.command import document
-from tests.support.golden import FAMILIES, HERE, HOMES, crates, differences, invoke, stand, trusting
+from tests.support.golden import FAMILIES, HERE, HOMES, crates, differences, invoke, restore, trusting
 from tools.golden import main
 
 CRATES = [(family, crate) for family in FAMILIES for crate in crates(family)]
@@ -48,7 +48,7 @@ def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pat
     place = tmp_path_factory.mktemp("golden")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("DPBAYES_HOME", raising=False)
-        yield {family: stand(family, place / family) for family in FAMILIES}
+        yield {family: restore(family, place / family) for family in FAMILIES}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -100,7 +100,7 @@ def test_every_release_has_the_digest_and_the_request_that_it_had(family: str) -
     ],
 )
 def test_a_changed_byte_fails_the_audit_of_home_and_crate(tmp_path: Path, family: str, file: str) -> None:
-    folder = stand(family, tmp_path / family)
+    folder = restore(family, tmp_path / family)
     path = sorted((folder / ".dpbayes" / "archive").rglob(file))[0]
     _flip(path)
     audited(str(folder), exit_code=5)
@@ -114,7 +114,7 @@ def test_a_changed_entry_fails_the_audit_of_ledger_and_anchors(tmp_path: Path, f
     exported.write_text(text.replace("2026-01", "2026-04", 1))
     assert exported.read_text() != text
     audited("--ledger", str(exported), *trusting(family), exit_code=5)
-    folder = stand(family, tmp_path / family)
+    folder = restore(family, tmp_path / family)
     _flip(sorted((folder / ".dpbayes" / "archive" / "anchors").iterdir())[0])
     audited(str(folder), exit_code=5)
 

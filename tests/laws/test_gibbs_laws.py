@@ -35,7 +35,7 @@ from tests.support.regressions import (
 from tests.support.regressions import (
     moments_of as sums_of,
 )
-from tests.support.sampling import apart, weighted_apart
+from tests.support.sampling import distance, weighted_distance
 from tests.support.textbook_gibbs import Moment, Textbook, fixed_rows, normal_rows
 
 FAR = 4.5  # standard errors
@@ -92,7 +92,7 @@ def laws() -> Any:
 def test_draws_have_the_law_of_textbook_code(name: str, noise: str) -> None:
     release = example_with_fourth(schema_of("x"), 200, name=noise, scale=2.0)
     plain = Textbook(release, Prior(), seed=3).run(1000, laws()[name](release))
-    assert apart(chains(name, release), plain[None]) < FAR
+    assert distance(chains(name, release), plain[None]) < FAR
 
 
 @pytest.mark.slow
@@ -102,14 +102,14 @@ def test_draws_have_the_law_of_textbook_code(name: str, noise: str) -> None:
 def test_draws_have_the_law_of_textbook_code_with_two_covariates(name: str, noise: str) -> None:
     release = example_with_fourth(schema_of("x", "z"), 1000, name=noise, scale=2.0)
     plain = [Textbook(release, Prior(), seed=seed).run(2000, laws()[name](release)) for seed in (3, 4, 5)]
-    assert apart(chains(name, release, draws=40_000), np.stack(plain)) < FAR
+    assert distance(chains(name, release, draws=40_000), np.stack(plain)) < FAR
 
 
 def test_the_agreement_check_can_fail() -> None:
     release = example(schema_of("x"), 200, scale=2.0)
     plain = Textbook(release, Prior(), seed=3).run(1000, fixed_rows(declared))
     doubled = replace(release, mechanism=mechanism("gaussian", 4.0, 5))
-    assert apart(chains("gibbs-ss-prior", doubled), plain[None]) > FAR
+    assert distance(chains("gibbs-ss-prior", doubled), plain[None]) > FAR
 
 
 def from_the_model(rows: int, many: int, random: np.random.Generator) -> tuple[Floats, Floats]:
@@ -136,13 +136,13 @@ def test_the_exact_sampler_has_the_exact_posterior(noise: str, rows: int) -> Non
     release = example(schema_of("x"), rows, name=noise, scale=2.0 if rows == 10 else 3.0)
     parameters, weights = importance(release, 400_000)
     assert weights.sum() ** 2 / (weights**2).sum() > 2000
-    assert weighted_apart(chains("gibbs-ss-exact", release, draws=10_000), parameters, weights) < FAR
+    assert weighted_distance(chains("gibbs-ss-exact", release, draws=10_000), parameters, weights) < FAR
 
 
 def test_with_the_limit_law_in_its_place_the_posterior_is_another() -> None:
     release = example(schema_of("x"), 10, scale=2.0)
     parameters, weights = importance(release, 400_000)
-    assert weighted_apart(chains("gibbs-ss-update", release, draws=10_000), parameters, weights) > FAR
+    assert weighted_distance(chains("gibbs-ss-update", release, draws=10_000), parameters, weights) > FAR
 
 
 def moved(name: str, trials: int) -> list[Floats]:

@@ -15,9 +15,9 @@ from storage.ledger.page import Page
 from storage.ledger.request import Request
 from storage.ledger.verify import verify
 from tests.support.ledger_cases import EXACT, STAMP, design, request
-from tests.support.long_ledger import MECHANISM, asked, charge, lengthen, population
+from tests.support.long_ledger import MECHANISM, charge, lengthen, numbered_request, population
 
-RAISED, CLOSED = population(3), asked(40)
+RAISED, CLOSED = population(3), numbered_request(40)
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def answers(page: Page, wanted: Request) -> list[object]:
 @pytest.mark.parametrize(
     "wanted",
     [
-        asked(0),
-        asked(288),
-        asked(10_000),
+        numbered_request(0),
+        numbered_request(288),
+        numbered_request(10_000),
         CLOSED,
         request(RAISED, study="study-3", release="new", period="2031-01"),
         request(RAISED, study="study-3", release="release-0", revision=2, reason="the source was wrong"),
@@ -68,7 +68,7 @@ def test_prefetching_sees_what_asking_one_by_one_does(
 
 
 def test_what_a_transaction_writes_it_sees(ledger: Ledger) -> None:
-    wanted = asked(10_001)
+    wanted = numbered_request(10_001)
     with ledger._store.exclusive() as page:
         prefetch(page, wanted)
         assert page.find(wanted.key) is None
@@ -85,7 +85,7 @@ def test_a_charge_asks_the_database_for_one_answer(ledger: Ledger, monkeypatch: 
     asked_for: list[str] = []
     monkeypatch.setattr(Page, "_last", lambda self, *wanted: asked_for.append("last"))
     monkeypatch.setattr(Page, "_all", lambda self, *wanted: asked_for.append("all"))
-    ledger.commit(asked(6_000), design(MECHANISM), EXACT, OpenDPNoise(), stamp=STAMP)
+    ledger.commit(numbered_request(6_000), design(MECHANISM), EXACT, OpenDPNoise(), stamp=STAMP)
     assert asked_for == []
 
 

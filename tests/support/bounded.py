@@ -1,4 +1,4 @@
-"""The command in one process that may have two gigabytes of memory and a minute of time for each call."""
+"""The command in a process limited to two gigabytes of memory, and to a minute for each call."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from tests.support.command import ROOT, clean_environment
 
-MEMORY = 2 << 30  # bytes of addresses
+MEMORY = 2 << 30  # bytes of address space
 SECONDS = 60  # of one call
 
 
@@ -71,12 +71,12 @@ def call(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def most_memory() -> int:
-    """In MB, of this program alone: what getrusage says begins with what its parent had when it was started."""
+    """Peak memory of this process in MB; that of getrusage would begin with its parent's."""
     status = Path("/proc/self/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) // 1024
 
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    for asked in sys.stdin:
-        print(json.dumps(call(json.loads(asked))), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(call(json.loads(line))), flush=True)

@@ -16,7 +16,7 @@ DEEPEST = 4
 
 
 def forms_of(value: str | float) -> set[bytes]:
-    """Every byte string that gives the value away."""
+    """The byte strings that represent the value."""
     if isinstance(value, str):
         return {value.encode(), value.encode("utf-16-le")}
     texts = {repr(value), f"{value:.6g}"}  # fewer digits would be found in any file of draws
@@ -24,7 +24,7 @@ def forms_of(value: str | float) -> set[bytes]:
 
 
 def finds(data: bytes, needles: Iterable[bytes], depth: int = 0) -> bool:
-    """Whether any needle stands in `data`, as it is or decoded up to `DEEPEST` times."""
+    """Whether any needle is in `data`, as it is or decoded up to `DEEPEST` times."""
     needles = list(needles)
     if any(needle in data for needle in needles):
         return True
@@ -32,7 +32,7 @@ def finds(data: bytes, needles: Iterable[bytes], depth: int = 0) -> bool:
 
 
 def decoded(data: bytes) -> Iterator[bytes]:
-    """What `data` says when its base64, hex and compressed parts are opened."""
+    """The decoded base64, hex and compressed parts of `data`."""
     for match in BASE64.finditer(data):
         text = match[0].rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
         for start in range(4):  # a run may begin with letters that are not part of it

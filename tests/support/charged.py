@@ -1,4 +1,4 @@
-"""Charges without a table, and what an intruder does to the database."""
+"""Charges without a table, and an intruder's edits of the database."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -39,14 +39,14 @@ def charge(study: Path, period: str = "2026-01", revision: int = 1, actor: str =
 
 
 def publish(study: Path, period: str = "2026-01") -> str:
-    """The crate of what was charged; its digest."""
+    """Publish the crate of the charged release; returns its digest."""
     name = next(iter(load_study(study).releases))
     order = ReleaseOrder(study=str(study), release=name, period=period)
     return str(publish_once(order, ["released"])[0]["digest"])
 
 
 def tamper(home: Path, *statements: str) -> None:
-    """What somebody does who owns the database file."""
+    """Edit the database as the owner of its file can: without its triggers."""
     with closing(sqlite3.connect(home / "ledger.db")) as database:
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {name}")
@@ -57,7 +57,7 @@ def tamper(home: Path, *statements: str) -> None:
 
 
 def slip_in(home: Path, kind: str, key: str, payload: Mapping[str, Any]) -> Entry:
-    """An entry that follows the last one as it should, written by somebody who owns the database file."""
+    """Append a valid entry to the database file, past the ledger's code."""
     tamper(home)
     with closing(sqlite3.connect(home / "ledger.db")) as database:
         last = entry_of(database.execute("SELECT * FROM entry ORDER BY seq DESC LIMIT 1").fetchone())
@@ -69,5 +69,5 @@ def slip_in(home: Path, kind: str, key: str, payload: Mapping[str, Any]) -> Entr
 
 
 def slip_in_key(home: Path, new: str, old: str) -> Entry:
-    """The same of an entry that says which key signs from there on."""
+    """The same for an entry that declares a new signing key."""
     return slip_in(home, "key", act_key("key", new), {"public_key": new, "retires": old, "reason": "yearly"})

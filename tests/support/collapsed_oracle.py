@@ -1,6 +1,6 @@
-"""The law of the collapsed sampler's statistics and its coordinates written down again, slowly, for complex numbers.
+"""The density of the collapsed sampler's statistics and coordinates, implemented again, plainly.
 
-Complex steps differentiate it automatically and to the last digit.
+It takes complex numbers, so that complex steps differentiate it to the last digit.
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Oracle:
-    """Evidence and a prior; units and faint squares, which only bend coordinates, are the target's."""
+    """Evidence and a prior; constants that only bend coordinates are the target's."""
 
     evidence: Evidence
     prior: Prior
@@ -98,12 +98,12 @@ class Oracle:
 
     @property
     def schema(self) -> RegressionSchema:
-        """Of all parts."""
+        """The schema of all parts."""
         return self.evidence.schema
 
     @property
     def layout(self) -> Layout:
-        """Of the coordinates."""
+        """The layout of the coordinates."""
         return self.arranged or Layout.of(self.schema)
 
     @property
@@ -117,7 +117,7 @@ class Oracle:
         return [(int(f), int(s), float(t)) for f, s, t in zip(layout.first, layout.size, layout.step, strict=True)]
 
     def places(self, position: Any) -> list[Place]:
-        """Every part."""
+        """Every part at this position."""
         found: list[Place] = []
         own = [
             position[int(part[OFFSET]) : int(end)]
@@ -140,13 +140,13 @@ class Oracle:
         return (release.rows or max(release.count, self.schema.m + 2)) + 1 - self.lost > self.schema.m
 
     def straight(self, position: Any, number: int, release: Release) -> Complex:
-        """The reference's C before it is bent, as the others are told relative to."""
+        """C of the reference before it is bent; other parts have coordinates relative to it."""
         if release.rows is None:
             position = position[1:]
         return self.wide(position[1:], number)[0] if self.free else self.own(position, number)[0]
 
     def related(self) -> tuple[int, list[int]]:
-        """The part of enough rows that noise hides least, and those hidden no less, which are told relative to it."""
+        """The reference, the part of enough rows with the least noise, and the parts relative to it."""
         m, hidden, full = self.schema.m, list[float](), list[int]()
         for number, release in enumerate(parts_of(self.evidence)):
             rows = release.rows or max(release.count, m + 2)
@@ -177,7 +177,7 @@ class Oracle:
         return np.vstack([root[:head], reference[head:] @ weights]), jacobian
 
     def place(self, position: Any, number: int, release: Release, reference: Complex | None = None) -> Place:
-        """One part."""
+        """One part at its position."""
         m, rows, jacobian = self.schema.m, np.complex128(release.rows or 0), np.complex128(0)
         if release.rows is None:
             rows, jacobian, position = m + 1 + np.exp(position[0]), position[0], position[1:]
@@ -258,7 +258,7 @@ class Oracle:
                 if k in late:
                     continue
                 left = seen[i, k] - root[i, :k] @ root[k, :k]
-                w, firm = self.told(left / hidden[i, k], root[k, k] * length / hidden[i, k], u[k - 1])
+                w, firm = self.centred(left / hidden[i, k], root[k, k] * length / hidden[i, k], u[k - 1])
                 root[i, k] = length * np.tanh(w)
                 length = length / np.cosh(w)
                 jacobian += np.log(length) - np.log(firm) / 2
@@ -267,8 +267,8 @@ class Oracle:
         return root, jacobian
 
     @staticmethod
-    def told(t: Any, rho: Any, u: Any) -> tuple[Any, Any]:
-        """A partial correlation from where its noisy product puts it, and how firmly that is known."""
+    def centred(t: Any, rho: Any, u: Any) -> tuple[Any, Any]:
+        """The artanh of a partial correlation, centred where its noisy product puts it, and its precision there."""
         s = 2 + rho**2
         c = rho * t / s
         q = c / np.sqrt((1 - c**2 + np.sqrt((1 - c**2) ** 2 + 4 * (1 + c**2) ** 2 / s)) / 2)
@@ -276,7 +276,7 @@ class Oracle:
         return np.arcsinh(q) + u / np.sqrt(firm), firm
 
     def late(self, root: Complex, late: range, angles: list[Complex], number: int) -> Any:
-        """Take each level's column out of the numbers' rows, its relation told against them; the log Jacobian."""
+        """Take each level's column out of the numbers' rows by its partial correlations with them; the log Jacobian."""
         seen, hidden = self.target.matrices[number, SEEN], self.target.matrices[number, HIDDEN]
         rows = np.array(self.layout.continuous[:-1], dtype=np.int64)
         block, jacobian = np.ix_(rows, rows), np.complex128(0)
@@ -286,7 +286,7 @@ class Oracle:
                 product = seen[i, column] - root[column, :column] @ root[i, :column]
                 product -= root[column, column] * (before[k] @ relation)
                 rho = before[k, k] * root[column, column] * np.sqrt(left) / hidden[i, column]
-                w, firm = self.told(product / hidden[i, column], rho, angles[k][place])
+                w, firm = self.centred(product / hidden[i, column], rho, angles[k][place])
                 relation[k] = np.sqrt(left) * np.tanh(w)
                 jacobian += np.log(left) / 2 - 2 * np.log(np.cosh(w)) - np.log(firm) / 2
                 left = left - relation[k] ** 2
@@ -362,7 +362,7 @@ class Oracle:
         return matrix, scales
 
     def bent(self, straight: Complex, number: int, release: Release) -> tuple[Complex, Any]:
-        """C with known entries of R steadied and the kinks of Laplace noise taken out, and the log Jacobian of that."""
+        """C with well-known entries of R decoupled and the kinks of Laplace noise removed, and the log Jacobian."""
         n, (noisy, scales) = release.count, self.noisy(release)
         weights, rows, jacobian = self.target.weights[number], straight.copy(), np.complex128(0)
         for i in self.layout.continuous:

@@ -12,14 +12,14 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """This process's environment, naming no home and no Prefect of the machine's own."""
+    """This process's environment without settings of dpbayes and Prefect, and with `more`."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("DPBAYES_", "PREFECT_"))} | more
 
 
 def dpbayes(
     *arguments: str | Path, cwd: Path, check: bool = False, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command in `cwd`; the environment names no home of the machine's own."""
+    """Run the command in `cwd`, in a clean environment."""
     done = subprocess.run(
         [*DPBAYES, *map(str, arguments)],
         cwd=cwd,

@@ -61,8 +61,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         runtestprotocol(item, log=False, nextitem=nextitem)
         spent = item.stash[SPENT]
         if spent > budget():
-            said = f"{spent:.1f} CPU seconds where {budget():.1f} are allowed: make it smaller or mark it slow"
-            failed = pytest.TestReport(item.nodeid, item.location, {}, "failed", said, "call")
+            message = f"{spent:.1f} CPU seconds where {budget():.1f} are allowed: make it smaller or mark it slow"
+            failed = pytest.TestReport(item.nodeid, item.location, {}, "failed", message, "call")
             item.ihook.pytest_runtest_logreport(report=failed)
     return done
 
@@ -71,7 +71,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Show which tests cost most."""
     reports = [each for kind in ("passed", "failed") for each in terminalreporter.stats.get(kind, [])]
     costs = [(dict(each.user_properties).get("cpu", 0.0), each.nodeid) for each in reports]
-    if len(costs) < 100:  # who runs a few tests knows which they are
+    if len(costs) < 100:  # shown after many tests only
         return
     terminalreporter.section(f"the {SHOWN} tests that cost most, of {sum(cost for cost, _ in costs):.0f} CPU seconds")
     for cost, name in sorted(costs, reverse=True)[:SHOWN]:

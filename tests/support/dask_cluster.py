@@ -15,7 +15,7 @@ PATIENCE = 120.0
 
 
 class DaskCluster:
-    """A scheduler that can be stopped or killed, and workers that can be other than ours."""
+    """A scheduler and workers that can be stopped and killed; workers may run another Python."""
 
     def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None, protocol: str = "tcp") -> None:
         self._folder, self._settings, self._protocol = folder, dict(settings or {}), protocol
@@ -34,7 +34,7 @@ class DaskCluster:
             process.wait()
 
     def begin(self, port: int = 0) -> None:
-        """Start the scheduler; again at its old port where it was killed."""
+        """Start the scheduler, at a free port unless one is given."""
         file = self._folder / "scheduler.json"
         file.unlink(missing_ok=True)
         self.scheduler = self._start(
@@ -58,20 +58,20 @@ class DaskCluster:
         self._until_registered(len(self._workers))
 
     def begin_again(self) -> None:
-        """The scheduler dies and starts anew at its old port, with a new worker."""
+        """Kill the scheduler and start another at its port, with a new worker."""
         self.scheduler.kill()
         self.scheduler.wait()
         self.begin(int(self.address.rpartition(":")[2]))
         self.work()
 
     def kill_workers(self) -> None:
-        """All of them die."""
+        """Kill all workers."""
         for worker in self._workers:
             worker.kill()
             worker.wait()
 
     def stop_workers(self) -> None:
-        """All of them stand still, with their connections open."""
+        """Stop all workers, with their connections open."""
         for worker in self._workers:
             worker.send_signal(signal.SIGSTOP)
 
@@ -104,7 +104,7 @@ class DaskCluster:
 
 
 def certificate(folder: Path, name: str) -> dict[str, str]:
-    """Dask's settings for everybody who belongs to a cluster: one certificate that is its own authority."""
+    """Dask's settings for all members of a cluster: one certificate that is its own authority."""
     from distributed.security import Security
 
     made = Security.temporary()

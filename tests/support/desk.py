@@ -65,7 +65,7 @@ def people(rows: int = ROWS, seed: int = 7) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Desk:
-    """The folder, and what a steward does in it."""
+    """A steward's folder, and the commands run in it."""
 
     folder: Path
 

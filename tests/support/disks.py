@@ -1,4 +1,4 @@
-"""A small disk of a test's own, which can be filled and made read-only: mounted, not imitated."""
+"""A small disk mounted for one test, which can be filled and made read-only."""
 
 import subprocess
 import tempfile
@@ -29,7 +29,7 @@ class Disk:
                 subprocess.run(["umount", folder], check=True)
 
     def fill(self, leave: int = 0) -> None:
-        """Take all room but so many bytes."""
+        """Fill the disk up to `leave` bytes."""
         with self._filler.open("wb", buffering=0) as filler:
             try:
                 while filler.write(bytes(1 << 12)):
@@ -38,11 +38,11 @@ class Disk:
                 filler.truncate(max(0, filler.tell() - leave))
 
     def free(self) -> None:
-        """Give the room back."""
+        """Free what `fill` took."""
         self._filler.unlink()
 
     def make_read_only(self) -> None:
-        """Refuse every change, whoever asks."""
+        """Refuse every change, also to root."""
         assert _mount("-o", "remount,ro", str(self.folder))
 
     def make_writable(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs a program that forks: tests never fork the process that runs them all."""
+"""Runs a program that forks in a process of its own, so that the tests' process never forks."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from tests.support.command import ROOT, clean_environment
 
 
 def drive(module: str, *arguments: object, timeout: float = 1200) -> Any:
-    """What the program prints as JSON."""
+    """Run a module; returns the JSON that it prints."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(
         command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, check=False, timeout=timeout

@@ -1,4 +1,4 @@
-"""Posteriors as the version before wrote them: named after noisy values, and on no ledger."""
+"""Posterior crates in the previous format: their keys depend on noisy values, and no ledger names them."""
 
 import json
 import shutil
@@ -20,24 +20,26 @@ Files = dict[str, bytes]
 
 
 def as_version_2(files: Files, signer: Signer | None) -> tuple[str, Files]:
-    """The crate as the version before wrote it, and where in the archive: always under the plain name."""
+    """A crate's path in the archive and its files, in the previous format."""
     record = json.loads(files["posterior.json"])
     request = AnalysisRequest(**record["request"])
     record |= {"key": earlier_key(record["releases"][0]["digest"], request), "schema_version": 2}
-    kept = {name: data for name, data in files.items() if name not in (ATTESTATION, UNSIGNED, PUBLIC_KEY)}
-    kept["posterior.json"] = canonical_json(record)
-    given = {name: data for name, data in kept.items() if name in GIVEN or name.startswith("releases/")}
-    software, by = json.loads(kept["software.json"]), None if signer is None else signer.fingerprint
-    kept |= derived_files(record, sources_of(files), read_draws(kept["draws.parquet"]), given, software=software, by=by)
+    plain = {name: data for name, data in files.items() if name not in (ATTESTATION, UNSIGNED, PUBLIC_KEY)}
+    plain["posterior.json"] = canonical_json(record)
+    given = {name: data for name, data in plain.items() if name in GIVEN or name.startswith("releases/")}
+    software, by = json.loads(plain["software.json"]), None if signer is None else signer.fingerprint
+    plain |= derived_files(
+        record, sources_of(files), read_draws(plain["draws.parquet"]), given, software=software, by=by
+    )
     predicate = predicate_of(record)
     whole = (
-        listed(kept, PREDICATES[2], predicate) if signer is None else attested(kept, PREDICATES[2], predicate, signer)
+        listed(plain, PREDICATES[2], predicate) if signer is None else attested(plain, PREDICATES[2], predicate, signer)
     )
     return posterior_path(request.study, request.period, request.analysis, record["key"]), whole
 
 
 def made_earlier(crate: Path, signer: Signer) -> Path:
-    """Put what the version before wrote in the place of an archived crate; where that lies."""
+    """Replace an archived crate by one in the previous format; returns its path."""
     root = crate.parents[3]
     path, files = as_version_2(load(crate), signer)
     shutil.rmtree(crate)

@@ -1,4 +1,4 @@
-"""Runs the command with a pass that fails and whose exception carries the very values: `failing.py ARGUMENTS`."""
+"""Runs the command with a pass whose exception contains confidential values: `failing.py ARGUMENTS`."""
 
 import sys
 from typing import Any
@@ -7,7 +7,7 @@ from dpbayes_core.regression.moments import SecondMoments
 
 
 def encode(statistic: Any, columns: Any) -> Any:
-    """Fails as carelessly as code can."""
+    """Fail with all values in the message."""
     raise ValueError(f"bad rows: {[list(values) for values in columns.values()]}")
 
 

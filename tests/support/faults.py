@@ -1,4 +1,4 @@
-"""Failures of the surroundings: each test of one says what a person sees, and docs/faults.md is made of that."""
+"""Faults around the program: their tests declare what users see, and docs/faults.md is generated from that."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Fault:
-    """What fails around a command, the sentence that a person reads, the exit code, and after how long at most."""
+    """What fails around a command, its message, its exit code, and the longest time until then in seconds."""
 
     name: str
     sentence: str
@@ -20,7 +20,7 @@ class Fault:
 
 
 def fault(name: str, sentence: str, exit_code: int, within: float) -> Callable[[Test], Test]:
-    """Attach what a test is about to the test itself; a test of several faults carries several."""
+    """Attach a fault to its test; a test may have several."""
 
     def attach(test: Test) -> Test:
         test.faults = [Fault(name, sentence, exit_code, within), *faults_of(test)]  # type: ignore[attr-defined]
@@ -30,7 +30,7 @@ def fault(name: str, sentence: str, exit_code: int, within: float) -> Callable[[
 
 
 def faults_of(test: Callable[..., Any]) -> list[Fault]:
-    """What `fault` attached, in the order of its decorators."""
+    """The faults of a test, in the order of its decorators."""
     return list(getattr(test, "faults", []))
 
 

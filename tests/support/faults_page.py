@@ -24,12 +24,12 @@ In every case below, correct what the sentence names and run the same command ag
 
 
 def faults_page() -> str:
-    """One line a fault, by name."""
+    """The page, with one row per fault by name."""
     return TITLE + "".join(f"{line}\n" for line in sorted({_line(*found) for found in faults()}, key=str.casefold))
 
 
 def faults() -> Iterator[tuple[Fault, str]]:
-    """Every fault that a test brings about, and the test."""
+    """Every declared fault, with its test."""
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         if "support.faults import" not in path.read_text():
             continue
@@ -41,8 +41,8 @@ def faults() -> Iterator[tuple[Fault, str]]:
 
 def _line(found: Fault, test: str) -> str:
     place, name = test.split("::")
-    said = found.sentence.replace("|", "\\|")
-    return f'| [{found.name}](../{place} "{name}") | {said} | {found.exit_code} | {found.within:g} |'
+    sentence = found.sentence.replace("|", "\\|")
+    return f'| [{found.name}](../{place} "{name}") | {sentence} | {found.exit_code} | {found.within:g} |'
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What users had when it was frozen: homes without private keys, and the JSON documents that commands gave of them."""
+"""Recorded homes without private keys, and the JSON documents that commands printed about them."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from cli.commands import app
 HOMES = Path(__file__).parents[1] / "golden" / "homes"
 FAMILIES = ("wages", "kinds", "offices")
 SCAFFOLD = "scaffold"
-"""Not a family: the study files that `dpbayes init` writes, with the frozen home of the wages beside them."""
+"""Not a family: the study files that `dpbayes init` writes, with the recorded home of the wages."""
 
 NOWHERE = "nowhere"
 """A folder without a home, with study files that are refused."""
@@ -28,10 +28,10 @@ PROSE = frozenset(
         *("value", "verdict", "what", "why", "words"),
     )
 )
-"""Keys of documents whose English may be said otherwise; everything else is compared to the letter."""
+"""Keys of documents whose sentences may be reworded; everything else is compared exactly."""
 
 HERE = "{here}"
-"""What stands in a recorded document for the folder in which the command ran."""
+"""In recorded documents, the placeholder for the folder in which the command ran."""
 
 
 def invoke(*arguments: str) -> Result:
@@ -39,8 +39,8 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def stand(family: str, folder: Path) -> Path:
-    """A steward's folder as it was, but without what nobody else may have: private keys, vault and tables."""
+def restore(family: str, folder: Path) -> Path:
+    """A steward's folder as recorded, without private keys, vault and tables."""
     if family == NOWHERE:
         return Path(shutil.copytree(HOMES.parent / "flawed", folder))
     if family == SCAFFOLD:
@@ -90,7 +90,7 @@ class Case:
         return HOMES.parent / "documents" / f"{self.name}.json"
 
     def words(self) -> list[str]:
-        """The arguments, with `crate:NAME` as the folder of the one crate whose name begins so."""
+        """The arguments, with `crate:NAME` replaced by the folder of the one crate whose name begins so."""
         return [
             self._crate(word.removeprefix("crate:")) if word.startswith("crate:") else word for word in self.arguments
         ]
@@ -100,7 +100,7 @@ class Case:
         return f".dpbayes/archive/{found}"
 
     def document(self, folder: Path) -> dict[str, Any]:
-        """What the command says now, with the folder's own path taken out."""
+        """The document that the command prints now, with a placeholder for the folder."""
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             for name in ("DPBAYES_HOME", "DPBAYES_LEDGER_URL", "DPBAYES_ARCHIVE_URL"):
@@ -111,12 +111,12 @@ class Case:
 
 
 def differences(recorded: Any, found: Any, where: str = "", *, prose: bool = False) -> Iterator[str]:
-    """How a document differs from the recorded one: keys, types, numbers, names; of English only that there is some."""
+    """How a document differs from the recorded one: keys, types, numbers, names, and whether sentences are empty."""
     if isinstance(recorded, bool) or isinstance(found, bool) or type(recorded) is not type(found):
         if recorded is not found:
             yield f"{where}: was {recorded!r}, is {found!r}"
     elif isinstance(recorded, dict):
-        yield from (f"{where}.{key}: only before" for key in sorted(recorded.keys() - found.keys()))  # more are welcome
+        yield from (f"{where}.{key}: only before" for key in sorted(recorded.keys() - found.keys()))  # more are allowed
         for key in sorted(recorded.keys() & found):
             yield from differences(recorded[key], found[key], f"{where}.{key}", prose=key in PROSE)
     elif isinstance(recorded, list):

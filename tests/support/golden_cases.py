@@ -1,4 +1,4 @@
-"""The commands whose JSON documents are recorded: of every frozen home, and of what is refused."""
+"""The commands whose JSON documents are recorded: about every recorded home, and of refusals."""
 
 from itertools import chain
 

@@ -22,7 +22,7 @@ def imported(path: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def graph_of(root: Path, rooms: Iterable[str]) -> Graph:
-    """Our own modules that each of our modules imports."""
+    """The project's modules that each of them imports."""
     files = {module_of(path, root): path for room in rooms for path in sorted((root / room).rglob("*.py"))}
     found: dict[str, frozenset[str]] = {}
     for module, path in files.items():
@@ -32,7 +32,7 @@ def graph_of(root: Path, rooms: Iterable[str]) -> Graph:
 
 
 def cycles_among_siblings(graph: Graph) -> list[tuple[str, ...]]:
-    """Parts of one package, modules or packages as wholes, each of which needs all others of its group."""
+    """Groups of modules or subpackages of one package that import each other in cycles."""
     packages = {".".join(parts[:depth]) for parts in map(_parts, graph) for depth in range(1, len(parts))}
     return [group for package in sorted(packages) for group in _cycles(_among_children(graph, package))]
 

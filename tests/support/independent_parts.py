@@ -1,9 +1,9 @@
-"""A wrong law, to be rejected: parts whose covariate moments have independent vague priors and tell nothing of others.
+"""A wrong law that tests must reject: the parts' covariate moments have independent vague priors.
 
 For one number, Gaussian noise and parts of hundreds of rows, in plain numpy. Given theta and sigma the parts are
 independent, and a part's noisy sums of (x, x^2, y, xy, y^2) are normal given mean m and variance v of its covariate:
-their means are linear in v, which is integrated out in closed form; m on a grid that the part's own sum of x places.
-The variance of y's sums given m and v is next to nothing beside the noise, and is taken at the mean of v given m and
+their means are linear in v, which is integrated out in closed form; m on a grid around the part's own mean.
+The variance of y's sums given m and v is negligible relative to the noise, and is taken at the mean of v given m and
 the sum of x^2.
 """
 
@@ -36,7 +36,7 @@ def drawn_apart(
 
 @dataclass(frozen=True)
 class Parts:
-    """Sums a row as released, variances of their noise, and a grid: a row a part; and the regression's prior."""
+    """Released sums per row, variances of their noise and a grid, one row per part; and the regression's prior."""
 
     prior: Prior
     sds: Floats  # of theta, in the prior's units
@@ -84,7 +84,7 @@ class Parts:
         return np.append(fit, np.log(left) / 2) + generator.standard_normal((CHAINS, 3)) * [0.1, 0.2, 0.3]
 
     def draws(self, kept: int, generator: np.random.Generator) -> Floats:
-        """So many hardly dependent draws of (theta, sigma): each chain moves by the difference of two others."""
+        """Nearly independent draws of (theta, sigma); each chain moves by the difference of two others."""
         now = self.guesses(generator)
         values, found = np.array([self.log_density(point) for point in now]), list[Floats]()
         for turn in range(1, WARMUP + kept // CHAINS * THIN + 1):
@@ -95,7 +95,7 @@ class Parts:
                 value = self.log_density(there)
                 if np.log(generator.random()) < value - values[chain]:
                     now[chain], values[chain] = there, value
-            if turn in (WARMUP // 4, WARMUP // 2):  # lost chains start again at others
+            if turn in (WARMUP // 4, WARMUP // 2):  # chains of low density restart at others
                 order = np.argsort(values)
                 worse, better = order[: CHAINS // 2], order[CHAINS // 2 :]
                 now[worse], values[worse] = now[better], values[better]

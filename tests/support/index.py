@@ -1,4 +1,4 @@
-"""A package index in a folder (PEP 503), of wheels that hold nothing but their names, versions and requirements."""
+"""A package index in a folder (PEP 503), of wheels with metadata only."""
 
 import hashlib
 import zipfile
@@ -11,7 +11,7 @@ TAG = "py3-none-any"
 
 @dataclass(frozen=True)
 class Package:
-    """What an index needs to know of one version."""
+    """One version of a package, for an index."""
 
     name: str
     version: str
@@ -44,7 +44,7 @@ class Index:
 
     @property
     def url(self) -> str:
-        """What pip and uv are given as their index."""
+        """The index's address for pip and uv."""
         return (self._folder / "simple").as_uri()
 
     def lock(self, versions: Iterable[tuple[str, str]]) -> str:

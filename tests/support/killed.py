@@ -1,4 +1,4 @@
-"""Runs the command, or the release alone, and kills this very process at a named boundary: `killed.py BOUNDARY ...`."""
+"""Runs the command, or the release alone, and kills its own process at a named boundary: `killed.py BOUNDARY ...`."""
 
 import os
 import signal

@@ -47,7 +47,7 @@ def gaussian(epsilon: float, delta: float = 1e-6) -> GaussianMechanism:
 
 @cache
 def coming(mechanism: Any) -> Any:
-    """Noise of the same loss for neighbours who come and go, the count among the noisy numbers."""
+    """Noise of the same loss for people who may come or go, with a noisy count."""
     if isinstance(mechanism, LaplaceMechanism):
         return laplace_for(COMING, epsilon=mechanism.epsilon, grid=GRID, entries=len(COMING.weights))
     return gaussian_for(COMING, epsilon=mechanism.epsilon, delta=mechanism.delta, grid=GRID)
@@ -99,7 +99,7 @@ def url(folder: Path) -> str:
 
 @cache
 def empty_ledger() -> bytes:
-    """The file of a new ledger: copying it spares a test the waits for the disk of making one."""
+    """The file of a new ledger; copying it is faster than making one."""
     with tempfile.TemporaryDirectory() as folder:
         Ledger.create(url(Path(folder)), STAMP).dispose()
         return (Path(folder) / "ledger.db").read_bytes()
@@ -110,23 +110,23 @@ def new_ledger(folder: Path) -> Ledger:
     return Ledger.open(url(folder))
 
 
-def commit(ledger: Ledger, asked: Request, mechanism: Any, stamp: Stamp = STAMP) -> Entry:
-    """A charge to an account that is opened first where it is not open."""
-    open_where_missing(ledger, asked.account)
-    return ledger.commit(asked, design(mechanism), EXACT, OpenDPNoise(), stamp=stamp)
+def commit(ledger: Ledger, wanted: Request, mechanism: Any, stamp: Stamp = STAMP) -> Entry:
+    """Charge and release, after opening the account unless it is open."""
+    open_where_missing(ledger, wanted.account)
+    return ledger.commit(wanted, design(mechanism), EXACT, OpenDPNoise(), stamp=stamp)
 
 
-def commit_moving(ledger: Ledger, asked: Request, mechanism: Any) -> tuple[Entry, ...]:
+def commit_moving(ledger: Ledger, wanted: Request, mechanism: Any) -> tuple[Entry, ...]:
     """A release at all holders of people who may move, made with `coming` noise."""
-    assert asked.account.holders is not None
-    open_where_missing(ledger, asked.account)
-    exacts = dict.fromkeys(asked.account.holders.names, EXACT)
-    answers = ledger.commit_all(asked, moving(mechanism), exacts, OpenDPNoise(), stamp=STAMP)
+    assert wanted.account.holders is not None
+    open_where_missing(ledger, wanted.account)
+    exacts = dict.fromkeys(wanted.account.holders.names, EXACT)
+    answers = ledger.commit_all(wanted, moving(mechanism), exacts, OpenDPNoise(), stamp=STAMP)
     return tuple(answer.entry for answer in answers)
 
 
 def moving(mechanism: Any) -> RegressionDesign:
-    """A release at holders whose people may move."""
+    """The design of a release at holders between whom people may move."""
     return RegressionDesign(schema=SCHEMA, mechanism=mechanism, neighbours="add-remove")
 
 

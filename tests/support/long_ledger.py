@@ -26,8 +26,8 @@ def population(number: int) -> AccountSpec:
     return account(*caps, population=f"population-{number}")
 
 
-def asked(number: int) -> Request:
-    """The request of the charge of that number: population by population, month by month, then again."""
+def numbered_request(number: int) -> Request:
+    """The request of a charge by its number: the population changes fastest, then the month."""
     turn, which = divmod(number, POPULATIONS)
     again, month = divmod(turn, MONTHS)
     period = f"{2026 + month // 12}-{1 + month % 12:02}"
@@ -35,12 +35,12 @@ def asked(number: int) -> Request:
 
 
 def charge(ledger: Ledger, number: int) -> Entry:
-    """Charge and release, in the one way there is."""
-    return commit(ledger, asked(number), MECHANISM)
+    """Charge and release by a real commit."""
+    return commit(ledger, numbered_request(number), MECHANISM)
 
 
 def lengthen(ledger: Ledger, entries: int) -> int:
-    """Bring a new ledger to so many entries; returns the number of the charge that comes next."""
+    """Fill a new ledger up to so many entries; returns the number of the next charge."""
     for number in range(POPULATIONS):
         ledger.open_account(population(number), STAMP)
     first = charge(ledger, 0)
@@ -54,12 +54,12 @@ def lengthen(ledger: Ledger, entries: int) -> int:
 
 
 def _charges_after(first: Entry) -> Iterator[Entry]:
-    """Priced, totalled and chained as the ledger does it, but all with the noise of the first."""
+    """Charges priced, totalled and chained as by the ledger, all with the noise of the first."""
     totals: dict[Scope, Tally] = {}
-    _debit(asked(0), totals)
+    _debit(numbered_request(0), totals)
     last, stated = first, first.payload
     for number in count(1):
-        wanted = asked(number)
+        wanted = numbered_request(number)
         payload = charge_payload(
             wanted, MECHANISM, _debit(wanted, totals), digest=stated["digest"], noise=stated["noise"], stamp=STAMP
         )

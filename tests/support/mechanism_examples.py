@@ -1,4 +1,4 @@
-"""For every mechanism of the registry, some of them with statistics that each takes: the contract tests take all."""
+"""Examples of every registered mechanism with statistics that it takes, for the contract tests."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from dpbayes_core.privacy.mechanisms import (
 
 @dataclass(frozen=True)
 class Bound:
-    """As much of a sensitivity as mechanisms read."""
+    """The parts of a sensitivity that mechanisms read."""
 
     l1: float
     l2: float
@@ -37,7 +37,7 @@ def counts(*shape: int) -> Any:
     return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
 
 
-EXAMPLES: Mapping[str, list[tuple[Any, Any]]] = {  # the mechanism, and statistics (none where it takes none)
+EXAMPLES: Mapping[str, list[tuple[Any, Any]]] = {  # mechanism, statistics or None
     "laplace": [
         (laplace_for(TWO_COLUMNS, epsilon=0.5, grid=30, entries=5), numbers(5)),
         (laplace_for(WEIGHTED, epsilon=Decimal("0.1"), grid=12, entries=6), numbers(6)),

@@ -80,7 +80,7 @@ def geometric(scale: float, size: int, generator: np.random.Generator) -> Floats
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a release of this epsilon: geometric, laplace or fourier; more or less than told for twins."""
+    """Geometric, laplace or fourier noise at this epsilon, drawn at `wrong` times the stated scale."""
 
     law: str
     epsilon: float
@@ -88,7 +88,7 @@ class Noise:
     public_rows: bool = True
 
     def scale(self, entries: int) -> float:
-        """Of sums that one replaced (or added) record moves by 2 (or 1) each."""
+        """The stated scale for sums that a replaced record moves by 2, or an added one by 1."""
         return (2.0 if self.public_rows else 1.0) * entries / self.epsilon
 
     def draw(self, scale: float, size: int, generator: np.random.Generator) -> Floats:

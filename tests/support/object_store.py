@@ -1,4 +1,4 @@
-"""A real S3 endpoint: moto's server in a process of its own, on loopback, which can go away and come back."""
+"""A real S3 endpoint: moto's server in a process of its own, on loopback, which can become unreachable and return."""
 
 import itertools
 import os
@@ -21,7 +21,7 @@ PARTS = ("moto", "flask", "flask_cors")
 
 
 class ObjectStore:
-    """An S3 endpoint with one bucket, until it is stopped; what it holds lives in its memory."""
+    """An S3 endpoint until it is stopped; its buckets are in memory."""
 
     _last: int | None = None
 
@@ -43,7 +43,7 @@ class ObjectStore:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a steward would set to use it, and nothing of this machine's own."""
+        """The settings to use it, and none of this machine's own."""
         return {
             "AWS_ENDPOINT_URL_S3": f"http://{ADDRESS}:{self.port}",
             "AWS_ACCESS_KEY_ID": "steward",
@@ -56,7 +56,7 @@ class ObjectStore:
         }
 
     def new_bucket(self) -> str:
-        """The address of a bucket that nobody has used; `environment` must be set."""
+        """The address of a new bucket; `environment` must be set."""
         import s3fs
 
         name = f"bucket-{next(self._names)}"
@@ -65,23 +65,23 @@ class ObjectStore:
 
     def go_away(self) -> None:
         """Refuse every connection, keeping what is stored."""
-        self._tell("away")
+        self._send("away")
 
     def come_back(self) -> None:
         """Answer again, on the same port."""
-        self._tell("back")
+        self._send("back")
 
     def forget_conditions(self) -> None:
-        """Overwrite whatever a writer's condition says, as servers do that know no conditional writes."""
-        self._tell("forget-conditions")
+        """Ignore the conditions of writes, like servers without conditional writes."""
+        self._send("forget-conditions")
 
     def lose_an_answer(self) -> None:
         """Carry out the next write, and say that it failed."""
-        self._tell("lose-an-answer")
+        self._send("lose-an-answer")
 
     @contextmanager
     def in_use(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Self]:
-        """The environment of this process names it and no other, until the end of the block."""
+        """Make it the only endpoint in this process's environment until the end of the block."""
         import s3fs
 
         for name in [name for name in os.environ if name.startswith("AWS_")]:
@@ -112,7 +112,7 @@ class ObjectStore:
     def __exit__(self, *failure: object) -> None:
         self.stop()
 
-    def _tell(self, word: str) -> None:
+    def _send(self, word: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
@@ -126,15 +126,15 @@ class ObjectStore:
         return line.strip()
 
 
-class _Door:
-    """What stands between the network and moto: it can ignore conditions, and lose answers."""
+class _FaultLayer:
+    """Wraps moto's application: it can ignore conditions and lose answers."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application = application
-        self.heeds_conditions, self.lost = True, 0
+        self.checks_conditions, self.lost = True, 0
 
     def __call__(self, request: dict[str, Any], answer: Callable[..., Any]) -> Iterable[bytes]:
-        if not self.heeds_conditions:
+        if not self.checks_conditions:
             request.pop("HTTP_IF_NONE_MATCH", None)
         if not self.lost or request["REQUEST_METHOD"] != "PUT":
             return self._application(request, answer)
@@ -152,10 +152,10 @@ def _serve() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import BaseWSGIServer, make_server
 
-    door = _Door(DomainDispatcherApplication(create_backend_app))
+    layer = _FaultLayer(DomainDispatcherApplication(create_backend_app))
 
     def start(port: int) -> BaseWSGIServer:
-        server = make_server(ADDRESS, port, door, threaded=False)
+        server = make_server(ADDRESS, port, layer, threaded=False)
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         return server
 
@@ -170,9 +170,9 @@ def _serve() -> None:
             case "back":
                 server = start(port)
             case "forget-conditions":
-                door.heeds_conditions = False
+                layer.checks_conditions = False
             case "lose-an-answer":
-                door.lost += 1
+                layer.lost += 1
         print(word, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A desk of two offices that hold one table: by a column, or each in files of its own."""
+"""A desk whose table is split between two offices, by a column or into files."""
 
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ BY_PATHS = (
 
 def study_of(membership: str, *, paths: bool = False) -> str:
     """The desk's study with two offices, and without an analysis."""
-    held = (BY_PATHS if paths else BY_COLUMN).format(membership=membership)
+    holder = (BY_PATHS if paths else BY_COLUMN).format(membership=membership)
     table = "" if paths else 'path: "data/pay-{period}.parquet", '
     text = STUDY.replace('path: "data/pay-{period}.parquet", ', table).replace(
-        "unit: person}", f"unit: person, {held}}}"
+        "unit: person}", f"unit: person, {holder}}}"
     )
     text = text.replace(
         "per-period: {epsilon: 2}", "per-period: {epsilon: 3}"

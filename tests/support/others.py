@@ -1,4 +1,4 @@
-"""Another user of this machine, who runs the real command: switched to, not imitated."""
+"""Runs the real command as another user of this machine."""
 
 import atexit
 import json
@@ -52,9 +52,9 @@ def open_environment() -> Path:
 
 
 def _others_can_run(python: Path) -> bool:
-    """The interpreter and the library that belongs to it; where only that is closed, another Python's may be found."""
-    asked = [str(python), "-c", "import sys; print(sys.base_prefix)"]
-    base = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    """Whether others can run the interpreter with its own library, and not with another Python's."""
+    command = [str(python), "-c", "import sys; print(sys.base_prefix)"]
+    base = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     done = subprocess.run(
         [*SWITCH, str(python), "-c", ITS_OWN_LIBRARY, base], cwd="/", capture_output=True, check=False
     )
@@ -63,7 +63,7 @@ def _others_can_run(python: Path) -> bool:
 
 @contextmanager
 def open_folder() -> Iterator[Path]:
-    """A folder that every user may enter: those of the tests are closed to all but one."""
+    """A folder that every user may enter, unlike pytest's."""
     folder = Path(tempfile.mkdtemp(prefix="dpbayes-open-"))
     try:
         folder.chmod(0o755)

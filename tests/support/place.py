@@ -25,7 +25,7 @@ from tests.support.ledger_cases import STAMP
 
 
 class HookedNoise(OpenDPNoise):
-    """Real noise during whose drawing something happens: after the sum, before the commit."""
+    """Real noise that calls `meanwhile` when it is drawn: after the sum, before the commit."""
 
     def __init__(self, meanwhile: Callable[[], object]) -> None:
         self.meanwhile = meanwhile
@@ -47,7 +47,7 @@ class Place:
             open_account_of(self.desk.study)
 
     def release(self, meanwhile: Callable[[], object] = lambda: None, period: str = PERIOD) -> tuple[str, str]:
-        """How the release went, and its digest."""
+        """Release and publish; returns the status and the digest."""
         order = ReleaseOrder(study=str(self.desk.study), release="pay-regression", period=period)
         (status,) = release_once(order, HookedNoise(meanwhile))
         return status, str(publish_once(order, [status])[0]["digest"])
@@ -68,14 +68,14 @@ class Place:
         return [charge.payload["digest"] for charge in self.charges()]
 
     def refused(self, meanwhile: Callable[[], object] = lambda: None, *, exit_code: int = 1) -> str:
-        """What a release that cannot be finished says."""
+        """The message of a release that fails."""
         with pytest.raises(DpbayesError) as failed:
             self.release(meanwhile)
         assert failed.value.exit_code == exit_code
         return str(failed.value)
 
     def repaired(self, charged: list[str]) -> None:
-        """Running again completes what was begun, and once more changes nothing."""
+        """Assert that a second run completes the release and a third changes nothing."""
         status, digest = self.release()
         assert status == ("already-released" if charged else "released")
         assert charged in ([], [digest])

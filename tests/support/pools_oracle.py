@@ -16,7 +16,7 @@ from dpbayes_core.arrays import Floats
 
 @dataclass(frozen=True)
 class Common:
-    """What the parts share."""
+    """Parameters that the parts share."""
 
     centre: Floats  # B
     tau: Floats  # of each of B's entries

@@ -81,12 +81,12 @@ class Server:
             time.sleep(0.1)  # the dead server's last processes still hold its memory
 
     def stop(self) -> None:
-        """Stop for good, by its own process id; nobody reads its files again."""
+        """Stop for good; its files are not read again."""
         if self._process is not None and self._process.poll() is None:
             self.shut_down_immediately()
 
     def kill(self) -> None:
-        """SIGKILL to the server and all its processes: nothing is flushed, no client is told."""
+        """SIGKILL to the server and all its processes: nothing is flushed, no client is notified."""
         assert self._process is not None
         # the server last: its death wakes its processes, and one asleep in a commit would end it
         for process in (*_children(self._process.pid), self._process.pid):
@@ -96,14 +96,14 @@ class Server:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """The server and its processes stopped where they are: connections are taken and never answered."""
+        """Suspend the server and its processes: connections are accepted and never answered."""
         assert self._process is not None
         stopped = [self._process.pid]
         try:
-            os.kill(self._process.pid, signal.SIGSTOP)  # it begins no other from here on
+            os.kill(self._process.pid, signal.SIGSTOP)  # it starts no other process from here on
             stopped += _children(self._process.pid)
             for process in stopped[1:]:
-                with suppress(ProcessLookupError):  # it had served its client
+                with suppress(ProcessLookupError):  # its client has gone
                     os.kill(process, signal.SIGSTOP)
             yield
         finally:
@@ -112,7 +112,7 @@ class Server:
                     os.kill(process, signal.SIGCONT)
 
     def shut_down_immediately(self) -> None:
-        """PostgreSQL's own immediate shutdown: like a crash, but clients are told."""
+        """PostgreSQL's own immediate shutdown: like a crash, but clients are notified."""
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(timeout=PATIENCE)
@@ -143,14 +143,14 @@ class Server:
         return f"postgresql://{OWNER}@{ADDRESS}:{self.port}/{database}"
 
     def new_database(self, *, like: str = "template1") -> str:
-        """The address of a database that nobody has used, empty or a copy of another."""
+        """The address of a new database, empty or a copy of another."""
         name = f"ledger_{next(self._names)}"
         with self.connect() as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {like.rpartition('/')[2]}")
         return self.url(name)
 
     def new_schema(self) -> str:
-        """The address of an empty corner of one database: quicker than a database of its own."""
+        """The address of a new schema, which is faster to make than a database."""
         name = f"ledger_{next(self._names)}"
         with self.connect() as connection:
             connection.execute(f"CREATE SCHEMA {name}")
@@ -178,7 +178,7 @@ def new_folder(*, on_disk: bool = False) -> Path:
 
 
 def _end_with_parent() -> None:
-    """Tests may be killed; a server is not to outlive them."""
+    """End the server when the tests are killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGQUIT)  # PR_SET_PDEATHSIG
 
 
@@ -193,5 +193,5 @@ def _free_port() -> int:
 
 
 def _children(parent: int) -> list[int]:
-    """At once: while a walk over all processes lasts, a commit may end."""
+    """The child processes; a walk over all processes would take long enough for a commit to end."""
     return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]

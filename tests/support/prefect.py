@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 def wait_until(look: Callable[[], Seen], seconds: float, what: str) -> Seen:
-    """What `look` sees once that is anything; the test fails where it sees nothing for so long."""
+    """The first true result of `look`; without one in time the test fails."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(OSError):
@@ -74,7 +74,7 @@ class Orchestrator:
 
     @contextmanager
     def server(self) -> Iterator[None]:
-        """The server, answering, with the pool that workers ask."""
+        """The server, once it answers, with a work pool."""
         server = (PREFECT, "server", "start", "--host", ADDRESS, "--port", str(self.port))
         log = self.folder / "server.log"
         with running(*server, environment=self.environment, cwd=self.folder, log=log) as self._server:

@@ -1,4 +1,4 @@
-"""A home whose record names what the environment names: as if that had been there, and were gone now."""
+"""Makes a home record the places that the environment names, as if they had been set when it was created."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

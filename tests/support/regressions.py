@@ -39,7 +39,7 @@ def mechanism(name: str, scale: float, entries: int) -> Mechanism:
 
 
 def noise_log_density(mechanism: Mechanism, residuals: Floats) -> Floats:
-    """Of Laplace or Gaussian noise, entry by entry: what the samplers' own kernels are compared with."""
+    """Log density of Laplace or Gaussian noise by entry, to compare the samplers' kernels with."""
     law = {"laplace": stats.laplace, "gaussian": stats.norm}[mechanism.name]
     return law.logpdf(residuals, scale=mechanism.scales)
 
@@ -51,14 +51,14 @@ def entries_of(schema: RegressionSchema, moments: Floats) -> Floats:
 
 
 def released(
-    schema: RegressionSchema, moments: Floats, told: Mechanism, generator: np.random.Generator, *, wrong: float = 1.0
+    schema: RegressionSchema, moments: Floats, stated: Mechanism, generator: np.random.Generator, *, wrong: float = 1.0
 ) -> Release:
-    """Exact moments with seeded noise, `wrong` times the scale that the release tells."""
+    """Exact moments with seeded noise, `wrong` times the scale that the release states."""
     exact, rows = entries_of(schema, moments), round(moments[0, 0])
-    draw = generator.laplace if told.name == "laplace" else generator.normal
-    noisy = exact + wrong * told.scales * draw(size=exact.size)
+    draw = generator.laplace if stated.name == "laplace" else generator.normal
+    noisy = exact + wrong * stated.scales * draw(size=exact.size)
     return Release(
-        schema=schema, neighbours="replace-one", rows=rows, mechanism=told, values=tuple(float(v) for v in noisy)
+        schema=schema, neighbours="replace-one", rows=rows, mechanism=stated, values=tuple(float(v) for v in noisy)
     )
 
 
@@ -96,14 +96,14 @@ def example(
 
 
 def example_with_fourth(schema: RegressionSchema, rows: int, *, name: str = "gaussian", scale: float = 10.0) -> Release:
-    """The same with third and fourth moments of the same covariates, their noise of the same scale."""
+    """A release of simulated rows with third and fourth moments, all noise of one scale."""
     release, generator = example(schema, rows, name=name, scale=scale), np.random.default_rng(1)
     covariates = encoded(schema, rows, generator)  # those of the example
     entries = np.array(FourthMoments(schema).entries)
     beside = mechanism(name, scale, len(entries))
-    told = replace(release, mechanism=replace(release.mechanism, beside=beside), higher=(0.0,) * len(entries)).fourth
-    assert told is not None
-    sums = np.prod(covariates[:, entries], axis=2).sum(axis=0) * told.weights
+    fourth = replace(release, mechanism=replace(release.mechanism, beside=beside), higher=(0.0,) * len(entries)).fourth
+    assert fourth is not None
+    sums = np.prod(covariates[:, entries], axis=2).sum(axis=0) * fourth.weights
     noisy = sums + beside.scales * generator.normal(size=len(sums))
     both: Mechanism = replace(release.mechanism, beside=beside)
     return replace(release, mechanism=both, higher=tuple(float(v) for v in noisy))
@@ -118,7 +118,7 @@ def example_with_residuals(
     spread: float = 0.0,
     seed: int = 1,
 ) -> Release:
-    """The same in two steps, noise of one scale on both; residuals grow with x where `spread` is 1."""
+    """A robust release of simulated rows, all noise of one scale; residuals grow with x where `spread` is 1."""
     generator = np.random.default_rng(seed)
     covariates = encoded(schema, rows, generator)
     grows = 0.25 * (1 - spread + spread * np.exp(2 * covariates[:, 1]))
@@ -126,8 +126,8 @@ def example_with_residuals(
     response = covariates @ theta + grows * generator.standard_normal(rows)
     whole = np.column_stack([covariates, response])
     beside = mechanism(name, scale, len(residual_entries(schema)))
-    told: Mechanism = replace(mechanism(name, scale, len(schema.entries)), beside=beside)
-    release = released(schema, whole.T @ whole, told, generator)
+    both: Mechanism = replace(mechanism(name, scale, len(schema.entries)), beside=beside)
+    release = released(schema, whole.T @ whole, both, generator)
     fit = release.fit()
     weight = np.minimum(((response - covariates @ np.array(fit.coefficients)) / fit.limit) ** 2, 1)
     exact = (covariates * weight[:, None]).T @ covariates
@@ -193,7 +193,7 @@ def flat_factors(schema: RegressionSchema, count: int, generator: np.random.Gene
 
 
 def covariate_moments(prior: Prior, known: Floats, schema: RegressionSchema, generator: np.random.Generator) -> Floats:
-    """Moments a row of (1, x) drawn from the prior, given those of the constant and the factors, which come first.
+    """Moments per row of (1, x) drawn from the prior, given those of the constant and the factors, which come first.
 
     Correlations are built row by row of their Cholesky factor: the rest's square is Beta, the direction uniform.
     """
@@ -232,7 +232,7 @@ def prior_statistics(
 
 
 def _rows_of(moments: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """Any so many rows with these moments a row."""
+    """Random rows with exactly these moments per row."""
     directions = np.linalg.qr(generator.standard_normal((count, len(moments))))[0]
     return np.sqrt(count) * directions @ np.linalg.cholesky(moments).T
 
@@ -240,7 +240,7 @@ def _rows_of(moments: Floats, count: int, generator: np.random.Generator) -> Flo
 def split_statistics(
     prior: Prior, schema: RegressionSchema, rows: Sequence[int], count: int, generator: np.random.Generator
 ) -> tuple[Floats, list[Floats]]:
-    """The same for people who are split over parts at random, given each part's factors: moments of each part."""
+    """Parameters, and full moments of every part, for people split over parts at random."""
     heads = [flat_factors(schema, count, generator) for _ in rows]
     whole_heads: Floats = np.tensordot(np.divide(rows, sum(rows)), heads, axes=1)
     whole = covariate_moments(prior, whole_heads, schema, generator)

@@ -1,4 +1,4 @@
-"""For each kind of release that samplers take, and some samplers: a small release with a prior, the same each time."""
+"""A fixed small release and prior for every kind of release, and for samplers that need particular ones."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -12,7 +12,7 @@ def bulk(draws: Floats) -> Floats:
     return diagnose([str(k) for k in range(len(quantities))], quantities).ess_bulk
 
 
-def apart(first: Floats, second: Floats) -> float:
+def distance(first: Floats, second: Floats) -> float:
     """Largest distance of means and of log sds, in standard errors; both (chains, draws, quantities)."""
     distances: list[Floats] = []
     for change in (lambda x: x, lambda x: (x - x.mean(axis=(0, 1))) ** 2):
@@ -25,8 +25,8 @@ def apart(first: Floats, second: Floats) -> float:
     return float(np.max(distances))
 
 
-def weighted_apart(draws: Floats, sample: Floats, weights: Floats) -> float:
-    """As `apart`, the second an importance sample (samples, quantities) with weights."""
+def weighted_distance(draws: Floats, sample: Floats, weights: Floats) -> float:
+    """As `distance`, the second an importance sample (samples, quantities) with weights."""
     share = weights / weights.sum()
     centre = share @ sample
     distances: list[Floats] = []

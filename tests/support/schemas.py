@@ -12,7 +12,7 @@ FOLDER = Path(dpbayes.crates.__file__).parent / "schemas"
 
 
 def flaws_of_record(crate: Path) -> list[str]:
-    """What a crate's records say that their schemas do not allow."""
+    """Violations of their published JSON Schemas by a crate's records."""
     found: list[str] = []
     for name in ("release", "posterior"):
         if (crate / f"{name}.json").exists():

@@ -47,7 +47,7 @@ def write(path: Path, rows: list[Row], row_group_size: int = 1000, **types: pa.D
 
 
 def ordinary_rows(count: int, people: int, seed: int) -> list[Row]:
-    """Rows that break a rule now and then; persons have from none to many of them."""
+    """Rows some of which break a rule; persons have from none to many of them."""
     rng = np.random.default_rng(seed)
     odd = [None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.0, 5.0]
     return [
@@ -71,14 +71,14 @@ def encoded(row: Row) -> tuple[int, ...]:
 
 
 def stored(row: Row) -> tuple[int, ...]:
-    """The integers of one row as a pass holds them, column by column: a factor is the code of its level."""
+    """The integers of one row as a pass stores them, column by column: a factor is the code of its level."""
     age, female, south, east, wage = encoded(row)
     return (age, female, (south + 2 * east) // UNIT, wage)
 
 
-def _integer(value: float | None, bounds: Bounds, instead: float) -> int:
+def _integer(value: float | None, bounds: Bounds, default: float) -> int:
     if value is None or math.isnan(value):
-        value = instead
+        value = default
     value = min(max(value, bounds.low), bounds.high)
     return max(-UNIT, min(UNIT, round((value - bounds.middle) / bounds.width * 2**BITS)))
 
@@ -95,7 +95,7 @@ def one_row_each(rows: list[Row], key: bytes = KEY) -> list[Row]:
 
 
 def rows_each(rows: list[Row], most: int, key: bytes = KEY) -> list[Row]:
-    """The rows that count when each person has so many at most."""
+    """The rows that count when each person has at most `most`."""
     material = hashlib.blake2b(key, digest_size=48, person=b"dpbayes-rows").digest()
     ranked: dict[bytes, list[tuple[Any, int]]] = {}
     for place, row in enumerate(rows):
@@ -130,12 +130,12 @@ def siphash(key: bytes, message: bytes, size: int) -> bytes:
 def _rounds(v: list[int], count: int) -> None:
     for _ in range(count):
         v[0], v[2] = (v[0] + v[1]) % 2**64, (v[2] + v[3]) % 2**64
-        v[1], v[3] = _turned(v[1], 13) ^ v[0], _turned(v[3], 16) ^ v[2]
-        v[0] = _turned(v[0], 32)
+        v[1], v[3] = _rotated(v[1], 13) ^ v[0], _rotated(v[3], 16) ^ v[2]
+        v[0] = _rotated(v[0], 32)
         v[2], v[0] = (v[2] + v[1]) % 2**64, (v[0] + v[3]) % 2**64
-        v[1], v[3] = _turned(v[1], 17) ^ v[2], _turned(v[3], 21) ^ v[0]
-        v[2] = _turned(v[2], 32)
+        v[1], v[3] = _rotated(v[1], 17) ^ v[2], _rotated(v[3], 21) ^ v[0]
+        v[2] = _rotated(v[2], 32)
 
 
-def _turned(word: int, left: int) -> int:
+def _rotated(word: int, left: int) -> int:
     return (word << left | word >> (64 - left)) % 2**64

@@ -1,7 +1,6 @@
-"""Another user of this machine who tries every door of a process tree: `python -m tests.support.stranger PORT...`.
+"""Another user of this machine tries ports: `python -m tests.support.stranger PORT...`.
 
-Run by root it becomes `nobody` first; else it is a process without the keys, which is all that counts. It prints, as
-JSON, what each port let it do.
+Under root it becomes `nobody` first; otherwise it only lacks the keys. It prints as JSON what each port allowed.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 NOBODY = 65534
-LIMIT = 3.0  # seconds for a door to open
+LIMIT = 3.0  # seconds for an answer
 
 
 def listening(pid: int) -> list[int]:
@@ -29,12 +28,12 @@ def listening(pid: int) -> list[int]:
 
 
 def who() -> int:
-    """What a stranger would have others run."""
+    """Code that the stranger tries to run in other processes."""
     return os.getuid()
 
 
 async def _commands(port: int) -> list[str]:
-    """What Dask's own protocol lets us do there, in the clear and behind a certificate of our own."""
+    """What Dask's protocol allows at a port, in clear text and with a certificate of our own."""
     from distributed.comm import connect
     from distributed.core import send_recv
     from distributed.protocol.pickle import dumps
@@ -47,9 +46,9 @@ async def _commands(port: int) -> list[str]:
                 f"{scheme}://127.0.0.1:{port}", timeout=LIMIT / 2, **security.get_connection_args("client")
             )
             try:
-                told = await send_recv(comm, op="identity", reply=True)
-                done.append(f"{scheme}: asked a {told['type']} who it is")
-                op = "run_function" if told["type"].endswith("Scheduler") else "run"
+                identity = await send_recv(comm, op="identity", reply=True)
+                done.append(f"{scheme}: asked a {identity['type']} who it is")
+                op = "run_function" if identity["type"].endswith("Scheduler") else "run"
                 ran = await send_recv(comm, op=op, function=dumps(who), args=dumps(()), kwargs=dumps({}), reply=True)
                 if not isinstance(ran, dict) or ran.get("status") == "OK":
                     done.append(f"{scheme}: ran code in it")
@@ -59,7 +58,7 @@ async def _commands(port: int) -> list[str]:
 
 
 def _pages(port: int) -> list[str]:
-    """What a web server there says to us: a status that is no refusal."""
+    """Paths that a web server at the port does not refuse."""
     done: list[str] = []
     for path in ("/", "/api/health", "/api/admin/version", "/docs", "/health", "/metrics", "/json/identity.json"):
         with suppress(OSError, http.client.HTTPException):
@@ -84,7 +83,7 @@ async def _try(ports: list[int]) -> dict[str, list[str]]:
 
 
 def _become_nobody() -> None:
-    """Once everything is imported: `nobody` may be unable to read this interpreter's files."""
+    """Switch once everything is imported: `nobody` may be unable to read this interpreter's files."""
     import cloudpickle
     import distributed
     import distributed.protocol.pickle
@@ -98,7 +97,7 @@ def _become_nobody() -> None:
 
 
 def opened(ports: list[int]) -> dict[str, list[str]]:
-    """What a stranger can do at each port, tried by a process of its own."""
+    """What a stranger can do at each port, as found by a process of its own."""
     import subprocess
 
     done = subprocess.run(
@@ -108,9 +107,9 @@ def opened(ports: list[int]) -> dict[str, list[str]]:
         check=True,
         timeout=120,
     )
-    told: dict[str, Any] = json.loads(done.stdout)
-    assert told.pop("uid") in (NOBODY, os.getuid())
-    return told
+    allowed: dict[str, Any] = json.loads(done.stdout)
+    assert allowed.pop("uid") in (NOBODY, os.getuid())
+    return allowed
 
 
 if __name__ == "__main__":

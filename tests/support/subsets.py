@@ -1,4 +1,4 @@
-"""Small tables dealt out to subsets by hand, through the pass's own kernels."""
+"""Small tables with given subsets, summed by the pass's own kernels."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from dpbayes_core.subsample.regressions import SubsetMoments
 
 
 def dealt(rows: Floats, numbers: NDArray[np.int64], subsets: int) -> SubsetScatters:
-    """Rows of (covariates..., response), each in the subset it is given."""
+    """Scatters of rows (covariates..., response); `numbers` has the subset of each."""
     width = rows.shape[1]
     counts, words = np.zeros(subsets, np.int64), np.zeros((subsets, width + width * (width + 1) // 2, LIMBS), np.int64)
     flat = words.reshape(-1)

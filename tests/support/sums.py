@@ -1,4 +1,4 @@
-"""Exact statistics of a table that nobody wrote."""
+"""Exact statistics without a table."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,5 +7,5 @@ from dpbayes_core.regression.moments import PRODUCT_BITS, ExactStatistics
 
 
 def sums_of(values: NDArray[np.float64], rows: int) -> ExactStatistics:
-    """Sums that are these standardised values, to the last bit of the fixed point."""
+    """Exact statistics with these standardised values, rounded to the fixed point."""
     return ExactStatistics(rows, tuple(round(value * 2**PRODUCT_BITS) for value in values.tolist()))

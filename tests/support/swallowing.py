@@ -1,4 +1,4 @@
-"""Run as a program in a network of its own, `unshare --net`: a charge during whose commit every packet is swallowed."""
+"""A charge during whose commit all packets are lost; run in a network of its own by `unshare --net`."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def loopback(state: str) -> None:
 
 
 def charge(place: str) -> tuple[str, float]:
-    """What a charge says whose commit is never answered, and after how many seconds."""
+    """The error of a charge whose commit is never answered, and after how many seconds."""
     Ledger.create(place, STAMP).dispose()
     with Ledger.open(place) as ledger:
         ledger.open_account(account(), STAMP)

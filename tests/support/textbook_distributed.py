@@ -1,4 +1,4 @@
-"""The distributed paper's other samplers as one would write them down: plain numpy, explicit inverses."""
+"""The distributed paper's other samplers, written plainly: numpy, explicit inverses."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def noise_of(release: Release) -> Floats:
 
 
 def possible(moments: Floats) -> Floats:
-    """The same with negative eigenvalues of the centred scatter set to zero."""
+    """Moments with negative eigenvalues of their centred scatter set to zero."""
     rows, mean = moments[0, 0], moments[0, 1:] / moments[0, 0]
     values, vectors = np.linalg.eigh(moments[1:, 1:] - rows * np.outer(mean, mean))
     mended = moments.copy()
@@ -26,7 +26,7 @@ def possible(moments: Floats) -> Floats:
 
 
 def wishart(degrees: float, scale: Floats, generator: np.random.Generator) -> Floats:
-    """By Bartlett's factor: degrees need not be whole."""
+    """A Wishart draw by Bartlett's factor; degrees need not be whole."""
     size = len(scale)
     lower = np.tril(generator.standard_normal((size, size)), -1)
     lower[range(size), range(size)] = np.sqrt(generator.chisquare(degrees - np.arange(size)))
@@ -35,7 +35,7 @@ def wishart(degrees: float, scale: Floats, generator: np.random.Generator) -> Fl
 
 
 def conjugate(total: Floats, prior: Floats, shape: float, generator: np.random.Generator) -> tuple[Floats, float]:
-    """(theta, sigma2) given exact moments."""
+    """A draw of (theta, sigma2) given exact moments."""
     full = prior + total
     centre = np.linalg.solve(full[:-1, :-1], full[:-1, -1])
     scale = (full[-1, -1] - full[-1, :-1] @ centre) / 2
@@ -44,7 +44,7 @@ def conjugate(total: Floats, prior: Floats, shape: float, generator: np.random.G
 
 
 def covariates(total: Floats, generator: np.random.Generator) -> tuple[Floats, Floats]:
-    """Mean and covariance of x given exact moments of (1, x)."""
+    """A draw of mean and covariance of x given exact moments of (1, x)."""
     d, weight = len(total) - 1, 0.01 + total[0, 0]
     centre = total[0, 1:] / weight
     scatter = 0.01 * np.eye(d) + total[1:, 1:] - weight * np.outer(centre, centre)
@@ -53,12 +53,12 @@ def covariates(total: Floats, generator: np.random.Generator) -> tuple[Floats, F
 
 
 def gibbs_of_whole_moments(release: Evidence, draws: int, seed: int, prior: Prior) -> Floats:
-    """Bernstein and Sheldon's, for every holder: (theta, sigma) given the repaired sum, moments given them."""
+    """Bernstein and Sheldon's sampler, for every holder: (theta, sigma) given the repaired sum, moments given them."""
     generator, parts = np.random.default_rng(seed), parts_of(release)
     first, size = prior.response_matrix(release.schema), release.schema.m + 1
     places = [(i, j) for i in range(size) for j in range(max(i, 1), size)]
-    told = [(part.matrix(), noise_of(part)) for part in parts]
-    moments = [noisy.copy() for noisy, _ in told]
+    released = [(part.matrix(), noise_of(part)) for part in parts]
+    moments = [noisy.copy() for noisy, _ in released]
     kept = np.empty((draws, size))
     for iteration in range(draws + draws // 4):
         total = possible(np.sum(moments, axis=0))
@@ -85,7 +85,7 @@ def gibbs_of_whole_moments(release: Evidence, draws: int, seed: int, prior: Prio
                 for i, j in places
             ]
         )
-        for holder, (noisy, noise) in enumerate(told):
+        for holder, (noisy, noise) in enumerate(released):
             rows = noisy[0, 0]
             precision = np.diag([1 / noise[place] for place in places])
             spread = np.linalg.inv(np.linalg.inv(rows * limit) + precision)
@@ -100,7 +100,7 @@ def gibbs_of_whole_moments(release: Evidence, draws: int, seed: int, prior: Prio
 
 
 def plugged_in(release: Evidence, draws: int, seed: int, prior: Prior) -> Floats:
-    """sigma as if the repaired moments were exact, theta given it and the noisy X'y, S plugged in."""
+    """Draws of sigma as if the repaired moments were exact, and of theta given sigma, the noisy X'y and that S."""
     generator, parts = np.random.default_rng(seed), parts_of(release)
     first, size = prior.response_matrix(release.schema), release.schema.m
     total = np.sum([possible(part.matrix()) for part in parts], axis=0)

@@ -1,4 +1,4 @@
-"""The samplers of Bernstein and Sheldon (2019) as a textbook would write them: inverses, loops, no tricks."""
+"""The samplers of Bernstein and Sheldon (2019) as in a textbook: inverses and loops."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class Textbook:
         return full
 
     def regression(self, full: Floats) -> tuple[Floats, float]:
-        """Normal-inverse-gamma."""
+        """A draw of theta and sigma from their normal-inverse-gamma law."""
         added = self.prior.response_matrix(self.release.schema) + full
         inverse = np.linalg.inv(added[:-1, :-1])
         mean = inverse @ added[:-1, -1]
@@ -84,7 +84,7 @@ class Textbook:
         return self.random.multivariate_normal(mean, variance * inverse), float(np.sqrt(variance))
 
     def variances(self, statistic: Floats) -> Floats:
-        """Of the noise."""
+        """A draw of the variances of Laplace noise, or those of normal noise."""
         if self.release.mechanism.name == "gaussian":
             return self.scales**2
         size = np.maximum(
@@ -93,7 +93,7 @@ class Textbook:
         return self.random.wald(self.scales * size, size**2) + self.scales**2 * self.random.chisquare(1, size.size)
 
     def statistic(self, moment: Moment, variances: Floats) -> Floats:
-        """Product of two normal densities, with inverses."""
+        """A draw of the statistics from the product of two normal densities, with inverses."""
         known = cache(moment)
         mean = np.array([known(*e) for e in self.entries])
         fourth = np.array([[known(*sorted((*e, *f))) for f in self.entries] for e in self.entries])
