@@ -52,7 +52,7 @@ class DrawTexts(Texts):
         ]
 
     def product(self, release: Release) -> str:
-        return f"{self._subject} ({len(release.values)}) of {self._of(release)}"
+        return f"{self._subject} ({len(release.values)}) of {self._model_name(release)}"
 
     def declared(self, release: Release) -> tuple[Declared, ...]:
         subject: Any = release.subject
@@ -86,10 +86,10 @@ class DrawTexts(Texts):
         return tuple(pairs)
 
     def title(self, release: Release) -> str:
-        return f"{self._subject}: {self._of(release)}"
+        return f"{self._subject}: {self._model_name(release)}"
 
     def lede(self, release: Release) -> str:
-        return f"{self._subject} of {self._of(release)}"
+        return f"{self._subject} of {self._model_name(release)}"
 
     def model(self, release: Release) -> str:
         subject: Any = release.subject
@@ -163,7 +163,7 @@ class DrawTexts(Texts):
             "proposal is accepted.",
         )
 
-    def _of(self, release: Release) -> str:
+    def _model_name(self, release: Release) -> str:
         subject: Any = release.subject
         if isinstance(subject, RegressionSubject):
             names = [column.name for column in subject.schema.covariates]
@@ -220,7 +220,7 @@ def ranges(subject: NetworkSubject) -> dict[tuple[float, float], list[str]]:
 
 def between(subject: NetworkSubject) -> str:
     """The ranges of a network's probabilities, rounded outwards so that they stay true."""
-    found = [(f"between {_ends(*ends)}", names) for ends, names in ranges(subject).items()]
+    found = [(f"between {_range_words(*ends)}", names) for ends, names in ranges(subject).items()]
     if len(found) == 1:
         return found[0][0]
     return listed([f"{words} for {_named(names)}" for words, names in found])
@@ -230,7 +230,8 @@ def _named(names: list[str]) -> str:
     return listed(names) if len(names) <= MOST_NAMED else f"{names[0]} and {len(names) - 1} other columns"
 
 
-def _ends(low: float, high: float) -> str:
+def _range_words(low: float, high: float) -> str:
+    """Both ends, rounded outwards."""
     decimals = max(3, 1 - math.floor(math.log10(high - low)))
     unit = 10.0**decimals
     least = math.floor(low * unit) / unit

@@ -202,17 +202,17 @@ class RegressionSpec(MomentsSection):
     def problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         """Problems of columns and of the schema, and analyses that this release lacks the statistics for."""
         found = list(response_problems(context, (*place, "response"), self.response, self.covariates))
-        found += self._covariates(context, (*place, "covariates"))
+        found += self._covariate_problems(context, (*place, "covariates"))
         yield from found
         if not found:
-            yield from self._schema(context, place)
-            yield from self._analyses(context, place)
+            yield from self._schema_problems(context, place)
+            yield from self._analysis_problems(context, place)
             if self.robust:
-                yield from self._robust(context, (*place, "robust"))
+                yield from self._robust_problems(context, (*place, "robust"))
                 yield from robust_problems(context, place)
 
     def definition(self, context: ReleaseContext) -> dict[str, Any]:
-        name = self._mechanism(context)
+        name = self._mechanism_name(context)
         mechanism: dict[str, Any] = {"name": name, **self.losses()}
         if name == "gaussian" and self.epsilon is not None and context.delta is not None:
             mechanism["delta"] = decimal_text(context.delta)
@@ -229,7 +229,7 @@ class RegressionSpec(MomentsSection):
         }
 
     def chosen(self, context: ReleaseContext) -> str | None:
-        """The mechanism that `auto` stands for, and why."""
+        """The mechanism chosen for `auto`, and why."""
         if self.mechanism != "auto":
             return None
         chosen = self._chosen(context)
@@ -247,7 +247,7 @@ class RegressionSpec(MomentsSection):
         schema = self.regression(context)
         return RegressionDesign(
             schema=schema,
-            mechanism=noise_for(self._noise, self._mechanism(context), schema, context),
+            mechanism=noise_for(self._noise, self._mechanism_name(context), schema, context),
             neighbours=context.neighbours,
             max_rows_per_unit=context.max_rows_per_unit,
             besides="residuals" if self.robust else "fourth",
@@ -265,22 +265,22 @@ class RegressionSpec(MomentsSection):
     def _chosen(self, context: ReleaseContext) -> Chosen:
         return chosen_mechanism(self._noise, self.regression(context), context)
 
-    def _mechanism(self, context: ReleaseContext) -> MechanismName:
-        """The mechanism that is written, or the one that `auto` stands for."""
+    def _mechanism_name(self, context: ReleaseContext) -> MechanismName:
+        """The stated mechanism, or the one chosen for `auto`."""
         return self._chosen(context).name if self.mechanism == "auto" else self.mechanism
 
-    def _covariates(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
+    def _covariate_problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         for index, covariate in enumerate(self.covariates):
             yield from undeclared(context, (*place, index), [covariate])
             if covariate in (INTERCEPT, SIGMA):
                 what = f"{covariate} is the name of another number in the results"
                 yield Problem((*place, index), what, "Rename the column in the table")
 
-    def _analyses(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
+    def _analysis_problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         levels = [name for name in self.covariates if context.columns[name].levels is not None]
         yield from paper_problems(context, place, levels=levels, complete=self.complete, intercept=self.intercept)
 
-    def _robust(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
+    def _robust_problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         if self.moments is not None:
             what = "it does not go with moments: the loss is shared with one of them"
             yield Problem(place, what, "Delete one of them")
@@ -289,7 +289,7 @@ class RegressionSpec(MomentsSection):
         if context.holders:
             yield Problem(place, "it takes a table without holders", "Delete robust")
 
-    def _schema(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
+    def _schema_problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         if any(refused(lambda: regression_of(context, self.response, self.covariates), place, {})):
             what = "these columns give two coefficients one name"
             yield Problem((*place, "covariates"), what, "Rename a column or a level")
@@ -297,9 +297,9 @@ class RegressionSpec(MomentsSection):
         found = list(refused(lambda: self.regression(context), place, {"ball": "norm"}))
         yield from found
         if self.moments is not None and not found:
-            yield from self._fourth(context, (*place, "moments"))
+            yield from self._fourth_problems(context, (*place, "moments"))
 
-    def _fourth(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
+    def _fourth_problems(self, context: ReleaseContext, place: Place) -> Iterator[Problem]:
         if self.complete:
             what = "only gibbs-ss-noisy reads third and fourth moments, and it needs a public number of rows"
             yield Problem(place, what, "Delete moments, or rows: complete")

@@ -104,11 +104,11 @@ class RegressionTexts(Texts):
     def meanings(self, release: Release) -> Mapping[str, str]:
         schema, response = release.schema, release.schema.response.name
         references = {c.name: c.levels[0] for c in schema.covariates if not isinstance(c, Continuous)}
-        said = {INTERCEPT: f"{response} where every column is 0 or at its reference"} if schema.intercept else {}
+        meanings = {INTERCEPT: f"{response} where every column is 0 or at its reference"} if schema.intercept else {}
         for variable in schema.variables[:-1]:
             reference = references.get(variable.column)
-            said[variable.label] = f"per unit of {variable.column}" if reference is None else f"against {reference}"
-        return said | {SIGMA: f"standard deviation of {response} around the regression"}
+            meanings[variable.label] = f"per unit of {variable.column}" if reference is None else f"against {reference}"
+        return meanings | {SIGMA: f"standard deviation of {response} around the regression"}
 
     def groups(self, release: Release, names: Sequence[str]) -> tuple[Group, ...]:
         """Levels share an axis, since their units are the same; every other parameter has its own."""
@@ -135,8 +135,8 @@ class RegressionTexts(Texts):
         if n < 1:
             return ("By the released numbers the table had no rows, so what was released is noise alone.",)
         return (
-            f"What was released are {len(release.values)} sums over {_about(release, counted)} of columns and their "
-            f"products, {_mapped(release.schema)}.{_besides(release)}",
+            f"What was released are {len(release.values)} sums over {_people(release, counted)} of columns and their "
+            f"products, {_mapping_words(release.schema)}.{_further_sums(release)}",
             f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
             f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = "
             f"{short(math.sqrt(n))} (one standard deviation). But coefficients hang on small differences between "
@@ -157,7 +157,7 @@ class RegressionTexts(Texts):
             ("Mechanism", f"{mechanism.words}, drawn independently for each number"),
             ("Sensitivity", moved),
             ("Scale", f"{scales} ({kind})"),
-            *_beside(release),
+            *_further_noise_pairs(release),
         )
 
     def caveats(self, release: Release) -> tuple[str, ...]:
@@ -194,26 +194,27 @@ def _interval(bounds: Bounds) -> str:
     return f"{short(bounds.low)} to {short(bounds.high)}"
 
 
-def _about(release: Release, counted: Counted) -> str:
+def _people(release: Release, counted: Counted) -> str:
     if release.rows is not None:
         return f"n = {counted.words(f'{release.rows:,}')}"
     noisy = "; how many is one of the noisy numbers"
     return f"about n = {counted.words(f'{round(release.count):,}', noisy)}"
 
 
-def _mapped(schema: RegressionSchema) -> str:
+def _mapping_words(schema: RegressionSchema) -> str:
     """How columns became the numbers that were summed."""
     if schema.intercept:
-        said = "each column mapped to the interval from −1 to 1 by its declared bounds"
+        mapping = "each column mapped to the interval from −1 to 1 by its declared bounds"
     else:
-        said = "each column divided by the size of its declared bounds, the larger of the two"
+        mapping = "each column divided by the size of its declared bounds, the larger of the two"
     if schema.ball is None:
-        return said
+        return mapping
     longest, largest = short(schema.ball.covariates), short(schema.ball.response)
-    return f"{said}, then shrunk to a length of at most {longest} (the response to at most {largest})"
+    return f"{mapping}, then shrunk to a length of at most {longest} (the response to at most {largest})"
 
 
-def _besides(release: Release) -> str:
+def _further_sums(release: Release) -> str:
+    """A sentence about sums released in addition to second moments; empty without them."""
     if release.residuals is not None:
         return (
             f" Besides, {len(release.residuals.values)} sums of products of covariates were released of the same rows, "
@@ -225,12 +226,14 @@ def _besides(release: Release) -> str:
     return f" Besides, {count} sums of products of three and four covariates were released, with noise of their own."
 
 
-def _beside(release: Release) -> tuple[tuple[str, str], ...]:
+def _further_noise_pairs(release: Release) -> tuple[tuple[str, str], ...]:
+    """Terms and values of the noise on these sums."""
     if (found := release.residuals) is not None:
+        limit = short(_in_response_units(release, found.fit.limit))
         weighed = (
             f"scale {short(found.mechanism.scale)}, paid for by a share of the privacy loss; a row weighs 1 from a "
         )
-        return (("Sums weighed by residuals", f"{weighed}residual of {short(_own(release, found.fit.limit))} on"),)
+        return (("Sums weighed by residuals", f"{weighed}residual of {limit} on"),)
     if release.fourth is None:
         return ()
     low, high = float(release.fourth.scales.min()), float(release.fourth.scales.max())
@@ -238,7 +241,7 @@ def _beside(release: Release) -> tuple[tuple[str, str], ...]:
     return (("Third and fourth moments", f"scale {scales}, paid for by a share of the privacy loss"),)
 
 
-def _own(release: Release, length: float) -> float:
+def _in_response_units(release: Release, length: float) -> float:
     """Converts a length on the standardised response to its own units."""
     return length * release.schema.standardised(release.schema.response).width / 2
 

@@ -1,4 +1,4 @@
-"""Mechanisms are data, described once: the ledger prices them, a release carries them, a sampler reads them."""
+"""Mechanisms are immutable data: the ledger prices them, releases contain them, samplers read them."""
 
 from collections.abc import Mapping
 from decimal import Decimal

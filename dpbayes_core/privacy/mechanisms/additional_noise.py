@@ -16,7 +16,7 @@ def additional_noise_of(mechanism: "Mechanism") -> "Mechanism | None":
 
 
 def cost_with(own: Cost, beside: "Mechanism | None") -> Cost:
-    """Both together: pure epsilon and rho add up."""
+    """The cost with that of additional noise: pure epsilon and rho add up."""
     if beside is None:
         return own
     other = beside.cost()
@@ -25,18 +25,18 @@ def cost_with(own: Cost, beside: "Mechanism | None") -> Cost:
 
 
 def shares(whole: float | Decimal, own: float, beside: float) -> tuple[float, float]:
-    """A loss cut in two as these two losses are; together no more than the whole."""
+    """A loss split in the ratio of two losses; the parts add up to no more than the whole."""
     part = meant(own) / (meant(own) + meant(beside))
     return printed_down(meant(whole) * part), printed_down(meant(whole) * (1 - part))
 
 
 def recorded(beside: "Mechanism | None") -> dict[str, Any]:
-    """Its part of a record; nothing where there is none, so that records stay what they were."""
+    """Additional noise as a part of a record; empty without it, as in records of earlier versions."""
     return {} if beside is None else {"beside": beside.to_record()}
 
 
 def read_beside(record: Any) -> "Mechanism | None":
     """The inverse of `recorded`."""
-    from dpbayes_core.privacy.mechanisms import mechanism_from_record  # which knows all of them, and is made of them
+    from dpbayes_core.privacy.mechanisms import mechanism_from_record  # it imports this module
 
     return mechanism_from_record(record["beside"]) if "beside" in record else None

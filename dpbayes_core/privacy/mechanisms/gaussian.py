@@ -99,11 +99,11 @@ class GaussianMechanism:
             return None
         if not isinstance(self.beside, GaussianMechanism):
             return analytic_gaussian_epsilon(self._moved, self.scale, self.delta)
-        apart = (self._moved / Fraction(self.scale), self.beside._moved / Fraction(self.beside.scale))
-        return analytic_gaussian_epsilon(root_up(apart[0] ** 2 + apart[1] ** 2), 1, self.delta)
+        ratios = (self._moved / Fraction(self.scale), self.beside._moved / Fraction(self.beside.scale))
+        return analytic_gaussian_epsilon(root_up(ratios[0] ** 2 + ratios[1] ** 2), 1, self.delta)
 
     def cost(self) -> Cost:
-        """The stated rho, exactly, with that of the noise beside it; no pure epsilon."""
+        """The stated rho, exactly, plus that of additional noise; no pure epsilon."""
         return cost_with(Cost(None, limit_units(self.rho)), self.beside)
 
     def at(self, epsilon: Decimal, delta: Decimal) -> Cost:
@@ -165,7 +165,7 @@ class GaussianMechanism:
         return mechanism
 
 
-@lru_cache(maxsize=64, typed=True)  # asked for with every charge
+@lru_cache(maxsize=64, typed=True)  # called for every charge
 def gaussian_for(
     sensitivity: "Sensitivity",
     *,

@@ -67,7 +67,7 @@ class LaplaceMechanism:
         return LAPLACE.deviation * self.scales
 
     def cost(self) -> Cost:
-        """The stated epsilon, exactly, and the rho of the worst pair of neighbours; with those of the noise beside."""
+        """The stated epsilon, exactly, and the rho of the worst pair of neighbours; plus those of additional noise."""
         grid = Fraction(2) ** GRID_EXPONENT
         moved = Fraction(self.sensitivity) + self.entries * grid
         moved_l2 = Fraction(self.sensitivity_l2) + root_up(Fraction(self.entries)) * grid
@@ -78,7 +78,7 @@ class LaplaceMechanism:
         return self.restated(epsilon).cost()
 
     def restated(self, epsilon: Decimal) -> "LaplaceMechanism":
-        """The same at another epsilon, of which noise beside it keeps its share."""
+        """The same at another epsilon, of which additional Laplace noise keeps its share."""
         if not isinstance(self.beside, LaplaceMechanism):
             return replace(self, epsilon=float(epsilon))
         own, other = shares(epsilon, self.epsilon, self.beside.epsilon)
@@ -131,11 +131,11 @@ class LaplaceMechanism:
         return mechanism
 
 
-@lru_cache(maxsize=64, typed=True)  # asked for with every charge
+@lru_cache(maxsize=64, typed=True)  # called for every charge
 def laplace_for(sensitivity: "Sensitivity", *, epsilon: float | Decimal, grid: int, entries: int) -> LaplaceMechanism:
     """Laplace noise of a pure epsilon; rounding each entry to the output grid is added to the sensitivity."""
     cell = Fraction(2) ** -grid
-    plain_l2 = Fraction(sensitivity.l2) / Fraction(min(sensitivity.weights))  # weights below their least moved less
+    plain_l2 = Fraction(sensitivity.l2) / Fraction(min(sensitivity.weights))  # of the entries without weights
     return LaplaceMechanism(
         epsilon=epsilon if isinstance(epsilon, float) else printed_down(epsilon),
         sensitivity=float_up(Fraction(sensitivity.l1) + entries * cell),

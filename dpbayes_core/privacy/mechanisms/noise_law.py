@@ -1,4 +1,4 @@
-"""Laws of noise that are known up to a scale: what samplers, plans and checks have to know of them, each once."""
+"""Laws of noise that are known up to a scale, as samplers, plans and checks need them."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ class NoiseLaw:
     """The law of independent noise of scale 1; a sampler names the laws that it can condition on."""
 
     name: str
-    code: int  # by which compiled kernels know it
+    code: int  # its number in compiled kernels
     variance: float
     log_peak: float  # the logarithm of its density at 0
     exceeded: Callable[[float], float]  # the size that its absolute value exceeds with this probability
@@ -36,7 +36,7 @@ LAPLACE = NoiseLaw("laplace", 1, 2.0, -math.log(2), lambda probability: -math.lo
 
 
 def law_of(mechanism: "Mechanism") -> NoiseLaw:
-    """The law of its noise; refused where none is known up to a scale, so that no law is taken for another."""
+    """The law of its noise; a ValueError where none is known up to a scale."""
     if mechanism.law is None:
         raise ValueError(f"cannot read {mechanism.name} as noise of a known law: it states none. Use its deviations.")
     return mechanism.law

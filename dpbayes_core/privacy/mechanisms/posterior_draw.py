@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpbayes_core.privacy.sensitivity import Sensitivity
 
 
-DOUBLES = 2.0**-23  # a tenth of a millionth of the loss is kept for what samplers of doubles round
+DOUBLES = 2.0**-23  # a tenth of a millionth of the loss covers the rounding of samplers in doubles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class PosteriorDrawMechanism:
 
     @property
     def sampled_tempering(self) -> float:
-        """What the sampler is given: so little less than what is paid for that its rounding is paid for too."""
+        """The tempering for the sampler: reduced by a little, so that the charge covers its rounding."""
         return self.tempering * (1 - DOUBLES)
 
     @property
@@ -97,7 +97,7 @@ class PosteriorDrawMechanism:
         return False
 
     def certified_loss(self, noise: NoiseSource) -> float:
-        """Draws x tempering x oscillation; a little of it is left to what the sampler rounds."""
+        """Draws x tempering x oscillation, which includes the sampler's rounding."""
         return float_up(self._loss)
 
     def release(self, noise: NoiseSource, values: Any) -> NoReturn:
