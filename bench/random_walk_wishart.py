@@ -47,7 +47,7 @@ def run_all(
     A walk starts at the release, as published, or `scattered` around it by as much noise again.
     """
     generator = np.random.default_rng(seed)
-    first = (prior or Prior()).response_matrix(release.schema)
+    added = (prior or Prior()).response_matrix(release.schema)
     shape = (prior or Prior()).noise_shape
     walkers = [_walker(part, fixed, generator if scattered else None) for part in parts_of(release)]
     d = release.schema.d
@@ -60,8 +60,8 @@ def run_all(
                 accepted = _walk(walker, (theta, variance), (mean, covariance), generator)
                 if iteration < total / ADAPTED:
                     walker.degrees *= np.exp(-2 * (1 + iteration) ** -0.5 * (accepted - 0.25))
-        theta = _coefficients(walkers, theta, variance, first, generator) if iteration else _centre(walkers, first)
-        variance = _variance(walkers, (theta, variance), (first, shape), generator)
+        theta = _coefficients(walkers, theta, variance, added, generator) if iteration else _centre(walkers, added)
+        variance = _variance(walkers, (theta, variance), (added, shape), generator)
         if iteration >= total - draws:
             kept[iteration - total + draws] = *theta, np.sqrt(variance)
     return kept
@@ -166,27 +166,27 @@ def _response_density(walker: Walker, moments: Floats, theta: Floats, variance: 
     return first, -np.log(spread) / 2 - left**2 / (2 * spread)
 
 
-def _conditional(walkers: Sequence[Walker], variance: float, first: Floats) -> tuple[Floats, Floats]:
-    """Mean and covariance of theta given S, sigma2 and the noisy X'y."""
-    size = len(first) - 1
-    precision, linear = first[:size, :size] / variance, first[:size, size] / variance
+def _conditional(walkers: Sequence[Walker], variance: float, added: Floats) -> tuple[Floats, Floats]:
+    """Mean and covariance of theta given S, sigma2 and the noisy X'y; `added` is the prior's response matrix."""
+    size = len(added) - 1
+    precision, linear = added[:size, :size] / variance, added[:size, size] / variance
     for walker in walkers:
         law = variance * walker.moments + np.diag(walker.variances[:size, size])
-        turned = walker.moments @ np.linalg.inv(law)
-        precision = precision + turned @ walker.moments
-        linear = linear + turned @ walker.noisy[:size, size]
+        gain = walker.moments @ np.linalg.inv(law)
+        precision = precision + gain @ walker.moments
+        linear = linear + gain @ walker.noisy[:size, size]
     covariance = np.linalg.inv(precision)
     return covariance @ linear, (covariance + covariance.T) / 2
 
 
-def _centre(walkers: Sequence[Walker], first: Floats) -> Floats:
-    return _conditional(walkers, 0.1, first)[0]
+def _centre(walkers: Sequence[Walker], added: Floats) -> Floats:
+    return _conditional(walkers, 0.1, added)[0]
 
 
 def _coefficients(
-    walkers: Sequence[Walker], theta: Floats, variance: float, first: Floats, generator: np.random.Generator
+    walkers: Sequence[Walker], theta: Floats, variance: float, added: Floats, generator: np.random.Generator
 ) -> Floats:
-    moved = generator.multivariate_normal(*_conditional(walkers, variance, first))
+    moved = generator.multivariate_normal(*_conditional(walkers, variance, added))
     ratio = sum(
         _response_density(walker, walker.moments, moved, variance)[1]
         - _response_density(walker, walker.moments, theta, variance)[1]
@@ -203,12 +203,12 @@ def _variance(
 ) -> float:
     """A random walk on log sigma2, its step the spread of a sum of squares of as many rows."""
     theta, variance = law
-    first, shape = prior
+    added, shape = prior
     rows = sum(walker.moments[0, 0] for walker in walkers)
     noise = np.sqrt(sum(walker.variances[-1, -1] for walker in walkers)) / (rows * variance)
     moved = variance * float(np.exp(2 * (np.sqrt(2 / rows) + min(noise, 0.5)) * generator.standard_normal()))
     extended = np.append(theta, -1.0)
-    square = float(extended @ first @ extended)
+    square = float(extended @ added @ extended)
 
     def density(value: float) -> float:
         response = sum(sum(_response_density(walker, walker.moments, theta, value)) for walker in walkers)

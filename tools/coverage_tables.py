@@ -38,7 +38,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def tables() -> str:
-    """Every cell of the default law."""
+    """The table of all cells of the default law."""
     head = (
         *("covariates", "explained", "rows", "epsilon", "tables", "slopes", "worst", "sigma"),
         *("conjugate: slopes", "sigma", "width", "score", "missed"),
@@ -47,7 +47,7 @@ def tables() -> str:
 
 
 def row(cell: Cell) -> list[str]:
-    """One cell: shares covered by the default law and by the other law."""
+    """A cell's row: shares covered under the default law and under the other law."""
     name = cell["name"] if cell["mechanism"] == "gaussian" else f"{cell['name']}, {cell['mechanism']} noise"
     slopes, sigma, other = cell["slopes"], cell["sigma"], cell[OTHER]
     return [

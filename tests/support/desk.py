@@ -93,7 +93,7 @@ class Desk:
         return self.folder / "data" / f"pay-{period}.parquet"
 
     def write_table(self, columns: dict[str, Any], period: str = PERIOD, rows_per_group: int = 500) -> None:
-        """Write, or overwrite, a month's table."""
+        """Write a month's table, also over an earlier one."""
         self.table(period).parent.mkdir(exist_ok=True)
         pq.write_table(pa.table(columns), self.table(period), row_group_size=rows_per_group)
 

@@ -141,7 +141,7 @@ def example_with_residuals(
 def regression_draws(
     prior: Prior, schema: RegressionSchema, count: int, generator: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Exact draws of (theta, sigma)."""
+    """Exact draws of (theta, sigma) from the prior."""
     if isinstance(prior, IndependentPrior):
         means, sds, basis = prior.laws(schema)
         normal = means + sds * generator.standard_normal((count, len(sds)))

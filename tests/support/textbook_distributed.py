@@ -55,14 +55,14 @@ def covariates(total: Floats, generator: np.random.Generator) -> tuple[Floats, F
 def gibbs_of_whole_moments(release: Evidence, draws: int, seed: int, prior: Prior) -> Floats:
     """Bernstein and Sheldon's sampler, for every holder: (theta, sigma) given the repaired sum, moments given them."""
     generator, parts = np.random.default_rng(seed), parts_of(release)
-    first, size = prior.response_matrix(release.schema), release.schema.m + 1
+    added, size = prior.response_matrix(release.schema), release.schema.m + 1
     places = [(i, j) for i in range(size) for j in range(max(i, 1), size)]
     released = [(part.matrix(), noise_of(part)) for part in parts]
     moments = [noisy.copy() for noisy, _ in released]
     kept = np.empty((draws, size))
     for iteration in range(draws + draws // 4):
         total = possible(np.sum(moments, axis=0))
-        theta, variance = conjugate(total, first, prior.noise_shape, generator)
+        theta, variance = conjugate(total, added, prior.noise_shape, generator)
         mean, covariance = covariates(total[:-1, :-1], generator)
         # r = (1, x, y): E r and E r r'
         expected = np.concatenate([[1.0], mean, [theta[0] + theta[1:] @ mean]])
@@ -102,12 +102,12 @@ def gibbs_of_whole_moments(release: Evidence, draws: int, seed: int, prior: Prio
 def plugged_in(release: Evidence, draws: int, seed: int, prior: Prior) -> Floats:
     """Draws of sigma as if the repaired moments were exact, and of theta given sigma, the noisy X'y and that S."""
     generator, parts = np.random.default_rng(seed), parts_of(release)
-    first, size = prior.response_matrix(release.schema), release.schema.m
+    added, size = prior.response_matrix(release.schema), release.schema.m
     total = np.sum([possible(part.matrix()) for part in parts], axis=0)
     kept = np.empty((draws, size + 1))
     for draw in range(draws):
-        _, variance = conjugate(total, first, prior.noise_shape, generator)
-        precision, linear = first[:size, :size] / variance, first[:size, size] / variance
+        _, variance = conjugate(total, added, prior.noise_shape, generator)
+        precision, linear = added[:size, :size] / variance, added[:size, size] / variance
         for part in parts:
             moments = possible(part.matrix()[:size, :size])
             inverse = np.linalg.inv(variance * moments + np.diag(noise_of(part)[:size, size]))
