@@ -70,9 +70,9 @@ def summary() -> str:
     groups: dict[str, list[Cell]] = {}
     for cell in measured(DEFAULT):
         if not cell["clipped"]:
-            groups.setdefault(_group(cell), []).append(cell)
+            groups.setdefault(_group_name(cell), []).append(cell)
     head = ("cells", "of them", "every slope covered", "sigma covered", "slopes", "conjugate", "width", "score")
-    return table(head, (_summed(name, group) for name, group in groups.items()))
+    return table(head, (_summary_row(name, group) for name, group in groups.items()))
 
 
 def missing() -> str:
@@ -83,10 +83,10 @@ def missing() -> str:
 
 def failing() -> set[str]:
     """The groups of cells in which some slope was covered too seldom."""
-    return {_group(cell) for cell in measured(DEFAULT) if not cell["clipped"] and fails(cell, "slopes")}
+    return {_group_name(cell) for cell in measured(DEFAULT) if not cell["clipped"] and fails(cell, "slopes")}
 
 
-def _group(cell: Cell) -> str:
+def _group_name(cell: Cell) -> str:
     if "guess" in cell:
         return f"{_bounds(cell)}, expected{GUESSED[cell['guess']]}"
     if cell["covariates"] != "related" or cell["mechanism"] != "gaussian":
@@ -98,7 +98,7 @@ def _bounds(cell: Cell) -> str:
     return "bounds fit" if cell["wide"] == 1 else f"{cell['too_wide']} {cell['wide']:g} times too wide"
 
 
-def _summed(name: str, group: Sequence[Cell]) -> list[str]:
+def _summary_row(name: str, group: Sequence[Cell]) -> list[str]:
     count = len(group)
     covered = [sum(not fails(cell, parameter) for cell in group) for parameter in ("slopes", "sigma")]
     means = [

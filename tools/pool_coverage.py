@@ -23,10 +23,10 @@ def lines(rows: Sequence[Row]) -> list[list[str]]:
     for row in rows:
         place = tuple(row[name] for name in ("parts", "by", "covariates", "mechanism", "neighbours", "rows", "epsilon"))
         cells.setdefault(place, {})[row["method"], row["parameter"]] = row
-    return [_line(found) for found in cells.values()]
+    return [_row(found) for found in cells.values()]
 
 
-def _line(found: Mapping[tuple[str, str], Row]) -> list[str]:
+def _row(found: Mapping[tuple[str, str], Row]) -> list[str]:
     ours, alike = ({name: found[method, name] for name in NAMES} for method in (DIFFER, ALIKE))
     slopes = ours["slopes"]
     return [

@@ -19,7 +19,7 @@ def becomes(definition: Record) -> dict[str, str]:
     complete = definition.get("cases") == "complete"
     columns: Mapping[str, Record] = definition.get("columns", {})
     indicated = {column.get("missing_of") for column in columns.values()}
-    return {name: _column(column, complete=complete and name not in indicated) for name, column in columns.items()}
+    return {name: _text(column, complete=complete and name not in indicated) for name, column in columns.items()}
 
 
 def with_missing(columns: Sequence[Declared], definitions: Sequence[Record]) -> tuple[Declared, ...]:
@@ -27,12 +27,12 @@ def with_missing(columns: Sequence[Declared], definitions: Sequence[Record]) -> 
     found = [becomes(definition) for definition in definitions]
     indicators = {name for name, column in definitions[0].get("columns", {}).items() if "missing_of" in column}
     return tuple(
-        _extended(column, [words.get(column.name) for words in found], indicator=column.name in indicators)
+        _with_missing(column, [words.get(column.name) for words in found], indicator=column.name in indicators)
         for column in columns
     )
 
 
-def _extended(column: Declared, found: Sequence[str | None], *, indicator: bool) -> Declared:
+def _with_missing(column: Declared, found: Sequence[str | None], *, indicator: bool) -> Declared:
     if found[0] is None or None in found:
         return column
     same = indicator or len(set(found)) == 1
@@ -40,16 +40,16 @@ def _extended(column: Declared, found: Sequence[str | None], *, indicator: bool)
     return replace(column, enters=f"{column.enters}; {'' if indicator else 'if missing, '}{becoming}")
 
 
-def _column(column: Record, *, complete: bool) -> str:
+def _text(column: Record, *, complete: bool) -> str:
     if "missing_of" in column:
         return f"is never missing: it indicates where {column['missing_of']} is missing"
     dates = column.get("measure") == "date"
     codes = [code if isinstance(code, str) else _value(code, dates=dates) for code in column.get("missing", ())]
     counts = f" ({listed(codes)} {'counts' if len(codes) == 1 else 'count'} as missing)" if codes else ""
-    return _rule(column, complete=complete, dates=dates) + counts
+    return _replacement_text(column, complete=complete, dates=dates) + counts
 
 
-def _rule(column: Record, *, complete: bool, dates: bool) -> str:
+def _replacement_text(column: Record, *, complete: bool, dates: bool) -> str:
     if "levels" not in column:
         return _LEFT_OUT if complete else f"becomes {_value(column.get('nulls'), dates=dates)}"
     other = column.get("unknown")

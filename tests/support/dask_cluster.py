@@ -42,7 +42,7 @@ class DaskCluster:
             *("distributed.cli.dask_scheduler", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
             *("--host", f"{self._protocol}://127.0.0.1", "--port", str(port), "--scheduler-file", str(file)),
         )
-        self.address = str(json.loads(self._awaited(file))["address"])
+        self.address = str(json.loads(self._wait_for(file))["address"])
 
     def work(self, python: str = sys.executable, **settings: str) -> None:
         """Start a worker, and wait until the scheduler has it."""
@@ -54,8 +54,8 @@ class DaskCluster:
             **settings,
         )
         self._workers.append(worker)
-        self._awaited(pid_file)
-        self._until_registered(len(self._workers))
+        self._wait_for(pid_file)
+        self._wait_for_workers(len(self._workers))
 
     def begin_again(self) -> None:
         """Kill the scheduler and start another at its port, with a new worker."""
@@ -86,7 +86,7 @@ class DaskCluster:
                 stderr=sink,
             )
 
-    def _awaited(self, file: Path) -> str:
+    def _wait_for(self, file: Path) -> str:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if file.exists() and (text := file.read_text()).strip():
@@ -94,7 +94,7 @@ class DaskCluster:
             time.sleep(0.05)
         raise AssertionError((self._folder / "errors.log").read_text())
 
-    def _until_registered(self, count: int) -> None:
+    def _wait_for_workers(self, count: int) -> None:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if (self._folder / "errors.log").read_text().count("Register worker") >= count:

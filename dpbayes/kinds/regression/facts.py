@@ -98,7 +98,7 @@ def _share(found: Record) -> str:
 def _differences(here: Setting, there: Setting) -> str:
     """How a study differs from a cell that is not near."""
     far = [name for name, distance in here.distances(there).items() if distance > 1]
-    different = [f"{WORDS[name]} ({_value(here, name)} here, {_value(there, name)} there)" for name in far]
+    different = [f"{WORDS[name]} ({_shown(here, name)} here, {_shown(there, name)} there)" for name in far]
     hidden = " Noise hides how much the response and the covariates vary." if here.hidden else ""
     return f"{f' It differs in {listed(different)}.' if different else ''}{hidden}"
 
@@ -119,7 +119,7 @@ WORDS = {
 }
 
 
-def _value(place: Setting, name: str) -> str:
+def _shown(place: Setting, name: str) -> str:
     value = getattr(place, name)
     if isinstance(value, str):
         return value

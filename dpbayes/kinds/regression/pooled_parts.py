@@ -155,7 +155,7 @@ def _spread_words(found: Record) -> str:
 
 def check_words(found: Record) -> str:
     """The recorded check of a random split in sentences."""
-    what, probability = _mean(found["columns"]), short(max(found["probability"], LEAST_PROBABILITY), 2)
+    what, probability = _mean_words(found["columns"]), short(max(found["probability"], LEAST_PROBABILITY), 2)
     counted = f"the largest of {found['means']}" if found["means"] > 1 else "the only one"
     finding = (
         f"then they would differ at least as much in {what}, {counted}, with a probability of at most {probability}"
@@ -168,7 +168,7 @@ def check_words(found: Record) -> str:
     return f"The releases do not contradict that people were dealt out at random: {finding}."
 
 
-def _mean(columns: Sequence[str]) -> str:
+def _mean_words(columns: Sequence[str]) -> str:
     if len(columns) == 1:
         return f"the mean of {columns[0]}"
     one, other = columns

@@ -135,7 +135,7 @@ class RegressionTexts(Texts):
         if n < 1:
             return ("By the released numbers the table had no rows, so what was released is noise alone.",)
         return (
-            f"What was released are {len(release.values)} sums over {_people(release, counted)} of columns and their "
+            f"What was released are {len(release.values)} sums over {_n_words(release, counted)} of columns and their "
             f"products, {_mapping_words(release.schema)}.{_further_sums(release)}",
             f"Every sum carries noise with a standard deviation of up to {short(_deviation(release))}, which is "
             f"{short(_on_mean(release))} on the mean of n. Sampling moves such a sum by at most √n = "
@@ -194,7 +194,7 @@ def _interval(bounds: Bounds) -> str:
     return f"{short(bounds.low)} to {short(bounds.high)}"
 
 
-def _people(release: Release, counted: Counted) -> str:
+def _n_words(release: Release, counted: Counted) -> str:
     if release.rows is not None:
         return f"n = {counted.words(f'{release.rows:,}')}"
     noisy = "; how many is one of the noisy numbers"
