@@ -59,7 +59,7 @@ def check_study(path: Path, period: str | None, *, look_at_source: bool) -> dict
         "releases": [_release(study, name) for name in study.releases],
         "analyses": [_analysis(study, name) for name in study.analyses],
         "source": source,
-        "schedule": None if study.schedule is None else study.schedule.model_dump(),
+        "schedule": None if study.schedule is None else study.schedule.model_dump(exclude_none=True),
         "public_count": query_words(study),
         "missing": unstated_words(study),
     }

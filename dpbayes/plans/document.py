@@ -40,7 +40,7 @@ def plan_document(study: Study, snapshot: AccountSnapshot, plan: Plan) -> dict[s
         "account": "open" if snapshot.opened else "as stated",
         "known_accounts": list(snapshot.accounts),
         "ledger": None if head is None else {"seq": head.seq, "hash": head.hash},
-        "schedule": None if study.schedule is None else study.schedule.model_dump(),
+        "schedule": None if study.schedule is None else study.schedule.model_dump(exclude_none=True),
         "fits": plan.year[0].status in ("fits", "charged"),
         "releases": [_release(study, plan, release) for release in plan.releases],
         "year": _year(plan),

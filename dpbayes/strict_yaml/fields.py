@@ -1,7 +1,9 @@
 """The types of the values in a study file; each refuses a wrong value with a plain sentence."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal, cast
 
@@ -70,6 +72,32 @@ def _column_name(name: str) -> str:
         # region[south] must name one coefficient only
         raise refusal(f"{shown(name)} has brackets, which mark levels in results", "Rename the column in the table")
     return name
+
+
+@dataclass(frozen=True)
+class Duration:
+    """A length of time as it is written: 30m, 6h or 3d."""
+
+    length: timedelta
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_LONGEST = timedelta(days=366)
+
+
+def duration(value: Any) -> Duration:
+    """The length of time in a text such as 30m, 6h or 3d, from a minute to a year."""
+    match = re.fullmatch("([1-9][0-9]{0,5})([mhd])", value) if isinstance(value, str) else None
+    if match is None:
+        raise refusal("this is no length of time", "Write minutes, hours or days: 30m, 6h or 3d")
+    length = timedelta(**{_UNITS[match[2]]: int(match[1])})
+    if length > _LONGEST:
+        raise refusal("this is longer than a year", "Write 366d or less")
+    return Duration(length, match[0])
 
 
 def _number(value: Any) -> Any:
@@ -167,4 +195,5 @@ Pair = Annotated[CoreBounds, PlainValidator(_bounds), Says("two numbers")]
 Levels = Annotated[tuple[Text, ...], Field(max_length=1000), AfterValidator(_levels), Says("list of text")]
 ByRule = Literal["by-cells", "equal"]
 Shares = Annotated[ByRule | dict[str, float], PlainValidator(_shares), Says("by-cells, equal, or numbers by node")]
+Length = Annotated[Duration, PlainValidator(duration), Says("length of time: 30m, 6h, 3d")]
 Covariates = Annotated[tuple[Text, ...], Field(max_length=1000), AfterValidator(_covariates), Says("list of columns")]

@@ -84,11 +84,21 @@ class AnalysisSpec(Section):
 
 
 class ScheduleSpec(Section):
-    """When runs are due: which periods `plan` shows, and which is `previous`. What starts runs is `prefect.yaml`."""
+    """When runs are due: which periods `plan` shows, and which is `previous`. What starts runs is `prefect.yaml`.
+
+    A period is due when this cron fires for the first time after the period is over. A period during whose next one the
+    cron never fires is not due.
+    """
 
     cron: Annotated[Text, AfterValidator(_cron)] = Field(
         description="Five fields: minute, hour, day of month, month, day of week.", examples=['"0 2 1 * *"']
     )
     timezone: Annotated[Text, AfterValidator(_timezone)] = Field(
         default="UTC", description="Timezone of the cron fields.", examples=["Europe/Amsterdam"]
+    )
+    first: Text | None = Field(
+        default=None,
+        description="The first period that may be due. Without it: the first period of this study in the ledger, and "
+        "while there is none, the period that was over when the cron fired last.",
+        examples=["2026-01"],
     )

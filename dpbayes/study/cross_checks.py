@@ -13,6 +13,7 @@ from dpbayes.study.guesses import guess_problems
 from dpbayes.study.public_paths import names_table
 from dpbayes.study.requests import holders
 from dpbayes_core.text import nearest, shown
+from storage.ledger.periods import EXAMPLES, is_name
 
 
 def problems(file: StudyFile, folder: Path) -> Iterator[Problem]:
@@ -26,6 +27,7 @@ def problems(file: StudyFile, folder: Path) -> Iterator[Problem]:
     yield from _public(file, folder)
     yield from _holders(file)
     yield from _caps(file)
+    yield from _schedule(file)
     for name, release in file.releases.items():
         place = ("releases", name)
         yield from release.problems(file.context, place)
@@ -93,6 +95,13 @@ def _caps(file: StudyFile) -> Iterator[Problem]:
         if cap.measure == "epsilon-delta" and cap.delta is None:
             place = ("privacy", "budget", cap.window)
             yield Problem(place, "a cap of epsilon needs a delta", "Write delta: 1e-6, say, under privacy")
+
+
+def _schedule(file: StudyFile) -> Iterator[Problem]:
+    first = None if file.schedule is None else file.schedule.first
+    if first is not None and not is_name(first, file.period.grain):
+        what = f"{shown(first)} is not the canonical name of a {file.period.grain}"
+        yield Problem(("schedule", "first"), what, f"Write a real one like {EXAMPLES[file.period.grain]}")
 
 
 def _privacy_loss(file: StudyFile, place: Place, release: ReleaseSpec) -> Iterator[Problem]:

@@ -1,9 +1,10 @@
-"""Cron expressions of a study, and which periods they release: each run takes the period that was completed last."""
+"""Cron expressions of a study: when they fire, and which periods they release (the one that was completed last)."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
 
 from storage.ledger.periods import Period
 
@@ -50,6 +51,33 @@ def coming(first: Period, cron: str | None) -> tuple[Period, ...]:
     return tuple(found)
 
 
+def releases(period: Period, cron: str) -> bool:
+    """Whether a schedule releases a period: it fires while that period is the last one completed."""
+    following = period.next()
+    return _Days.of(cron).meet(following.first_day, following.next().first_day)
+
+
+def first_firing(period: Period, cron: str, timezone: str) -> datetime:
+    """The moment, in UTC, at which a valid cron expression fires for the first time after a period is over.
+
+    Its fields are local time. Where clocks are put forward, a time that does not exist is counted from the clock before
+    the change; where they are put back, the first of two equal times counts.
+    """
+    days, day = _Days.of(cron), period.next().first_day
+    while not days.include(day):
+        day += _DAY
+    local = datetime.combine(day, _first_time(cron), ZoneInfo(timezone))
+    return local.astimezone(UTC)
+
+
+def _first_time(cron: str) -> time:
+    minute, hour = (
+        min(_chosen(part, low, high, names) or (0,))
+        for part, (_, low, high, names) in zip(cron.split()[:2], _FIELDS[:2], strict=True)
+    )
+    return time(hour, minute)
+
+
 def _later(first: Period, cron: str | None) -> Iterator[Period]:
     days = None if cron is None else _Days.of(cron)
     period = first
@@ -85,9 +113,10 @@ class _Days:
 
     def meet(self, start: date, end: date) -> bool:
         """Whether one of the days from `start` to before `end` is among them."""
-        return any(self._include(start + _DAY * number) for number in range((end - start).days))
+        return any(self.include(start + _DAY * number) for number in range((end - start).days))
 
-    def _include(self, day: date) -> bool:
+    def include(self, day: date) -> bool:
+        """Whether a day is among them."""
         by_day, by_weekday = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return day.month in self.months and (by_day or by_weekday if self.either else by_day and by_weekday)
 

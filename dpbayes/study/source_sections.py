@@ -6,9 +6,11 @@ from pydantic import Field, model_validator
 
 from dpbayes.strict_yaml.fields import (
     ColumnName,
+    Length,
     Levels,
     Section,
     Text,
+    duration,
     exactly_one,
     refusal,
 )
@@ -54,6 +56,29 @@ class HolderSpec(Section):
     def names(self) -> tuple[str, ...]:
         """The holders in their declared order."""
         return self.values or tuple(self.paths or ())
+
+
+class ReadySpec(Section):
+    """How long a period waits for its table; without this section a missing table is an error at once.
+
+    A table is missing while there is no file where its path says, or the database does not answer its query.
+    """
+
+    after: Length = Field(
+        description="How long after the period is due its table may still be missing; then the period is late.",
+        examples=["3d"],
+    )
+    retry: Length = Field(
+        default=duration("1h"),
+        description="How often the table is looked for, also when the period is late.",
+        examples=["1h"],
+    )
+
+    @model_validator(mode="after")
+    def _looks_in_time(self) -> Self:
+        if self.retry.length > self.after.length:
+            raise refusal("the table is looked for less often than it is waited for", "Make it after or less", "retry")
+        return self
 
 
 class SourceSpec(Section):
@@ -106,6 +131,11 @@ class SourceSpec(Section):
         "relative to the study file, of known expectations with plain arguments; it decides nothing, and what it finds "
         "stays in the vault.",
         examples=["expectations.json"],
+    )
+    ready: ReadySpec | None = Field(
+        default=None,
+        description="How long a due period waits for its table.",
+        examples=["{after: 3d, retry: 1h}"],
     )
 
     @property

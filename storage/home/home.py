@@ -30,7 +30,7 @@ NAME = ".dpbayes"
 
 _CONTRIBUTION_KEY = "contribution.key"
 _KEY_BYTES = 32
-_PRIVATE_FOLDERS = ("keys", "vault", "work", "prefect")
+_PRIVATE_FOLDERS = ("keys", "vault", "work", "prefect", "runs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +174,11 @@ class Home:
     def work(self) -> Path:
         """Checkpoints of running chains."""
         return self.folder / "work"
+
+    @property
+    def runs(self) -> Path:
+        """What was tried last of each period of each study."""
+        return self.folder / "runs"
 
     @property
     def is_recorded(self) -> bool:

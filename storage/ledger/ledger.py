@@ -125,6 +125,11 @@ class Ledger:
         with self._store.snapshot() as page:
             return page.of_kind(kind)
 
+    def charges_of(self, study: str) -> list[Entry]:
+        """Every charge of a study, in order."""
+        with self._store.snapshot() as page:
+            return page.charges_of(study)
+
     def retirements(self) -> dict[str, int]:
         """Retired key to the number of the last entry that it may sign."""
         return retirements([entry.to_record() for entry in self.of_kind("key")])

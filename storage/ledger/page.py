@@ -133,10 +133,15 @@ class Page:
 
     def charge_of(self, study: str, account: str, *, other_account: bool = False) -> Entry | None:
         """The last charge of a study to an account, or to any other account; searches back without an index."""
-        start = canonical_json([study]).decode()[:-1] + ","  # the prefix of its charges' keys
+        start = _start_of(study)
         same = "<>" if other_account else "="
         condition = f"kind = 'charge' AND account {same} :account AND substr(key, 1, length(:start)) = :start"
         return self._cached((condition, account, start), lambda: self._last(condition, account=account, start=start))
+
+    def charges_of(self, study: str) -> list[Entry]:
+        """Every charge of a study, in order."""
+        start = _start_of(study)
+        return self._all("kind = 'charge' AND substr(key, 1, length(:start)) = :start", start=start)
 
     def of_kind(self, kind: str, **copied: str) -> list[Entry]:
         """Every entry of a kind, in order, such as the raises of an account."""
@@ -190,6 +195,11 @@ class Page:
         if query not in self._cache:
             self._cache[query] = read()
         return self._cache[query]
+
+
+def _start_of(study: str) -> str:
+    """How the keys of a study's charges begin."""
+    return canonical_json([study]).decode()[:-1] + ","
 
 
 def _conditions(copied: Mapping[str, str]) -> str:

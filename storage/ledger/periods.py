@@ -13,7 +13,7 @@ from storage.ledger.request import Grain
 MOST_PERIODS = 1000
 _FIRST_YEAR = 1000  # years of four digits sort as text
 
-_EXAMPLES: dict[Grain, str] = {"month": "2026-01", "quarter": "2026-Q1", "year": "2026", "day": "2026-01-31"}
+EXAMPLES: dict[Grain, str] = {"month": "2026-01", "quarter": "2026-Q1", "year": "2026", "day": "2026-01-31"}
 _PATTERNS: dict[Grain, re.Pattern[str]] = {
     "month": re.compile(r"([0-9]{4})-([0-9]{2})"),
     "quarter": re.compile(r"([0-9]{4})-Q([1-4])"),
@@ -50,7 +50,7 @@ class Period:
             )
             raise StudyInvalid(
                 f"cannot use period {shown(text) or '(empty)'}: it is not the canonical name of a {grain}. "
-                f"{remedy} {grain} like {_EXAMPLES[grain]}."
+                f"{remedy} {grain} like {EXAMPLES[grain]}."
             ) from None
 
     @classmethod
@@ -61,7 +61,7 @@ class Period:
                 return cls.parse(text, grain)
         raise StudyInvalid(
             f"cannot use period {shown(text) or '(empty)'}: it is the canonical name of no {', '.join(_PATTERNS)}. "
-            f"Write a real one like {', '.join(_EXAMPLES.values())}."
+            f"Write a real one like {', '.join(EXAMPLES.values())}."
         )
 
     @classmethod
@@ -132,6 +132,14 @@ class Period:
 
     def __str__(self) -> str:
         return self.name
+
+
+def is_name(text: str, grain: Grain) -> bool:
+    """Whether a text is the canonical name of a period of that grain."""
+    try:
+        return Period.parse(text, grain).name == text
+    except StudyInvalid:
+        return False
 
 
 @lru_cache(maxsize=4096)  # every charge needs it, for few periods

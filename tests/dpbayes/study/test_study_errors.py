@@ -104,6 +104,15 @@ SOURCE: list[Mistake] = [
     ("Europe/Amsterdam", "Europe/Atlantis", 30, "schedule.timezone", "not a timezone"),
     ("Europe/Amsterdam", "Europe", 30, "schedule.timezone", "not a timezone"),
     ("Europe/Amsterdam", "../../etc/passwd", 30, "schedule.timezone", "not a timezone"),
+    ("Europe/Amsterdam", "UTC, first: 2026-Q1", 30, "schedule.first", "not the canonical name of a month"),
+    ("Europe/Amsterdam", "UTC, first: 2026-13", 30, "schedule.first", "Write a real one like 2026-01"),
+    ("Europe/Amsterdam", "UTC, first: 2026", 30, "schedule.first", "Put quotes around it"),
+    ("  rows: 50000\n", "  rows: 50000\n  ready: {after: 3}\n", 6, "source.ready.after", "no length of time"),
+    ("  rows: 50000\n", "  rows: 50000\n  ready: {after: 3w}\n", 6, "source.ready.after", "30m, 6h or 3d"),
+    ("  rows: 50000\n", "  rows: 50000\n  ready: {after: 0d}\n", 6, "source.ready.after", "no length of time"),
+    ("  rows: 50000\n", "  rows: 50000\n  ready: {after: 367d}\n", 6, "source.ready.after", "longer than a year"),
+    ("  rows: 50000\n", "  rows: 50000\n  ready: {retry: 1h}\n", 6, "source.ready.after", "it is missing"),
+    ("  rows: 50000\n", "  rows: 50000\n  ready: {after: 30m}\n", 6, "source.ready.retry", "less often than"),
 ]
 COLUMNS: list[Mistake] = [
     (AGE, "  age: {}", 10, "columns.age", "what the column may hold is missing. Write one of bounds, levels"),
