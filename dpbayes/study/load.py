@@ -24,7 +24,7 @@ def load_study(path: Path | str, sha256: str | None = None) -> Study:
     """The study in a file, with every check passed; with a digest, refused unless the file still has that digest."""
     path = Path(path)
     try:
-        found = _parsed(path.absolute(), _read_whole(path, "study"))
+        found = _parsed(path.absolute(), read_whole(path, "study"))
         if sha256 not in (None, found.sha256):
             remedy = "Run again: what is released, archived or kept of chains is used"
             raise Problem((), "it was changed after this run had begun", remedy)
@@ -40,7 +40,7 @@ def _parsed(path: Path, text: bytes) -> Study:
     return Study(path=path, text=text, file=_checked(parse(decoded(text)), path.parent))
 
 
-def _read_whole(path: Path, what: str) -> bytes:
+def read_whole(path: Path, what: str) -> bytes:
     """The bytes of a file written by a person, such as a study or a prior; raises Problem."""
     try:
         if path.is_dir():
@@ -93,7 +93,7 @@ def _first_problem(found: Iterable[Problem], document: Document) -> Problem | No
 def load_prior(path: Path, kind: str, coefficients: Sequence[str]) -> PriorSpec:
     """The prior in a file, checked against a kind of release and the names of its coefficients."""
     try:
-        text = decoded(_read_whole(path, "prior"))
+        text = decoded(read_whole(path, "prior"))
         return _checked_prior(parse(text, if_empty=_remedy_if_empty(kind)), kind, coefficients)
     except Problem as problem:
         sentence = str(problem)
