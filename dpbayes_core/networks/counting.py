@@ -1,4 +1,4 @@
-"""Counting records by configuration, compiled; a module of its own, so that describing a network loads no compiler."""
+"""Compiled loops that count records by configuration; a separate module, so that only counting loads numba."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from dpbayes_core.arrays import Integers
 from dpbayes_core.compiled import compiled
 
-BLOCK = 4096  # records whose places stay in the processor's cache
-FEW = 8  # cells: comparing all places with each is then faster than adding one by one
+BLOCK = 4096  # records whose cell numbers fit in the processor's cache
+FEW = 8  # cells: up to here, comparing all cell numbers with each cell is faster than adding one by one
 
 
 class Layout(NamedTuple):
-    """Family f has the nodes members[start[f]:start[f+1]] and their strides; its cells begin at first[f]."""
+    """All families: f has nodes members[start[f]:start[f+1]] with their strides, and its cells start at first[f]."""
 
     members: Integers
     strides: Integers
@@ -22,8 +22,8 @@ class Layout(NamedTuple):
 
 
 @compiled
-def settle(codes: NDArray[np.integer], levels: np.int32, out: NDArray[np.int32]) -> None:
-    """Codes as they are; one outside the levels is the first level."""
+def copy_codes(codes: NDArray[np.integer], levels: np.int32, out: NDArray[np.int32]) -> None:
+    """Copy codes into `out`; a code outside the levels becomes the first level."""
     for row in range(len(codes)):
         code = codes[row]
         out[row] = np.int32(code) if (code >= 0) & (code < levels) else np.int32(0)
@@ -31,9 +31,9 @@ def settle(codes: NDArray[np.integer], levels: np.int32, out: NDArray[np.int32])
 
 @compiled
 def count_families(codes: NDArray[np.int32], layout: Layout, counts: Integers) -> None:
-    """Adds every record, a column of `codes`, to one cell of each family."""
+    """Add every record, a column of `codes`, to one cell of each family's table."""
     rows = codes.shape[1]
-    place = np.empty(BLOCK, dtype=np.int32)  # a table has fewer than 2^31 cells; short numbers go many at a time
+    place = np.empty(BLOCK, dtype=np.int32)  # a table has fewer than 2^31 cells; 32-bit numbers vectorise better
     for begin in range(0, rows, BLOCK):
         size = min(BLOCK, rows - begin)
         for family in range(len(layout.start) - 1):

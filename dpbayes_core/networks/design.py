@@ -28,7 +28,7 @@ Budget = Literal["by-cells", "equal"] | Mapping[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkDesign:
-    """Noise on a network's tables or signed sums. Made by `counts_design` and `fourier_design`."""
+    """A release of a network's tables or signed sums with noise; use `counts_design` or `fourier_design`."""
 
     schema: NetworkSchema
     what: What
@@ -71,10 +71,10 @@ def counts_design(
     noise: Noise = "geometric",
     budget: Budget = "by-cells",
 ) -> NetworkDesign:
-    """Noisy counts of every family, or of those that no other contains: these suffice, with less noise.
+    """Noisy counts of every family, or of the maximal families only, which suffice and need less noise.
 
-    `by-cells` gives a table a share of epsilon by the cube root of its cells, which makes the expected squared noise of
-    all cells together least; a mapping names a share for each released node; Laplace noise has equal shares.
+    `by-cells` shares epsilon in proportion to the cube root of each table's cells, which minimises the total expected
+    squared noise; a mapping states a share for each released node; Laplace noise has equal shares.
     """
     what: What = "all-families" if families == "all" else "maximal-families"
     released, move = released_nodes(schema, what, neighbours), table_move(neighbours)
@@ -98,7 +98,7 @@ def counts_design(
 def fourier_design(
     schema: NetworkSchema, *, epsilon: float, neighbours: str = REPLACE_ONE, noise: Noise = "geometric"
 ) -> NetworkDesign:
-    """Noisy signed sums of every subset of a family: tables computed from them agree on their common margins."""
+    """Noisy signed sums of every subset of a family: the tables computed from them have the same common margins."""
     if not schema.binary:
         what = "cannot use fourier: a node does not have two levels"
         raise Refusal("mechanism", what, "Use laplace-counts, or merge levels to two")
@@ -114,7 +114,7 @@ def fourier_design(
 
 
 def _laplace(epsilon: float, entries: int, move: int, largest: int) -> LaplaceMechanism:
-    """Laplace noise on integers, which need no rounding: the price contains none."""
+    """Laplace noise on integers: these need no rounding, so the cost includes none."""
     return LaplaceMechanism(
         epsilon=epsilon, sensitivity=float(move), sensitivity_l2=root_above(move * largest), grid=0, entries=entries
     )

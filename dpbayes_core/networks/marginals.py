@@ -1,6 +1,6 @@
-"""Tables read from a release: as released, summed or transformed back, clipped; and the bump against negative cells.
+"""Family tables computed from a release: released, summed or transformed back; clipping; the bump of signed sums.
 
-These tables treat noise as data. The noise-aware posterior does not.
+The noise remains in these tables. The noise-aware posterior accounts for it.
 """
 
 import numpy as np
@@ -14,9 +14,10 @@ from dpbayes_core.privacy.mechanisms import GeometricMechanism, Mechanism
 
 
 def family_tables(release: NetworkRelease, *, bump: float = 0.0) -> tuple[Floats, ...]:
-    """The noisy table of each node's family, in the order of the nodes, unclipped; signed sums may be bumped.
+    """The noisy, unclipped table of each node's family, in the order of the nodes.
 
-    A family without a table of its own is the mean over all tables that contain it.
+    `bump` is added to the signed sum of no node. The table of a family that was not released itself is the mean over
+    all released tables that contain it.
     """
     if release.what == "signed-sums":
         sums = {frozenset(sign.nodes): sign.value for sign in release.signs}
@@ -32,7 +33,7 @@ def family_tables(release: NetworkRelease, *, bump: float = 0.0) -> tuple[Floats
 
 
 def sources(released: tuple[Nodes, ...], family: Nodes) -> list[int]:
-    """Places of the tables that give a family's table: its own, or else all that contain it."""
+    """Indices of the released tables that give a family's table: its own, else all that contain it."""
     own = [place for place, nodes in enumerate(released) if set(nodes) == set(family)]
     return own or [place for place, nodes in enumerate(released) if set(family) < set(nodes)]
 
@@ -44,7 +45,7 @@ def from_signs(sums: dict[frozenset[int], float], nodes: Nodes) -> Floats:
 
 
 def _subsets(nodes: Nodes) -> list[frozenset[int]]:
-    """Every subset, in the order of the cells of the nodes' table: the last node is the last bit."""
+    """Every subset of the nodes, in the order of their table's cells: the last node is the lowest bit."""
     size = len(nodes)
     return [
         frozenset(node for place, node in enumerate(nodes) if bits >> (size - 1 - place) & 1) for bits in range(2**size)
@@ -52,7 +53,7 @@ def _subsets(nodes: Nodes) -> list[frozenset[int]]:
 
 
 def clipped(tables: tuple[Floats, ...], rows: int | None) -> tuple[Floats, ...]:
-    """No cell below 0 or above the public number of rows; a cell is never set to zero for being large."""
+    """The tables with every cell clipped to between 0 and the public number of rows."""
     return tuple(np.clip(table, 0.0, np.inf if rows is None else rows) for table in tables)
 
 
@@ -65,9 +66,9 @@ def noise_bump(
     repeats: int = 4000,
     seed: int = 1,
 ) -> float:
-    """What to add to the signed sum of no node so that with this probability no family's cell is negative by noise.
+    """The addition to the signed sum of no node after which noise makes no cell negative, with some probability.
 
-    Simulated from the mechanism's public law: it reads no data and costs nothing.
+    That probability is `quantile`, simulated from the mechanism's public law: no data are read.
     """
     if not 0 < quantile < 1 or repeats < 1:
         raise ValueError("cannot find a bump: quantile or repeats is out of range. Use a quantile inside (0, 1).")
@@ -83,7 +84,7 @@ def noise_bump(
 
 
 def _simulated(mechanism: Mechanism, repeats: int, generator: np.random.Generator) -> Floats:
-    """Simulated noise, for planning; never added to anything."""
+    """Simulated noise, for planning only; never added to data."""
     shape = (repeats, len(mechanism.scales))
     if isinstance(mechanism, GeometricMechanism):
         up, down = (np.floor(mechanism.scales * generator.standard_exponential(shape)) for _ in range(2))
@@ -94,7 +95,7 @@ def _simulated(mechanism: Mechanism, repeats: int, generator: np.random.Generato
 
 
 def rows_of(release: NetworkRelease) -> float:
-    """The number of rows: public, or the noisy estimate that the release has of it."""
+    """The number of rows: public, or the release's noisy estimate."""
     if release.rows is not None:
         return float(release.rows)
     if release.what == "signed-sums":

@@ -1,4 +1,4 @@
-"""Predictions by a network's conditional probabilities: one node of a record given the others, and simulated records.
+"""Predictions from a network's conditional probabilities: one node of a record given the others; simulated records.
 
 Conditional probabilities are flat, in the order of the schema's coefficients: families in order, each table's last node
 fastest. Records are level codes, one row each, one column a node.
@@ -12,7 +12,7 @@ import numpy as np
 from dpbayes_core.arrays import AnyIntegers, Floats
 from dpbayes_core.networks.schema import NetworkSchema, Nodes
 
-MOST_DRAWS = 200  # tried one by one
+MOST_DRAWS = 200  # that `accuracy` uses
 
 
 def tables_of(schema: NetworkSchema, probabilities: Floats) -> tuple[Floats, ...]:
@@ -26,7 +26,7 @@ def tables_of(schema: NetworkSchema, probabilities: Floats) -> tuple[Floats, ...
 
 
 def posterior_means(schema: NetworkSchema, tables: Sequence[Floats], concentrations: Sequence[float]) -> Floats:
-    """Flat Dirichlet means of tables of counts that are not negative, taken for exact."""
+    """Flat Dirichlet posterior means given tables of nonnegative counts, as if these were exact."""
     means = list[Floats]()
     for table, prior in zip(tables, concentrations, strict=True):
         weights = np.asarray(table, dtype=np.float64) + prior
@@ -47,11 +47,11 @@ def class_probabilities(schema: NetworkSchema, probabilities: Floats, node: str,
     top = total.max(axis=-1, keepdims=True)
     weights = np.exp(total - np.where(np.isfinite(top), top, 0.0))
     mass = weights.sum(axis=-1, keepdims=True)
-    return np.where(mass > 0, weights / np.where(mass > 0, mass, 1.0), 1 / levels)  # impossible: all levels alike
+    return np.where(mass > 0, weights / np.where(mass > 0, mass, 1.0), 1 / levels)  # impossible record: uniform
 
 
 def _by_level(schema: NetworkSchema, table: Floats, family: Nodes, target: int, records: AnyIntegers) -> Floats:
-    """The family's probability in each record, for each level the target might have."""
+    """The family's conditional probability in each record, for each level of the target."""
     flat = table.reshape(*table.shape[: table.ndim - len(family)], -1)
     place = np.zeros((len(records), schema.levels[target]), dtype=np.int64)
     for node in family:
@@ -77,7 +77,7 @@ def simulated(schema: NetworkSchema, probabilities: Floats, rows: int, generator
 
 
 def accuracy(schema: NetworkSchema, draws: Mapping[str, Floats], node: str, records: AnyIntegers) -> dict[str, float]:
-    """How often the likeliest level is the right one: by the draws' mean probabilities, and 95% over single draws."""
+    """How often the likeliest level is right: by mean probabilities, and a 95% interval over single draws."""
     flat = np.stack([draws[name].ravel() for name in schema.coefficients], axis=1)
     few = flat[:: max(1, len(flat) // MOST_DRAWS)]
     target = schema.names.index(node)

@@ -1,4 +1,4 @@
-"""What leaves the secure task of a network: noisy tables, or noisy signed sums of binary nodes."""
+"""The release of a network: noisy tables, or noisy signed sums of binary nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ What = Literal["all-families", "maximal-families", "signed-sums"]
 def released_nodes(schema: NetworkSchema, what: What, neighbours: str) -> tuple[Nodes, ...]:
     """The sets of nodes of each released table, or of each signed sum, in the order of the values.
 
-    Signed sums belong to every subset of a family; that of no node is the number of rows, which is public where rows
-    are replaced.
+    Every subset of a family has a signed sum; that of no node is the number of rows, and is left out under
+    replace-one, where it is public.
     """
     if what == "all-families":
         return schema.families
@@ -47,7 +47,7 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class NoisySign:
-    """The sum over records of (-1)^(sum of the codes of `nodes`), its noise of this scale."""
+    """The noisy sum over records of (-1)^(sum of the codes of `nodes`), and the scale of its noise."""
 
     nodes: Nodes
     value: float
@@ -56,7 +56,7 @@ class NoisySign:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRelease(PublicNumbers):
-    """Noisy sums of a network's records; everything anyone may know about the data."""
+    """Noisy tables or signed sums of a network's records, from which alone an analysis starts."""
 
     kind: ClassVar[str] = "bayes-net"
 
@@ -103,13 +103,13 @@ class NetworkRelease(PublicNumbers):
 
     @property
     def protected(self) -> bool:
-        """Whether the noise suffices for how far neighbours can move these sums."""
+        """Whether the mechanism's sensitivities are at least those of these sums."""
         public = (self.rows is None) == (self.neighbours == ADD_REMOVE)
         whole = len(self.values) == len(self.mechanism.scales)
         return public and whole and protected(self.schema, self.nodes, self.what, self.neighbours, self.mechanism)
 
     def payload(self) -> dict[str, Any]:
-        """The noisy numbers and the nodes they belong to."""
+        """The noisy numbers and the nodes of each."""
         names = [[self.schema.names[node] for node in nodes] for nodes in self.nodes]
         return {"nodes": names, "rows": self.rows, "values": list(self.values), "what": self.what}
 
@@ -119,7 +119,7 @@ class NetworkRelease(PublicNumbers):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "NetworkRelease":
-        """The inverse of `to_record`; a record whose values belong to other nodes is refused."""
+        """The inverse of `to_record`; a record that names other nodes than its schema implies is refused."""
         noisy = record["noisy"]
         release = cls(
             schema=NetworkSchema.from_record(record["schema"]),

@@ -1,4 +1,4 @@
-"""A Bayesian network in public terms: columns with levels, their parents, and the tables they need."""
+"""The schema of a Bayesian network: columns with levels, their parents, and the tables of their families."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Any
 from dpbayes_core.errors import Refusal
 from dpbayes_core.regression.schema import Factor
 
-Nodes = tuple[int, ...]  # places of nodes in the schema
+Nodes = tuple[int, ...]  # indices of nodes in the schema
 
 MOST_CELLS = 2**20  # of one family's table
 
@@ -35,7 +35,7 @@ class NetworkSchema:
         for child, parents in self.parents.items():
             _check_edges(child, parents, names)
         object.__setattr__(self, "parents", {name: tuple(self.parents.get(name, ())) for name in names})
-        _check_order(self.parents)
+        _refuse_cycle(self.parents)
         for node, family in zip(names, self.families, strict=True):
             if self.cells(family) > MOST_CELLS:
                 raise Refusal(
@@ -59,7 +59,7 @@ class NetworkSchema:
 
     @cached_property
     def parent_places(self) -> tuple[Nodes, ...]:
-        """Each node's parents as places."""
+        """The indices of each node's parents."""
         place = {name: index for index, name in enumerate(self.names)}
         return tuple(tuple(place[parent] for parent in self.parents[name]) for name in self.names)
 
@@ -70,7 +70,7 @@ class NetworkSchema:
 
     @cached_property
     def maximal_families(self) -> tuple[Nodes, ...]:
-        """The families that no other contains; without a cycle no two have the same nodes."""
+        """The families that no other family contains; in a graph without cycles no two are equal."""
         sets = [frozenset(family) for family in self.families]
         return tuple(family for family, own in zip(self.families, sets, strict=True) if not any(own < s for s in sets))
 
@@ -129,8 +129,8 @@ def _check_edges(child: str, parents: Sequence[str], names: Sequence[str]) -> No
         raise Refusal("parents", f"cannot build network: a parent of {child} is named twice", "Name each once")
 
 
-def _check_order(parents: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuses a cycle: takes away nodes whose parents are all gone until none is left."""
+def _refuse_cycle(parents: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a cycle: remove nodes whose parents are all removed until no node is left."""
     waiting = dict(parents)
     while waiting:
         free = [name for name, above in waiting.items() if not any(parent in waiting for parent in above)]

@@ -1,4 +1,4 @@
-"""How far one record moves a network's tables and signed sums; proved in docs/networks.md, attacked in tests/laws."""
+"""The sensitivity of a network's tables and signed sums; proved in docs/networks.md, tested in tests/laws."""
 
 import math
 from fractions import Fraction
@@ -12,16 +12,16 @@ from dpbayes_core.privacy.mechanisms.noise_law import LAPLACE
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 
 ADD_REMOVE = "add-remove"
-MOST_ENUMERATED = 20  # nodes: a million pairs of records, each up to a relabelling
+MOST_ENUMERATED = 20  # nodes: a million sets of nodes in which two records can differ
 
 
 def table_move(neighbours: str) -> int:
-    """L1 of one table: a record leaves a cell, and enters another where it is replaced; whatever the levels."""
+    """L1 sensitivity of one table: 2 where a record is replaced (it leaves one cell and enters another), else 1."""
     return 2 if check_neighbours(neighbours) == REPLACE_ONE else 1
 
 
 def signs_move(sums: tuple[Nodes, ...], neighbours: str) -> int:
-    """L1 of all signed sums together.
+    """L1 sensitivity of all signed sums together.
 
     A record adds 1 or -1 to each. Another record differs in some nodes z, and moves by 2 the sums whose nodes meet z in
     an odd number: the most over z is enumerated for up to 20 nodes, and bounded by all sums but that of no node above.
@@ -33,7 +33,7 @@ def signs_move(sums: tuple[Nodes, ...], neighbours: str) -> int:
 
 @cache
 def most_odd(sums: tuple[Nodes, ...]) -> int:
-    """The most of these sets that one set of nodes can meet in an odd number, or their number where nodes are many."""
+    """The most of these sets that have an odd intersection with one set of nodes; with many nodes, a bound."""
     used = sorted({node for nodes in sums for node in nodes})
     if len(used) > MOST_ENUMERATED:
         return len(sums)
@@ -45,7 +45,7 @@ def most_odd(sums: tuple[Nodes, ...]) -> int:
 
 
 def hadamard(values: np.ndarray) -> np.ndarray:
-    """The sums over d of (-1)^<g, d> values[d], for every g; exact on integers; places on the first axis are bits."""
+    """The sums over d of (-1)^<g, d> values[d] for every g, exact on integers; d and g are indices as bits."""
     result, half = values, 1
     while half < len(values):
         pairs = result.reshape(-1, 2, half, *values.shape[1:])
@@ -55,7 +55,7 @@ def hadamard(values: np.ndarray) -> np.ndarray:
 
 
 def check_neighbours(neighbours: str) -> str:
-    """The relation, or a refusal where it does not exist."""
+    """The neighbour relation; an unknown one is refused."""
     if neighbours not in (REPLACE_ONE, ADD_REMOVE):
         raise ValueError(
             f"cannot bound a record's influence: neighbours is neither {REPLACE_ONE} nor {ADD_REMOVE}. Choose one."
@@ -86,7 +86,7 @@ def protected(
 
 
 def unread_noise(mechanism: Mechanism) -> str | None:
-    """Why samplers of tables cannot take a mechanism, or None: geometric and Laplace noise have one law at integers."""
+    """Why samplers of tables cannot take this mechanism's noise, or None for geometric and Laplace noise."""
     if isinstance(mechanism, GeometricMechanism) or mechanism.law is LAPLACE:
         return None
     return "it knows the noise of these mechanisms only: geometric, laplace"

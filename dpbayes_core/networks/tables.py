@@ -46,30 +46,30 @@ class ExactTables(Confidential):
 
 @dataclass(frozen=True)
 class FamilyTables:
-    """Counts of the families that no other contains; every other table and signed sum is a sum of theirs."""
+    """Counts of the maximal families; every other table and signed sum is a sum of these counts."""
 
     schema: NetworkSchema
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The nodes."""
+        """Names of the nodes' columns."""
         return self.schema.names
 
     @property
     def needs_people(self) -> bool:
-        """A record counts by itself."""
+        """False: the counts do not depend on which person a record belongs to."""
         return False
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """Level codes as they are; one outside the public domain is the first level."""
-        from dpbayes_core.networks.counting import settle
+        """Level codes; a code outside the public levels becomes the first level."""
+        from dpbayes_core.networks.counting import copy_codes
 
         parts = [np.asarray(columns[name]) for name in self.schema.names]
         if len({len(part) for part in parts}) > 1:
             raise ValueError("cannot encode records: the columns differ in length. Give one value of each per record.")
         table = np.empty((len(parts[0]), len(parts)), dtype=np.int32, order="F")
         for place, (part, levels) in enumerate(zip(parts, self.schema.levels, strict=True)):
-            settle(np.ascontiguousarray(part), np.int32(levels), table[:, place])
+            copy_codes(np.ascontiguousarray(part), np.int32(levels), table[:, place])
         return EncodedTable(table)
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> ExactTables:
@@ -129,7 +129,7 @@ class FamilyTables:
 
 
 def margin(table: NDArray[Any], nodes: Nodes, kept: Nodes) -> NDArray[Any]:
-    """The marginal table of the kept nodes, with its axes in their order."""
+    """The marginal table of the nodes `kept`, with its axes in their order."""
     summed = table.sum(axis=tuple(axis for axis, node in enumerate(nodes) if node not in kept))
     remaining = [node for node in nodes if node in kept]
     return np.transpose(summed, [remaining.index(node) for node in kept])

@@ -1,7 +1,4 @@
-"""The arrangement of the latent cells of each cluster, how often each move is tried, and how cells become draws.
-
-A move may change many records at once: a schedule says how often, how many, and which nodes descend from each node.
-"""
+"""The arrays that a chain reads: the order of latent cells, the moves' frequencies, and the map from cells to draws."""
 
 from math import log
 
@@ -14,11 +11,11 @@ from dpbayes_core.networks.posterior.evidence import Evidence, estimated_table, 
 from dpbayes_core.networks.posterior.model import Flips, Layout, Output
 from dpbayes_core.networks.schema import NetworkSchema
 
-MOST_MONITORS = 400  # above: the counts of each node's levels instead of the families' cells
+MOST_MONITORS = 400  # monitored families' cells; with more, the counts of each node's levels are monitored instead
 
 
 def layout_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Layout:
-    """The cells of each cluster, last node fastest; untied clusters have nodes of their own."""
+    """The order of each cluster's cells, last node fastest; clusters that are not tied have separate nodes."""
     owned = [(cluster, node) for cluster, own in enumerate(clusters.nodes) for node in own]
     number = {pair: (pair[1] if tied else place) for place, pair in enumerate(owned)}
     levels = np.array(evidence.levels if tied else [evidence.levels[node] for _, node in owned], dtype=np.int64)
@@ -45,7 +42,7 @@ def layout_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Layout:
 
 
 def _node_weights(evidence: Evidence, owned: list[tuple[int, int]], *, tied: bool) -> Floats:
-    """Half by the size of a node's own table, half uniform: moves of inner nodes cost more and are needed less."""
+    """How often each node is moved: half in proportion to its own table's size, half uniformly."""
     sizes = np.array([evidence.cells(family) for family in evidence.families], dtype=np.float64)
     weights = sizes if tied else sizes[[node for _, node in owned]]
     return weights / weights.sum() + 1.0 / len(weights)
@@ -57,7 +54,7 @@ def _cumulative(weights: NDArray[np.number]) -> Floats:
 
 
 def output_of(evidence: Evidence, clusters: Clusters, concentrations: tuple[float, ...]) -> Output:
-    """Each family's table read from the first cluster that has it."""
+    """The map from cells to families' tables, each from the first cluster that contains the family."""
     families = evidence.families
     owner = [clusters.first_with(family) for family in families]
     places = [places_in(evidence, clusters.nodes[o], f) for o, f in zip(owner, families, strict=True)]
@@ -74,7 +71,7 @@ def output_of(evidence: Evidence, clusters: Clusters, concentrations: tuple[floa
 
 
 def monitors_of(evidence: Evidence) -> Integers:
-    """For each cell of each family the monitored sum it is part of."""
+    """For each cell of each family, the index of its monitored sum."""
     total = sum(evidence.cells(family) for family in evidence.families)
     if total <= MOST_MONITORS:
         return np.arange(total)
@@ -90,12 +87,12 @@ def monitor_names(schema: NetworkSchema) -> list[str]:
     return [f"count {node.name}={level}" for node in schema.nodes for level in node.levels]
 
 
-MOST = 1000.0  # records in one move
-OFTEN, RECORDS = 0.2, 24.0  # share of moves at most; records, times clusters, for each move of a line
+MOST = 1000.0  # records in one flip
+OFTEN, RECORDS = 0.2, 24.0  # largest share of flips among moves; scale of that share, in records x clusters
 
 
 def flips_of(evidence: Evidence, clusters: Clusters, *, tied: bool) -> Flips:
-    """As much time for flips as for lines, except where noise is below the spread of counts: lines are better there."""
+    """About as much time for flips as for moves along lines; none where the noise is below sqrt(rows)."""
     nodes = [node for node in range(len(evidence.levels)) if any(node in parents for parents in evidence.parents)]
     scale = max([part.scale for part in (*evidence.tables, *evidence.signs)], default=0.0)
     rows = float(estimated_table(evidence, evidence.families[0]).sum()) if evidence.rows is None else evidence.rows
@@ -144,7 +141,7 @@ def _neighbours(clusters: Clusters) -> list[list[int]]:
 
 
 def _outward(near: list[list[int]], first: int) -> list[int]:
-    """Clusters tied to the first, each after a neighbour of it in the forest."""
+    """The clusters connected to `first` in the forest, each after one of its neighbours."""
     order, known = [first], {first}
     for cluster in order:
         following = [other for other in near[cluster] if other not in known]

@@ -13,14 +13,14 @@ from dpbayes_core.networks.posterior.model import Model, Output
 
 
 class Record(NamedTuple):
-    """The draws made."""
+    """The recorded draws."""
 
     parameters: Floats  # (draws, columns)
     latent: Floats  # (draws, monitors)
 
 
 def walk_from(model: Model, cells: Floats) -> Walk:
-    """The work space of a chain at these cells."""
+    """The state and work space of a chain whose cells are these."""
     terms, layout = model.terms, model.layout
     count, widest = len(terms.kind), layout.member.shape[1]
     values = np.zeros(count)
@@ -43,7 +43,7 @@ def walk_from(model: Model, cells: Floats) -> Walk:
 
 @compiled
 def log_gamma_draw(generator: np.random.Generator, shape: float) -> float:
-    """The logarithm of a gamma variate: one of a small shape is too small for a number."""
+    """The logarithm of a gamma variate, which would underflow for small shapes."""
     if shape >= 1.0:
         return log(generator.standard_gamma(shape))
     return log(generator.standard_gamma(shape + 1.0)) + log(1.0 - generator.random()) / shape
@@ -51,7 +51,7 @@ def log_gamma_draw(generator: np.random.Generator, shape: float) -> float:
 
 @compiled
 def draw_rows(generator: np.random.Generator, counts: Floats, concentration: float, levels: int, draw: Floats) -> None:
-    """Every row of one family's table from its Dirichlet law; counts and draws have the same order, child fastest."""
+    """Fill `draw` with a Dirichlet draw for every row of one family's table; `counts` has its order, child fastest."""
     for row in range(0, counts.size, levels):
         top, total = -np.inf, 0.0
         for place in range(row, row + levels):
@@ -66,7 +66,7 @@ def draw_rows(generator: np.random.Generator, counts: Floats, concentration: flo
 
 @compiled
 def record_draw(generator: np.random.Generator, model: Model, cells: Floats, latent: Floats, draw: Floats) -> None:
-    """Record monitored counts, each spread over its unit so that a constant one has diagnostics, and one draw."""
+    """Record one draw and the monitored counts, jittered within their units so that constant ones have diagnostics."""
     output = model.output
     counts = np.zeros(draw.size)
     family_counts(model.layout, output, cells, counts)
@@ -82,7 +82,7 @@ def record_draw(generator: np.random.Generator, model: Model, cells: Floats, lat
 
 @compiled
 def advance(generator: np.random.Generator, model: Model, walk: Walk, record: Record, iterations: int) -> None:
-    """Run `iterations`, and record as many of the last as there is room for."""
+    """Run `iterations`, and record the last ones, one for each row of `record`."""
     silent = iterations - record.parameters.shape[0]
     for now in range(iterations):
         for _ in range(model.steps):
@@ -100,7 +100,7 @@ def advance(generator: np.random.Generator, model: Model, walk: Walk, record: Re
 
 @compiled
 def draw_exact(generator: np.random.Generator, output: Output, counts: Floats, parameters: Floats) -> None:
-    """Independent draws given the families' tables."""
+    """Fill `parameters` with independent draws given the families' tables."""
     for draw in range(parameters.shape[0]):
         for family in range(output.owner.size):
             first, last = output.first[family], output.first[family + 1]

@@ -1,4 +1,4 @@
-"""Which nodes share one latent table: the cliques of a junction forest, or one cluster for each family."""
+"""Clusters of nodes that share one latent table: the cliques of a junction forest, or one for each family."""
 
 from dataclasses import dataclass
 from math import prod
@@ -10,24 +10,24 @@ MOST_CELLS = 4096  # of all latent tables together
 
 @dataclass(frozen=True)
 class Clusters:
-    """Latent tables in an order in which each meets the earlier ones in nodes of its `before` alone."""
+    """Clusters in an order in which each shares nodes with earlier ones only through its parent, `before`."""
 
     nodes: tuple[Nodes, ...]
     before: tuple[int, ...]  # the parent cluster, or -1
 
     def separator(self, cluster: int) -> Nodes:
-        """The nodes whose counts it shares with its parent cluster."""
+        """The nodes that the cluster shares with its parent."""
         if self.before[cluster] < 0:
             return ()
         return tuple(node for node in self.nodes[cluster] if node in self.nodes[self.before[cluster]])
 
     def first_with(self, nodes: Nodes) -> int:
-        """The first cluster that has all of them."""
+        """The first cluster that contains all of these nodes."""
         return next(place for place, own in enumerate(self.nodes) if set(nodes) <= set(own))
 
 
 def junction_forest(levels: tuple[int, ...], families: tuple[Nodes, ...]) -> Clusters | None:
-    """Tables that carry the whole likelihood: cliques of the triangulated moral graph; None above MOST_CELLS."""
+    """The cliques of the triangulated moral graph, whose tables determine the likelihood; None above MOST_CELLS."""
     near: list[set[int]] = [set() for _ in levels]
     for family in families:
         for node in family:
@@ -44,11 +44,11 @@ def junction_forest(levels: tuple[int, ...], families: tuple[Nodes, ...]) -> Clu
             near[other] |= near[node]
             near[other] -= {other, node}
         left.remove(node)
-    return _hung([tuple(sorted(clique)) for clique in cliques])
+    return _spanning_forest([tuple(sorted(clique)) for clique in cliques])
 
 
-def _hung(cliques: list[Nodes]) -> Clusters:
-    """A spanning forest of the largest separators, from the first clique on."""
+def _spanning_forest(cliques: list[Nodes]) -> Clusters:
+    """The spanning forest with the largest separators, grown from the first clique."""
     waiting, order, before = list(range(len(cliques))), list[int](), list[int]()
     best: dict[int, tuple[int, int]] = dict.fromkeys(waiting, (0, -1))
     while waiting:
@@ -64,7 +64,7 @@ def _hung(cliques: list[Nodes]) -> Clusters:
 
 
 def family_clusters(families: tuple[Nodes, ...]) -> Clusters:
-    """Each family that no other contains, on its own: the counts of one are not tied to those of another."""
+    """One cluster for each maximal family, none tied to another."""
     sets = [frozenset(family) for family in families]
     kept = [own for place, own in enumerate(sets) if not any(own < other for other in sets) and own not in sets[:place]]
     return Clusters(tuple(tuple(sorted(own)) for own in kept), (-1,) * len(kept))

@@ -1,6 +1,6 @@
 """The noise-aware posteriors of a network: one set of latent tables for all families, or one for each family.
 
-Chains start at integer tables near the noisy ones, which differ from each other by about the noise.
+Chains start at integer tables near the noisy ones; starts differ from each other by about the noise.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from dpbayes_core.sampling.protocol import Block, ChainState
 
 FITS = 30  # passes of proportional fitting
-SPREAD = 2.0  # times the noise
-LEAST = 1e-3  # of a record, in every cell: proportional fitting cannot leave zero
+SPREAD = 2.0  # scale of the noise added to starts, over that of the release
+LEAST = 1e-3  # of a record, in every cell before proportional fitting, which leaves zeros at zero
 
 
-def shaken(evidence: Evidence, generator: np.random.Generator) -> Evidence:
+def with_more_noise(evidence: Evidence, generator: np.random.Generator) -> Evidence:
     """The evidence with more noise of the same kind, so that starts differ more than draws will."""
     tables = (
         replace(table, counts=table.counts + generator.laplace(0.0, SPREAD * table.scale, table.counts.shape))
@@ -39,8 +39,8 @@ def shaken(evidence: Evidence, generator: np.random.Generator) -> Evidence:
 
 
 def start_cells(evidence: Evidence, clusters: Clusters, most_rows: int, generator: np.random.Generator) -> Floats:
-    """Tables of whole records, one cluster after the other, that agree where clusters meet."""
-    near = shaken(evidence, generator)
+    """Integer tables of the clusters, one after the other, equal on the margins that clusters share."""
+    near = with_more_noise(evidence, generator)
     families = [(family, estimated_table(near, family)) for family in evidence.families]
     rows = _rows(evidence, [table.sum() for _, table in families], most_rows)
     made: list[Floats] = []
@@ -73,7 +73,7 @@ def _rows(evidence: Evidence, totals: list[float], most_rows: int) -> int:
 
 
 def _whole(fitted: Floats, places: Integers, given: Floats) -> Floats:
-    """Whole records in proportion to `fitted`, as many in each part as given, by the largest remainders."""
+    """Integers in proportion to `fitted` by largest remainders, that add up to `given` over the cells of each place."""
     found = np.zeros(len(fitted))
     for part, count in enumerate(given):
         cells = np.flatnonzero(places == part)
@@ -91,7 +91,7 @@ SWEEPS = 2  # moves in an iteration for each latent cell
 
 @dataclass(frozen=True)
 class TablesProblem:
-    """The evidence, which nodes share a latent table, and the density of the tables."""
+    """The evidence, the clusters of latent tables, and their density."""
 
     evidence: Evidence
     clusters: Clusters
@@ -101,7 +101,7 @@ class TablesProblem:
 def tables_problem(
     evidence: Evidence, concentrations: tuple[float, ...], most_rows: int, clusters: Clusters | None
 ) -> TablesProblem:
-    """Latent tables of these clusters, tied where they meet; without clusters one for each family, on its own."""
+    """The problem of tied clusters; without clusters, one independent latent table for each maximal family."""
     terms = separate_terms if clusters is None else tied_terms
     found = family_clusters(evidence.families) if clusters is None else clusters
     layout = layout_of(evidence, found, tied=clusters is not None)
@@ -117,7 +117,7 @@ def tables_problem(
 
 
 def start(problem: TablesProblem, seed: int, chain: int, attempt: int) -> "ChainState":
-    """A chain at tables near the noisy ones."""
+    """A chain whose tables are near the noisy ones."""
     from dpbayes_core.sampling.protocol import ChainState  # its package lists this sampler
     from dpbayes_core.sampling.streams import stream, to_words
 
@@ -127,7 +127,7 @@ def start(problem: TablesProblem, seed: int, chain: int, attempt: int) -> "Chain
 
 
 def run_block(problem: TablesProblem, state: "ChainState", iterations: int, warmup: int) -> "tuple[ChainState, Block]":
-    """The chain `iterations` later; the numbers of a state are the latent cells, which are whole."""
+    """Run the chain for `iterations`; a state's numbers are the latent cells, which are integers."""
     from dpbayes_core.networks.posterior.chain import Record, advance, walk_from  # numba
     from dpbayes_core.sampling.protocol import Block, ChainState
     from dpbayes_core.sampling.streams import from_words, to_words
@@ -149,17 +149,17 @@ def run_block(problem: TablesProblem, state: "ChainState", iterations: int, warm
 
 @dataclass(frozen=True)
 class _Tables:
-    """The steps that both samplers share."""
+    """Base of both samplers."""
 
     takes: tuple[str, ...] = ("bayes-net",)
     compared_with: str | None = "naive-tables"
 
     def refusal(self, release: NetworkRelease) -> str | None:
-        """Both condition on noise whose law at whole numbers they know."""
+        """A refusal of noise other than geometric or Laplace noise."""
         return unread_noise(release.mechanism)
 
     def warmup(self, attempt: int) -> int:
-        """The same for every attempt: a start is near, and nothing is tuned."""
+        """WARMUP for every attempt: starts are near the posterior, and no parameter is tuned."""
         return WARMUP
 
     def start(self, problem: TablesProblem, seed: int, chain: int, *, attempt: int = 0) -> "ChainState":
@@ -190,13 +190,13 @@ class CollapsedTables(_Tables):
     caveat: str = "Intervals hold under the network as declared and the stated prior: edges are assumed, not tested."
 
     def refusal(self, release: NetworkRelease) -> str | None:
-        """It also needs shared tables that are small enough."""
+        """As the base's, and a refusal of cliques with more than MOST_CELLS cells together."""
         if junction_forest(release.schema.levels, release.schema.families) is None:
             return f"the tables that its families share would have more than {MOST_CELLS} cells"
         return super().refusal(release)
 
     def prepare(self, release: NetworkRelease, prior: NetworkPrior) -> TablesProblem:
-        """The cliques that carry the whole likelihood, and its density."""
+        """The problem of a junction forest's cliques."""
         evidence, weights = Evidence.of(release), prior.concentrations(release.schema.names)
         clusters = junction_forest(evidence.levels, evidence.families)
         if clusters is None:
@@ -206,7 +206,7 @@ class CollapsedTables(_Tables):
 
 @dataclass(frozen=True)
 class FamilyTables(_Tables):
-    """The same for each family on its own, with weights of its parents' configurations as nuisance."""
+    """The same for each family by itself; the weights of its parents' configurations are nuisance parameters."""
 
     name: str = "family-tables"
     target: str = "posterior of each family given its own noisy sums alone, its parents' configurations weighted freely"
@@ -219,6 +219,6 @@ class FamilyTables(_Tables):
     )
 
     def prepare(self, release: NetworkRelease, prior: NetworkPrior) -> TablesProblem:
-        """The largest families, each with its own density."""
+        """The problem of the maximal families, each with its own density."""
         weights = prior.concentrations(release.schema.names)
         return tables_problem(Evidence.of(release), weights, prior.most_rows, None)

@@ -1,4 +1,4 @@
-"""The evidence of a release on a network's tables: sums over records, each with noise exp(-|residual| / scale).
+"""A release of a network as noisy sums over records, with noise density proportional to exp(-|residual| / scale).
 
 Integer noise and Laplace noise have the same law at whole numbers, up to a constant.
 """
@@ -15,7 +15,7 @@ from dpbayes_core.networks.schema import Nodes
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """A network's shape and the noisy sums; a family is a node's parents, as declared, followed by the node."""
+    """A network's structure and the noisy sums; a family is a node's parents, as declared, followed by the node."""
 
     levels: tuple[int, ...]
     parents: tuple[Nodes, ...]
@@ -41,7 +41,7 @@ class Evidence:
         return tuple((*parents, node) for node, parents in enumerate(self.parents))
 
     def shape(self, nodes: Nodes) -> tuple[int, ...]:
-        """The number of levels of each."""
+        """Each node's number of levels."""
         return tuple(self.levels[node] for node in nodes)
 
     def cells(self, nodes: Nodes) -> int:
@@ -58,7 +58,7 @@ def configurations(shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def places_in(evidence: Evidence, outer: Nodes, inner: Nodes) -> NDArray[np.int64]:
-    """For each configuration of `outer` the place of its configuration of `inner`, a subset in any order."""
+    """For each configuration of `outer`, the index of its configuration of `inner`, a subset in any order."""
     rows = configurations(evidence.shape(outer))
     place = np.zeros(len(rows), dtype=np.int64)
     for node in inner:
@@ -74,7 +74,7 @@ def signs_in(evidence: Evidence, outer: Nodes, inner: Nodes) -> Floats:
 
 
 def estimated_table(evidence: Evidence, nodes: Nodes) -> Floats:
-    """The noisy counts of a family, unbiased and unclipped: its own, the mean of tables that have it, or from signs."""
+    """Unbiased, unclipped counts of a family: released, the mean of tables that contain it, or from signed sums."""
     holding = [table for table in evidence.tables if set(nodes) <= set(table.nodes)]
     if holding:
         chosen = [table for table in holding if len(table.nodes) == len(nodes)] or holding

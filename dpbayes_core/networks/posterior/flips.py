@@ -1,13 +1,13 @@
 """Two moves of many records at once: a flip of one node, and a renewal of whole records.
 
-A flip takes records of one configuration of the node's parents at random from one level, puts them in another one by
-one, and draws their descendants given all other records. That leaves the collapsed prior invariant for any number of
-records: the ratio is that of the noise and of the node's own row. It moves totals of many cells, which single lines
-move slowly.
+A flip chooses random records with one configuration of the node's parents and one level of the node. One by one it
+gives them another level and draws their descendants given all other records. For any number of records this leaves
+the collapsed prior invariant, so the acceptance ratio is that of the noise and of the node's own row. It moves totals
+of many cells, which moves along single lines change slowly.
 
-A renewal takes records out at random, draws others given those that remain, or both. Under the collapsed prior the
-two are each other's reverse, whether n stays or changes with them, uniform on its range: only the noise decides. It
-mixes what the noise hardly informs.
+A renewal removes random records, draws new ones given those that remain, or both. Under the collapsed prior with n
+uniform on its range, each is the other's reverse, so only the noise enters the acceptance ratio. It helps
+where the noisy sums are hardly informative.
 """
 
 from math import exp, log
@@ -32,7 +32,7 @@ def family_counts(layout: Layout, output: Output, cells: Floats, counts: Floats)
 
 @compiled
 def row_of(output: Output, flips: Flips, walk: Walk, family: int) -> int:
-    """The first place of the family's row that the parents' levels name."""
+    """The index where the family's row starts, for the parents' levels in `walk`."""
     row = 0
     for place in range(flips.parents.shape[1]):
         parent = flips.parents[family, place]
@@ -43,7 +43,7 @@ def row_of(output: Output, flips: Flips, walk: Walk, family: int) -> int:
 
 @compiled
 def shift(model: Model, walk: Walk, node: int, amount: float) -> None:
-    """Add or take away a record of the chosen levels in the clusters and families that the node is tied to."""
+    """Add or remove a record in all clusters connected to the node's, and in families of the node and descendants."""
     flips = model.flips
     for place in range(flips.clusters.shape[1]):
         cluster = flips.clusters[node, place]
@@ -57,7 +57,7 @@ def shift(model: Model, walk: Walk, node: int, amount: float) -> None:
 
 @compiled
 def draw_descendants(generator: np.random.Generator, model: Model, walk: Walk, node: int) -> None:
-    """Levels of the node's descendants, each given its parents and all other records."""
+    """Draw the levels of the node's descendants, each given its parents and all other records."""
     output = model.output
     for place in range(1, model.flips.below.shape[1]):
         family = model.flips.below[node, place]
@@ -70,8 +70,8 @@ def draw_descendants(generator: np.random.Generator, model: Model, walk: Walk, n
 
 
 @compiled
-def name_record(generator: np.random.Generator, model: Model, walk: Walk, node: int, place: int) -> None:
-    """Choose uniformly one of the records that this place of the node's table counts."""
+def choose_record(generator: np.random.Generator, model: Model, walk: Walk, node: int, place: int) -> None:
+    """Choose uniformly one of the records in this cell of the node's table."""
     output, flips = model.output, model.flips
     rest = (place - output.first[node]) // output.levels[node]
     walk.level[:] = -1
@@ -88,7 +88,7 @@ def name_record(generator: np.random.Generator, model: Model, walk: Walk, node: 
 
 @compiled
 def noise_gain(terms: Terms, walk: Walk) -> float:
-    """The change in the noise terms, whose new values are written to `change`."""
+    """The change in the log density of the noise; the terms' new values are written to `walk.change`."""
     fresh, total = walk.change, 0.0
     fresh[:] = 0.0
     for cell in range(walk.cells.size):
@@ -103,7 +103,7 @@ def noise_gain(terms: Terms, walk: Walk) -> float:
 
 @compiled
 def flip_records(generator: np.random.Generator, model: Model, walk: Walk, node: int, count: int) -> float:
-    """Flip so many records of one row from one level to another; the log ratio of the node's row and of the choices."""
+    """Flip `count` records of one row from one level to another; returns the log ratio without the noise's."""
     output, ratio = model.output, 0.0
     first, last, levels = output.first[node], output.first[node + 1], output.levels[node]
     concentration = output.concentration[node]
@@ -114,7 +114,7 @@ def flip_records(generator: np.random.Generator, model: Model, walk: Walk, node:
         here, there = walk.counts[row + source], walk.counts[row + target]
         if here < 1.0:
             return -np.inf
-        name_record(generator, model, walk, node, row + source)
+        choose_record(generator, model, walk, node, row + source)
         shift(model, walk, node, -1.0)
         walk.level[node] = target
         draw_descendants(generator, model, walk, node)
@@ -125,7 +125,7 @@ def flip_records(generator: np.random.Generator, model: Model, walk: Walk, node:
 
 @compiled
 def flip(generator: np.random.Generator, model: Model, walk: Walk) -> None:
-    """Flip some records, a few more often than many, and keep them if row and noise allow."""
+    """Propose to flip records, small numbers more often than large ones, and accept or reject."""
     count = int(min(exp(generator.random() * log(model.flips.most + 1.0)), model.flips.most))
     node = model.flips.nodes[below(generator, model.flips.nodes.size)]
     walk.before[:] = walk.cells
@@ -140,8 +140,8 @@ def flip(generator: np.random.Generator, model: Model, walk: Walk) -> None:
 
 
 @compiled
-def change(model: Model, walk: Walk, amount: float) -> None:
-    """Add or take away a record of the chosen levels, everywhere."""
+def add_record(model: Model, walk: Walk, amount: float) -> None:
+    """Add `amount` (1 or -1) records of the chosen levels in every cluster and family."""
     for cluster in range(model.layout.size.size):
         walk.cells[cell_of(model.layout, walk, cluster)] += amount
     for family in range(model.output.owner.size):
@@ -149,16 +149,16 @@ def change(model: Model, walk: Walk, amount: float) -> None:
 
 
 @compiled
-def take_out(generator: np.random.Generator, model: Model, walk: Walk) -> None:
-    """Remove one record, chosen uniformly: a cell of each cluster that agrees with the clusters before."""
+def remove_record(generator: np.random.Generator, model: Model, walk: Walk) -> None:
+    """Remove one record, chosen uniformly: cluster by cluster, a cell that agrees with the earlier clusters."""
     walk.level[:] = -1
     for cluster in range(model.layout.size.size):
         fill(generator, model.layout, walk, cluster, (0, False))
-    change(model, walk, -1.0)
+    add_record(model, walk, -1.0)
 
 
 @compiled
-def draw_anew(generator: np.random.Generator, model: Model, walk: Walk) -> None:
+def draw_record(generator: np.random.Generator, model: Model, walk: Walk) -> None:
     """Add one record from its law given all others."""
     output = model.output
     for family in model.flips.order:
@@ -167,25 +167,25 @@ def draw_anew(generator: np.random.Generator, model: Model, walk: Walk) -> None:
             total += output.concentration[family] + walk.counts[row + level]
             walk.weights[level] = total
         walk.level[family] = weighted(generator, walk.weights, int(output.levels[family]))
-    change(model, walk, 1.0)
+    add_record(model, walk, 1.0)
 
 
 @compiled
 def renew(generator: np.random.Generator, model: Model, walk: Walk) -> None:
-    """Take out some records, draw some, or both, a few more often than many; keep it if the noise allows."""
+    """Propose to remove records, draw new ones, or both, small numbers more often than large; accept by the noise."""
     count = int(min(exp(generator.random() * log(model.flips.most + 1.0)), model.flips.most))
     rows = walk.cells[: model.layout.offset[1]].sum()
-    way = below(generator, 3) if model.most_rows > 0 else 0  # both, out, in
+    way = below(generator, 3) if model.most_rows > 0 else 0  # 0: both, 1: remove, 2: draw
     if (way != 2 and rows < count) or (way == 2 and rows + count > model.most_rows):
         return
     walk.before[:] = walk.cells
     family_counts(model.layout, model.output, walk.cells, walk.counts)
     if way != 2:
         for _ in range(count):
-            take_out(generator, model, walk)
+            remove_record(generator, model, walk)
     if way != 1:
         for _ in range(count):
-            draw_anew(generator, model, walk)
+            draw_record(generator, model, walk)
     if noise_gain(model.terms, walk) >= log(1.0 - generator.random()):
         walk.values[:] = walk.change
     else:

@@ -1,8 +1,9 @@
-"""One move of the latent tables: a slice of the density along a line of integer tables, exact at every scale.
+"""One move of the latent tables: slice sampling along a line of integer tables.
 
-A move takes some nodes T, two levels of each, and a configuration of every other node of the clusters that have all
-of T. Along its line the 2^|T| cells so named gain and lose in turns: one node moves records between two of its levels,
-more change an interaction and no smaller table. The line is chosen by things that are constant along it.
+A move chooses some nodes T, two levels of each, and a configuration of every other node of the clusters that contain
+T. Along its line these 2^|T| cells change by plus or minus the same number: one node in T moves records between two of
+its levels; more nodes change an interaction and no smaller table. The line's probability of being chosen is the same
+from each of its points.
 """
 
 from math import lgamma, log
@@ -24,13 +25,13 @@ class Walk(NamedTuple):
     values: Floats  # of the terms
     change: Floats  # of the terms, along the line
     marked: Integers  # whether a term is among `found`
-    found: Integers
+    found: Integers  # the terms that change along the line
     level: Integers  # of each node in the line's configuration, -1 where not yet chosen
     chosen: Integers  # T, then its first and its second levels
     weights: Floats  # scratch for choices
     bounds: Floats  # the line's ends
     corner: Integers  # one cluster's cells on the line
-    before: Floats  # cells, to go back to
+    before: Floats  # cells before a proposal
     counts: Floats  # of the families
 
 
@@ -42,7 +43,7 @@ def below(generator: np.random.Generator, count: int) -> int:
 
 @compiled
 def weighted(generator: np.random.Generator, cumulative: Floats, count: int) -> int:
-    """The first place whose cumulative weight is above a uniform share of the last one."""
+    """A random index, by its weight; `cumulative` has the cumulative weights."""
     aim = generator.random() * cumulative[count - 1]
     low, high = 0, count - 1
     while low < high:
@@ -64,7 +65,7 @@ def term_value(kind: int, first: float, second: float, value: float) -> float:
 
 @compiled
 def gain(terms: Terms, walk: Walk, count: int, distance: float) -> float:
-    """The terms the line changes, so far along it."""
+    """The sum of the first `count` found terms at this distance along the line."""
     total = 0.0
     for place in range(count):
         term = int(walk.found[place])
@@ -74,8 +75,8 @@ def gain(terms: Terms, walk: Walk, count: int, distance: float) -> float:
 
 
 @compiled
-def touch(terms: Terms, walk: Walk, cell: int, sign: float, count: int) -> int:
-    """Let a cell gain `sign` along the line; returns how many terms are found by now."""
+def extend_line(terms: Terms, walk: Walk, cell: int, sign: float, count: int) -> int:
+    """Add a cell, which gains `sign` a step, to the line; returns the number of terms found so far."""
     for place in range(terms.start[cell], terms.start[cell + 1]):
         term = terms.touched[place]
         if not walk.marked[term]:
@@ -92,8 +93,8 @@ def touch(terms: Terms, walk: Walk, cell: int, sign: float, count: int) -> int:
 
 
 @compiled
-def settle(terms: Terms, walk: Walk, count: int) -> int:
-    """Drop terms that do not change along the line, and the marks; returns how many remain."""
+def drop_constant_terms(terms: Terms, walk: Walk, count: int) -> int:
+    """Drop the found terms that do not change along the line, and clear the marks; returns how many remain."""
     kept = 0
     for place in range(count):
         term = walk.found[place]
@@ -106,7 +107,7 @@ def settle(terms: Terms, walk: Walk, count: int) -> int:
 
 @compiled
 def slide(generator: np.random.Generator, terms: Terms, walk: Walk, count: int) -> float:
-    """A draw along the line by slice sampling: from its whole length, shrinking towards the chain's state."""
+    """Slice sampling along the line: start from its whole length and shrink towards the current state."""
     low, high = walk.bounds[0], walk.bounds[1]
     floor = gain(terms, walk, count, 0.0) + log(1.0 - generator.random())
     while low < high:
@@ -126,7 +127,7 @@ def slide(generator: np.random.Generator, terms: Terms, walk: Walk, count: int) 
 
 @compiled
 def corners(layout: Layout, walk: Walk, cluster: int, base: int, nodes: int) -> None:
-    """The cells of the line in one cluster, from the cell of the other nodes' levels; odd bits are second levels."""
+    """Fill walk.corner with one cluster's cells on the line, from the cell `base` of the other nodes' levels."""
     for bits in range(1 << nodes):
         cell = base
         for place in range(nodes):
@@ -137,7 +138,7 @@ def corners(layout: Layout, walk: Walk, cluster: int, base: int, nodes: int) -> 
 
 @inlined
 def cell_of(layout: Layout, walk: Walk, cluster: int) -> int:
-    """The cluster's cell of the levels chosen so far, nodes without one at their first."""
+    """The cluster's cell at the levels chosen so far, with first levels for nodes without a chosen one."""
     cell = layout.offset[cluster]
     for place in range(layout.size[cluster]):
         node = layout.member[cluster, place]
@@ -148,7 +149,7 @@ def cell_of(layout: Layout, walk: Walk, cluster: int) -> int:
 
 @compiled
 def weigh(layout: Layout, walk: Walk, cluster: int, nodes: int, free: int) -> int:
-    """Cumulative weights of the free nodes' configurations, by the records on the line; returns their number."""
+    """Fill walk.weights: cumulative counts of records on the line of each configuration of the free nodes."""
     names, base, count, total = walk.chosen[3 * MOST_NODES :], cell_of(layout, walk, cluster), 1, 0.0
     for place in range(free):
         count *= int(layout.levels[names[place]])
@@ -166,7 +167,7 @@ def weigh(layout: Layout, walk: Walk, cluster: int, nodes: int, free: int) -> in
 
 @compiled
 def fill(generator: np.random.Generator, layout: Layout, walk: Walk, cluster: int, modes: tuple[int, bool]) -> bool:
-    """Choose the levels of the cluster's nodes that have none: uniformly, or by records; False where none lies."""
+    """Choose levels of the cluster's remaining nodes, uniformly or by records; False where there are no records."""
     names, free = walk.chosen[3 * MOST_NODES :], 0
     for place in range(layout.size[cluster]):
         if walk.level[layout.member[cluster, place]] == -1:
@@ -188,7 +189,7 @@ def fill(generator: np.random.Generator, layout: Layout, walk: Walk, cluster: in
 
 @compiled
 def on_line(layout: Layout, walk: Walk, cluster: int, nodes: int, group: int) -> bool:
-    """Whether the line passes through the cluster: it has all of T, or T is empty and it is of the group."""
+    """Whether the line has cells in the cluster: it contains T, or T is empty and the cluster is in the group."""
     if nodes == 0:
         return layout.group[cluster] == group
     missing = 0
@@ -199,7 +200,7 @@ def on_line(layout: Layout, walk: Walk, cluster: int, nodes: int, group: int) ->
 
 @inlined
 def sign_of(bits: int, nodes: int) -> float:
-    """Plus where an even number of T is at its second level."""
+    """The sign of a cell's change: plus where an even number of T's nodes is at its second level."""
     sign = 1.0
     for place in range(nodes):
         sign = -sign if (bits >> place) & 1 else sign
@@ -208,7 +209,7 @@ def sign_of(bits: int, nodes: int) -> float:
 
 @compiled
 def trace(generator: np.random.Generator, model: Model, walk: Walk, nodes: int, group: int) -> int:
-    """Choose the rest of the line of T and find its terms; without length where no record lies on it."""
+    """Choose the other nodes' levels and find the line's terms; a line without records gets length 0."""
     layout, count = model.layout, 0
     even = nodes == 0 or generator.random() < 0.5
     for cluster in range(layout.size.size):
@@ -218,13 +219,13 @@ def trace(generator: np.random.Generator, model: Model, walk: Walk, nodes: int, 
                 break
             corners(layout, walk, cluster, cell_of(layout, walk, cluster), nodes)
             for bits in range(1 << nodes):
-                count = touch(model.terms, walk, walk.corner[bits], sign_of(bits, nodes), count)
-    return settle(model.terms, walk, count)
+                count = extend_line(model.terms, walk, walk.corner[bits], sign_of(bits, nodes), count)
+    return drop_constant_terms(model.terms, walk, count)
 
 
 @compiled
 def pick(generator: np.random.Generator, layout: Layout, walk: Walk) -> int:
-    """Choose T and two levels of each of its nodes; returns their number."""
+    """Choose T and two levels of each of its nodes; returns the number of nodes."""
     names, nodes = walk.chosen[3 * MOST_NODES :], 1
     walk.chosen[0] = weighted(generator, layout.by_node, layout.by_node.size)
     if generator.random() < 0.4:
@@ -248,7 +249,7 @@ def pick(generator: np.random.Generator, layout: Layout, walk: Walk) -> int:
 
 @compiled
 def move(generator: np.random.Generator, model: Model, walk: Walk) -> None:
-    """One draw along one line."""
+    """Choose a line and move along it."""
     layout, nodes, group = model.layout, 0, 0
     walk.level[:] = -1
     walk.bounds[0], walk.bounds[1] = -np.inf, np.inf

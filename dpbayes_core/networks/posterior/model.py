@@ -1,4 +1,4 @@
-"""The density of latent tables as flat arrays: a sum of one-dimensional terms, each of a count or a signed count.
+"""The log density of latent tables as flat arrays: a sum of terms, each a function of one count or signed count.
 
 The counts x of the clusters' cells have, with h the cells of families and q of parents' configurations,
 
@@ -22,7 +22,7 @@ GAMMA, NOISE = 0, 1  # kinds of term: second * log Gamma(first + v); -second * |
 
 
 class Terms(NamedTuple):
-    """The density's terms, and which of them each cell of each cluster adds to, and with what sign."""
+    """The density's terms, and for each cell of each cluster the terms it adds to, with signs."""
 
     kind: Integers
     first: Floats
@@ -33,7 +33,7 @@ class Terms(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The order of the cells; where clusters are not tied, nodes here are a cluster's own."""
+    """The order of the cells; where clusters are not tied, each has its own copies of its nodes."""
 
     levels: Integers
     offset: Integers  # (clusters + 1): first cell of each
@@ -46,9 +46,9 @@ class Layout(NamedTuple):
 
 
 class Output(NamedTuple):
-    """From cells to the families' tables, to draws and to monitors."""
+    """The maps from cells to the families' tables, to draws and to monitored sums."""
 
-    owner: Integers  # (families): the cluster that holds its table
+    owner: Integers  # (families): the cluster that its table is computed from
     place: Integers  # cell of the owner -> cell of the family, families one after the other
     start: Integers  # (families + 1): where a family's part of `place` begins
     first: Integers  # (families + 1): first column of each family
@@ -60,7 +60,7 @@ class Output(NamedTuple):
 class Flips(NamedTuple):
     """Moves of many records at once, from one level of a node that has children to another."""
 
-    share: float  # of all moves; as many again take records out or draw new ones
+    share: float  # of all moves; renewals have the same share
     most: float  # records
     nodes: Integers  # with children
     parents: Integers  # (nodes, most parents): of each, then -1
@@ -70,7 +70,7 @@ class Flips(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Everything the chains share."""
+    """The arrays and settings that all chains share."""
 
     terms: Terms
     layout: Layout
@@ -81,7 +81,7 @@ class Model(NamedTuple):
 
 
 class _Builder:
-    """Collects terms cluster by cluster."""
+    """Collects the terms of the density, cluster by cluster."""
 
     def __init__(self, evidence: Evidence, clusters: Clusters) -> None:
         self.evidence, self.clusters = evidence, clusters
@@ -108,7 +108,7 @@ class _Builder:
         self.count += len(numbers[0])
 
     def observe(self, cluster: int) -> None:
-        """The noisy sums of nodes that this cluster has."""
+        """Add the noise terms of the sums whose nodes this cluster contains."""
         own, evidence = self.clusters.nodes[cluster], self.evidence
         for table in evidence.tables:
             if self._takes(cluster, table.nodes):
@@ -129,7 +129,7 @@ class _Builder:
     tied = True
 
     def terms(self) -> Terms:
-        """All of them, as arrays."""
+        """All terms as arrays."""
         for cluster, found in enumerate(self.gammas):
             for (nodes, shift), weight in found.items():
                 places = places_in(self.evidence, self.clusters.nodes[cluster], nodes)

@@ -1,4 +1,4 @@
-"""The conjugate posterior that takes the noisy counts, clipped, for the exact ones: for comparison only."""
+"""The conjugate posterior of the clipped noisy counts, as if they were exact: for comparison only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from dpbayes_core.sampling.independent import IndependentDraws
 
 @dataclass(frozen=True)
 class NaiveTablesProblem:
-    """The counts of every family, one after the other, and how they become draws."""
+    """The counts of every family, one after the other, and the map to draws."""
 
     counts: Floats
     output: Output
@@ -40,7 +40,7 @@ class NaiveTables(IndependentDraws):
     )
 
     def refusal(self, release: NetworkRelease) -> str | None:
-        """It takes any network."""
+        """None: any network's release is taken."""
         return None
 
     def prepare(self, release: NetworkRelease, prior: NetworkPrior) -> NaiveTablesProblem:

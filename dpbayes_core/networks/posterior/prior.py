@@ -24,7 +24,7 @@ class NetworkPrior:
             raise StudyInvalid("cannot use the prior: most_rows must be at least 1. Raise it.")
 
     def concentrations(self, nodes: Sequence[str]) -> tuple[float, ...]:
-        """The pseudo-count of each node's levels; a name that is no node is refused."""
+        """The pseudo-count of each node's levels; a name in `by_node` that is not a node's is refused."""
         if unknown := set(self.by_node) - set(nodes):
             raise StudyInvalid(f"cannot use the prior: {sorted(unknown)[0]} is no node. Name a node of the network.")
         return tuple(float(self.by_node.get(node, self.concentration)) for node in nodes)
