@@ -1,4 +1,4 @@
-"""Designs of posterior draws: two of epsilon, tempering and floor are stated, and the third follows."""
+"""Designs of posterior draws: of epsilon, tempering and floor two are stated, and the third follows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.privacy.sensitivity import REPLACE_ONE
 from dpbayes_core.rounding import float_down, float_up
 
-LARGEST_TEMPERING = 1e6  # of a network: a billion records then make shapes for which doubles are good to 1e-7
+LARGEST_TEMPERING = 1e6  # of a network: with a billion records, draws are then still accurate to 1e-7 in doubles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class DrawDesign:
         return self.subject.statistic()
 
     def release(self, noise: NoiseSource, exact: Any) -> PosteriorDrawRelease:
-        """The draws; the guarantee covers them, not how long they took."""
+        """The draws; the privacy guarantee covers them, but not the running time."""
         drawn = self.subject.draw(noise, exact, self.mechanism.sampled_tempering, self.mechanism.draws)
         return self.kind(
             subject=self.subject,
@@ -82,7 +82,7 @@ def network_map(
     neighbours: str = REPLACE_ONE,
     score: str = "likelihood",
 ) -> DrawDesign:
-    """One draw above stated floors, tempered by as much as epsilon allows: the larger it is, the nearer to the mode."""
+    """One draw above stated floors, tempered by as much as epsilon allows: near the mode for a large epsilon."""
     check_score(score)
     subject = NetworkSubject(
         schema=schema, floors=_by_node(schema, floor), concentrations=_by_node(schema, concentration)
@@ -108,11 +108,11 @@ def grid_map(
 def regression_draws(
     subject: RegressionSubject, *, tempering: float = 1.0, draws: int = 1, neighbours: str = REPLACE_ONE
 ) -> DrawDesign:
-    """Draws of a regression's coefficients; their price follows from the bounds."""
+    """Draws of a regression's coefficients; epsilon follows from the bounds."""
     oscillation = subject.oscillation(neighbours)
     loss = draws * Fraction(tempering) * Fraction(oscillation)
     mechanism = PosteriorDrawMechanism(
-        epsilon=_stated_up(loss), draws=draws, tempering=tempering, oscillation=oscillation
+        epsilon=_decimal_above(loss), draws=draws, tempering=tempering, oscillation=oscillation
     )
     return DrawDesign(subject=subject, mechanism=mechanism, neighbours=neighbours)
 
@@ -125,7 +125,7 @@ def tempered(
     neighbours: str = REPLACE_ONE,
     kind: type[PosteriorDrawRelease] = PosteriorDrawRelease,
 ) -> DrawDesign:
-    """Draws whose tempering makes them cost epsilon together; it may exceed 1."""
+    """Draws that cost epsilon in all; the tempering follows, and may exceed 1."""
     _check_draws(epsilon, draws)
     oscillation = subject.oscillation(neighbours)
     tempering = float_down(_share(epsilon, draws) / Fraction(oscillation))
@@ -134,7 +134,7 @@ def tempered(
 
 
 def check_score(score: str) -> None:
-    """Refuses the paper's score where the parameters are continuous, with the reason."""
+    """Refuse the paper's score, which does not work for continuous parameters."""
     if score == "density":
         raise Refusal(
             "score",
@@ -171,8 +171,8 @@ def _share(epsilon: float, draws: int) -> Fraction:
     return Fraction(limit_units(epsilon), UNITS * draws)
 
 
-def _stated_up(loss: Fraction) -> float:
-    """A short decimal that, read as the ledger reads it, is not below the loss."""
+def _decimal_above(loss: Fraction) -> float:
+    """A float whose decimal, as the ledger reads it, is not below the loss."""
     stated = float_up(loss)
     while Fraction(limit_units(stated), UNITS) < loss:
         stated = float_up(Fraction(Decimal(repr(stated))) * (1 + Fraction(1, 2**50)))

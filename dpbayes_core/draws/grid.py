@@ -20,15 +20,15 @@ from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up, fraction
 
 MOST_POINTS = 2**16
-WEIGHT_BITS, LEAST_LOG_WEIGHT = 256, -120.0  # e^-120 x 2^256 still holds all of a double's digits
+WEIGHT_BITS, LEAST_LOG_WEIGHT = 256, -120.0  # e^-120 x 2^256, as an integer, still has a double's precision
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridSubject:
     """Binary nodes; the probability of the second level, for each configuration of parents, is one of `values`.
 
-    The score is the posterior's mass, at most 1, so that its difference between neighbours is at most min(1,
-    tanh(oscillation of the log-likelihood / 4)) either way.
+    The score is the posterior's mass at a point, at most 1. Between neighbours it changes by at most
+    min(1, tanh(oscillation of the log-likelihood / 4)).
     """
 
     schema: NetworkSchema
@@ -51,7 +51,7 @@ class GridSubject:
 
     @property
     def _rows(self) -> int:
-        """Probabilities that are free."""
+        """The number of free probabilities."""
         return sum(self.schema.cells(family) // 2 for family in self.schema.families)
 
     @property
@@ -69,16 +69,16 @@ class GridSubject:
         return min(1.0, float_up(EXACT.add(SAFETY, EXACT.divide(EXACT.subtract(1, decay), EXACT.add(1, decay)))))
 
     def oscillation(self, neighbours: str) -> float:
-        """Twice the largest difference of the mass at a point: one point may gain what another loses."""
+        """Twice the largest difference of the mass at a point, since one point may gain and another lose."""
         return 2 * self.difference(neighbours)
 
     def statistic(self) -> FamilyTables:
-        """The tables."""
+        """The exact tables of the network's families."""
         return FamilyTables(self.schema)
 
     @cached_property
     def points(self) -> Floats:
-        """Every point, (points, rows): the probability of the second level in each row of each table."""
+        """Every point of the grid, (points, rows): the probability of the second level in each row of each table."""
         places = np.unravel_index(np.arange(len(self.values) ** self._rows), (len(self.values),) * self._rows)
         return np.array(self.values)[np.stack(places, axis=1)]
 
@@ -93,11 +93,11 @@ class GridSubject:
         return mass / mass.sum()
 
     def draw(self, noise: NoiseSource, exact: ExactTables, tempering: float, draws: int) -> Floats:
-        """Points drawn with probability proportional to exp(tempering x mass), by tickets that are whole numbers."""
+        """Points drawn with probability proportional to exp(tempering x mass), with integer weights."""
         masses = self.masses(exact)
-        behind = np.maximum(tempering * (masses - masses.max()), LEAST_LOG_WEIGHT)
-        tickets = list(accumulate(int(weight) for weight in np.ldexp(np.exp(behind), WEIGHT_BITS)))
-        chosen = self.points[[bisect(tickets, uniform_below(noise, tickets[-1])) for _ in range(draws)]]
+        log_weights = np.maximum(tempering * (masses - masses.max()), LEAST_LOG_WEIGHT)
+        cumulative = list(accumulate(int(weight) for weight in np.ldexp(np.exp(log_weights), WEIGHT_BITS)))
+        chosen = self.points[[bisect(cumulative, uniform_below(noise, cumulative[-1])) for _ in range(draws)]]
         return np.stack([1 - chosen, chosen], axis=2).reshape(draws, -1)
 
     def to_record(self) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Numbers of any log-concave density on a bounded interval, exactly: rejection from three tangents of its logarithm.
+"""Exact draws from any log-concave density on a bounded interval: rejection from three tangents of its logarithm.
 
-The outer tangents touch where the log density is one below its peak, or at the interval's ends. Let such a touch be a
-distance d from the peak. By concavity the density covers at least (1 - 1/e) d in between, the tangents at most d, and
-beyond the touch, where the slope is at least 1/d, at most d/e: no fewer than (1 - 1/e) / (1 + 1/e) = .46 of all
-proposals are accepted, whatever the density.
+The outer tangents touch where the log density is one below its peak, or at the interval's ends. Let such a point be at
+distance d from the peak, whose density is 1. Between the two, by concavity, the area under the density is at least
+(1 - 1/e) d, and that under the tangents at most d; beyond the point, where the slope is at least 1/d, it is at most
+d/e. So for every density at least (1 - 1/e) / (1 + 1/e) = .46 of all proposals are accepted.
 """
 
 from typing import Protocol, Self
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.privacy.noise import NoiseSource
 
-FLAT = 1e-12  # a piece that falls less than this over its length is as good as level
-HALVINGS = 60  # a touch is then as good as doubles can place it; any other would only be slower
+FLAT = 1e-12  # a piece that falls by less than this over its length is taken as constant
+HALVINGS = 60  # locate a tangent's point to the precision of doubles; any other point would only be slower
 
 
 class LogConcave(Protocol):
-    """Concave functions of the distance from their peak, 0 there; one for each row."""
+    """Concave log densities of the distance from the peak, 0 there; one for each row."""
 
     @property
     def low(self) -> Floats:
@@ -45,15 +45,15 @@ class LogConcave(Protocol):
 
 
 class Hull:
-    """Three exponential pieces above each density."""
+    """An upper bound of three exponential pieces for each density."""
 
     def __init__(self, density: LogConcave) -> None:
         self.density = density
         low, high = density.low, density.high
-        touch = np.stack([_touch(density, low), np.zeros_like(low), _touch(density, high)])
+        touch = np.stack([_tangent_point(density, low), np.zeros_like(low), _tangent_point(density, high)])
         height = np.stack([density.height(place) for place in touch])
         self.slope = np.stack([density.slope(place) for place in touch])
-        middles = _meetings(touch, height, self.slope)
+        middles = _intersections(touch, height, self.slope)
         start, end = np.stack([low, *middles]), np.stack([*middles, high])
         self.length = end - start
         self.highest = np.where(self.slope > 0, end, start)  # of each piece
@@ -63,13 +63,13 @@ class Hull:
             raise ValueError("cannot draw exactly: a density is beyond what doubles hold. State a milder prior.")
 
     def sample(self, noise: NoiseSource, rows: Integers) -> Floats:
-        """A number of each of these rows' laws, as a distance from the row's peak; rows may repeat."""
+        """A draw for each of these rows, as a distance from the row's peak; rows may repeat."""
         drawn = np.empty(len(rows))
-        waiting = np.arange(len(rows))
-        while len(waiting):
-            place, kept = self._try_once(noise.uniform(3 * len(waiting)).reshape(3, -1), rows[waiting])
-            drawn[waiting[kept]] = place[kept]
-            waiting = waiting[~kept]
+        pending = np.arange(len(rows))
+        while len(pending):
+            place, accepted = self._try_once(noise.uniform(3 * len(pending)).reshape(3, -1), rows[pending])
+            drawn[pending[accepted]] = place[accepted]
+            pending = pending[~accepted]
         return drawn
 
     def _try_once(self, uniform: Floats, rows: Integers) -> tuple[Floats, NDArray[np.bool_]]:
@@ -86,8 +86,8 @@ class Hull:
         return place, np.log(uniform[2]) < log_ratio
 
 
-def _touch(density: LogConcave, far: Floats) -> Floats:
-    """Between the peak and the far end, where the log density is 1 below its peak; the end if it is nowhere."""
+def _tangent_point(density: LogConcave, far: Floats) -> Floats:
+    """The point between the peak and the far end where the log density is 1 below its peak; else the far end."""
     near, beyond = np.zeros_like(far), far
     ended = density.height(far) >= -1
     for _ in range(HALVINGS):
@@ -97,13 +97,13 @@ def _touch(density: LogConcave, far: Floats) -> Floats:
     return np.where(ended, far, (near + beyond) / 2)
 
 
-def _meetings(touch: Floats, height: Floats, slope: Floats) -> Floats:
-    """Where neighbouring tangents meet, between the places where they touch."""
+def _intersections(touch: Floats, height: Floats, slope: Floats) -> Floats:
+    """Where neighbouring tangents intersect, between their points of contact."""
     gap = slope[:-1] - slope[1:]
-    apart = np.diff(touch, axis=0)
-    rise = np.diff(height, axis=0) - slope[1:] * apart
-    share = np.divide(rise, gap * apart, out=np.ones_like(rise), where=gap * apart > 0)
-    return touch[:-1] + np.clip(share, 0, 1) * apart
+    distance = np.diff(touch, axis=0)
+    rise = np.diff(height, axis=0) - slope[1:] * distance
+    share = np.divide(rise, gap * distance, out=np.ones_like(rise), where=gap * distance > 0)
+    return touch[:-1] + np.clip(share, 0, 1) * distance
 
 
 def _area(steepness: Floats, length: Floats) -> Floats:
@@ -113,7 +113,7 @@ def _area(steepness: Floats, length: Floats) -> Floats:
 
 
 def _within(uniform: Floats, steepness: Floats, length: Floats) -> Floats:
-    """A place in (0, length) with density proportional to exp(-steepness t)."""
+    """A draw in (0, length) with density proportional to exp(-steepness t), from a uniform number."""
     reach = steepness * length
     steep = -np.log1p(uniform * np.expm1(-reach)) / np.where(reach < FLAT, 1.0, steepness)
     return np.where(reach < FLAT, uniform * length, steep)

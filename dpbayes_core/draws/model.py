@@ -1,4 +1,4 @@
-"""The model whose parameters are drawn: public terms, its oscillation between neighbours, and exact draws."""
+"""The protocol of a model whose parameters are released as draws."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
@@ -19,7 +19,7 @@ class Subject(Protocol):
         ...
 
     def oscillation(self, neighbours: str) -> float:
-        """The most that the score's difference between neighbours ranges over all parameters, rounded up."""
+        """The largest range, over all parameters, of the score's difference between neighbours, rounded up."""
         ...
 
     def statistic(self) -> Statistic:
@@ -41,5 +41,5 @@ class Subject(Protocol):
 
 
 def records_moved(neighbours: str) -> int:
-    """How many records' log-likelihoods differ between neighbours: two where one is replaced, else one."""
+    """The number of records in which neighbours differ: two where one is replaced, else one."""
     return 2 if check_neighbours(neighbours) == REPLACE_ONE else 1

@@ -18,7 +18,7 @@ from dpbayes_core.privacy.noise import NoiseSource
 from dpbayes_core.rounding import EXACT, SAFETY, decimal, float_up
 
 SMALLEST_LOSS, LARGEST_LOSS = 1e-9, 25.0  # of one node
-LEAST_FLOOR, LEAST_ROOM = 1e-11, 1e-10  # what the samplers were measured for, as are the limits of the prior
+LEAST_FLOOR, LEAST_ROOM = 1e-11, 1e-10  # the samplers' precision was measured within these limits and the prior's
 LEAST_PRIOR, LARGEST_PRIOR = 0.01, 1e6
 
 
@@ -58,11 +58,11 @@ class NetworkSubject:
         return float_up(EXACT.multiply(total, records_moved(neighbours)))
 
     def statistic(self) -> FamilyTables:
-        """The tables."""
+        """The exact tables of the network's families."""
         return FamilyTables(self.schema)
 
     def draw(self, noise: NoiseSource, exact: ExactTables, tempering: float, draws: int) -> Floats:
-        """Independent draws, table after table."""
+        """Independent draws (draws, names), table after table."""
         statistic, parts = self.statistic(), list[Floats]()
         for family, floor, prior in zip(self.schema.families, self.floors, self.concentrations, strict=True):
             counts = statistic.table(exact, family).reshape(-1, self.schema.levels[family[-1]]).astype(np.float64)
@@ -90,27 +90,27 @@ class NetworkSubject:
 
 
 def check_prior(concentrations: tuple[float, ...]) -> None:
-    """Refuses pseudo-counts for which no draw was measured."""
+    """Refuse pseudo-counts for which the samplers' precision was not measured."""
     if not all(LEAST_PRIOR <= value <= LARGEST_PRIOR for value in concentrations):
         what = "cannot draw probabilities: a pseudo-count is not between 0.01 and 1000000"
         raise Refusal("concentrations", what, "State a prior within")
 
 
 def epsilon_for_floor(schema: NetworkSchema, floor: float, *, draws: int, tempering: float, neighbours: str) -> float:
-    """At which epsilon draws have no floor above this one: `floors_for` solved for the node of the fewest levels."""
+    """The epsilon at which no floor exceeds this one: the inverse of `floors_for` for the node of fewest levels."""
     each = math.log(1 / floor - (min(schema.levels) - 1))
     return draws * tempering * records_moved(neighbours) * len(schema.nodes) * each
 
 
 def floors_for(schema: NetworkSchema, loss: float, neighbours: str) -> tuple[float, ...]:
-    """The least floors at which the oscillation is `loss`, alike for all nodes: w = 1 / (k - 1 + exp(loss / (c |I|))).
+    """The least floors with oscillation `loss`, shared equally by nodes: w = 1 / (k - 1 + exp(loss / (c |I|))).
 
-    With a floor of its own for each number of levels every loss can be had, however small; one so large that floors
-    would be below 1e-11 leaves them there.
+    Floors depend on the number of levels k, so that every small loss is possible. No floor is below 1e-11, however
+    large the loss.
     """
     each = min(loss / (records_moved(neighbours) * len(schema.nodes)), LARGEST_LOSS)
     if not each > SMALLEST_LOSS:
         what = "cannot draw probabilities: epsilon is too small to share among the nodes"
         raise Refusal("epsilon", what, "Raise it")
-    room = 2.0**-48  # what doubles may lose, on the safe side
+    room = 2.0**-48  # above the rounding error of doubles
     return tuple((1 + room) / (levels - 1 + math.exp(each)) for levels in schema.levels)

@@ -1,9 +1,9 @@
-"""Exact draws of a linear regression's coefficients inside a ball, the residual deviation known.
+"""Exact draws of a linear regression's coefficients inside a ball, for a known residual standard deviation.
 
 For every shift s >= 0 the density exp(-(t - mu)' L (t - mu) / 2) on |t| <= r is, up to a constant, that of a Gaussian
-of precision L + s I and mean (L + s I)^-1 L mu, times exp(-s (r^2 - |t|^2) / 2) <= 1: propose the one, accept with
-the other. No draw is projected to the edge. The shift at which the expected |t|^2 of the proposal is r^2 makes
-acceptance likely; any other is exact, too, and slower.
+of precision L + s I and mean (L + s I)^-1 L mu, times exp(-s (r^2 - |t|^2) / 2) <= 1: propose the Gaussian, accept with
+that factor. No draw is projected to the edge. With the shift at which the proposal's expected |t|^2 is r^2 acceptance
+is likely; any other is exact, too, but slower.
 """
 
 from collections.abc import Mapping
@@ -53,12 +53,12 @@ def ball_gaussian(noise: NoiseSource, precision: Floats, pull: Floats, radius: f
 
 
 def shift_for(values: Floats, turned: Floats, radius: float) -> float:
-    """The root s of |mean|^2 + trace = r^2, both of the proposal; nearly 0 where the ball is wide enough without."""
+    """The s at which the proposal's expected |t|^2 is r^2; nearly 0 where that is smaller already."""
 
     def excess(shift: float) -> float:
         return float(((turned / (values + shift)) ** 2 + 1 / (values + shift)).sum()) - radius**2
 
-    least = max(0.0, 1e-12 * float(values[-1]) - float(values[0]))  # every shift is exact; this one can be divided by
+    least = max(0.0, 1e-12 * float(values[-1]) - float(values[0]))  # keeps the shifted precision invertible
     if excess(least) <= 0:
         return least
     low, high = least, max(1.0, least)
@@ -70,22 +70,22 @@ def shift_for(values: Floats, turned: Floats, radius: float) -> float:
     return high
 
 
-LEAST, LARGEST = 1e-6, 1e6  # of radius and sigma; the sampler was measured within
+LEAST, LARGEST = 1e-6, 1e6  # of radius and sigma; the sampler's precision was measured within these limits
 LEAST_PRECISION, LARGEST_PRECISION = 1e-9, 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionSubject:
-    """Standardised coefficients with |theta| <= radius, a Gaussian prior cut to that ball, and a known sigma.
+    """Standardised coefficients with |theta| <= radius, a Gaussian prior truncated to that ball, and a known sigma.
 
-    A standardised response lies in [-1, 1]; a row of covariates has a length of at most the root of 1, for the
-    constant, plus the number of columns, for of a factor's indicators one is on.
+    A standardised response is in [-1, 1]. A row (1, x) has a squared norm of at most 1 plus the number of columns,
+    since at most one of a factor's indicators is 1.
     """
 
     schema: RegressionSchema
     radius: float
     sigma: float  # of the standardised response
-    prior_precision: float  # of each coefficient, before the cut
+    prior_precision: float  # of each coefficient, before truncation
 
     def __post_init__(self) -> None:
         for name, value in (("radius", self.radius), ("sigma", self.sigma)):
@@ -102,12 +102,12 @@ class RegressionSubject:
         return self.schema.coefficients
 
     def oscillation(self, neighbours: str) -> float:
-        """4aY / sigma^2 where Y >= a = R radius, else (Y + a)^2 / sigma^2; half of it for a record more or less."""
+        """4aY / sigma^2 if Y >= a = R radius, else (Y + a)^2 / sigma^2; half of it for adding or removing a record."""
         longest = root_up(Fraction(1 + len(self.schema.covariates)))
         return regression_oscillation(longest, 1, self.radius, self.sigma, records=records_moved(neighbours))
 
     def statistic(self) -> SecondMoments:
-        """Second moments."""
+        """The second moments of the regression."""
         return SecondMoments(self.schema)
 
     def draw(self, noise: NoiseSource, exact: ExactStatistics, tempering: float, draws: int) -> Floats:
@@ -137,7 +137,7 @@ class RegressionSubject:
 def regression_oscillation(
     longest: float | Fraction, response: float | Fraction, radius: float, sigma: float, *, records: int
 ) -> float:
-    """The range of the log-likelihood difference over |theta| <= radius, |x| <= longest, |y| <= response; rounded up.
+    """The range of the log-likelihood's difference over |theta| <= radius, |x| <= longest, |y| <= response, rounded up.
 
     With a = longest x radius one record's (y - x theta)^2 / 2 ranges over 2aY, or (Y + a)^2 / 2 where Y < a.
     """

@@ -1,4 +1,4 @@
-"""Draws as releases: parameters and the public model they belong to, without the sums they were drawn from."""
+"""Releases of posterior draws: the draws and the public model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SUBJECTS: Mapping[str, type[Subject]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorDrawRelease(PublicNumbers):
-    """Exact draws from a posterior, tempered as its mechanism says."""
+    """Exact draws from a tempered posterior."""
 
     kind: ClassVar[str] = "posterior-draw"
 
@@ -51,7 +51,7 @@ class PosteriorDrawRelease(PublicNumbers):
 
     @property
     def protected(self) -> bool:
-        """Whether as many draws were charged, at an oscillation no smaller than the model's own."""
+        """Whether the mechanism was charged for as many draws, with at least the model's oscillation."""
         if not isinstance(self.mechanism, PosteriorDrawMechanism) or self.neighbours not in (REPLACE_ONE, ADD_REMOVE):
             return False
         public = (self.rows is None) == (self.neighbours == ADD_REMOVE)
@@ -60,7 +60,7 @@ class PosteriorDrawRelease(PublicNumbers):
         return public and whole and self.mechanism.oscillation >= self.subject.oscillation(self.neighbours)
 
     def payload(self) -> dict[str, Any]:
-        """The draws and what they are of."""
+        """The draws and their public model."""
         return {"draws": [list(draw) for draw in self.values], "names": list(self.names), "rows": self.rows}
 
     def to_record(self) -> dict[str, Any]:

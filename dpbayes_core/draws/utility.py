@@ -1,6 +1,6 @@
-"""The utility of a design before anything is spent: noise of cells, errors of tables, accuracy on made-up records.
+"""The utility of a design before any release: noise of cells, errors of tables, accuracy on simulated records.
 
-Nothing here reads data: noise is that of the public design, records are simulated from public probabilities.
+No data are read: noise is that of the public design, and records are simulated from public probabilities.
 """
 
 import math
@@ -25,7 +25,7 @@ from dpbayes_core.privacy.release import Design
 
 @dataclass(frozen=True)
 class TableNoise:
-    """The noise of one family's table, unclipped: exact moments of its law."""
+    """The noise of one family's unclipped table: exact moments of its law."""
 
     node: str
     cells: int
@@ -51,7 +51,7 @@ def table_noise(design: NetworkDesign) -> tuple[TableNoise, ...]:
 
 
 def _terms(design: NetworkDesign, family: Nodes) -> tuple[tuple[tuple[int, float], ...], int]:
-    """A cell's noise is that of so many independent values of each scale, divided by a number."""
+    """A cell's noise: how many independent values of each scale it sums, and the divisor of the sum."""
     scales = design.mechanism.scales
     if design.what == "signed-sums":
         subsets = 2 ** len(family)
@@ -66,20 +66,20 @@ def _terms(design: NetworkDesign, family: Nodes) -> tuple[tuple[tuple[int, float
 
 @dataclass(frozen=True)
 class _Law:
-    """A sum of independent two-sided geometric values, or of Laplace values: how many of which scale."""
+    """The law of a sum of independent two-sided geometric or Laplace values, with the number of each scale."""
 
     terms: tuple[tuple[int, float], ...]
     discrete: bool
 
     @property
     def variance(self) -> float:
-        return sum(count * self._one(scale) for count, scale in self.terms)
+        return sum(count * self._variance_of_one(scale) for count, scale in self.terms)
 
-    def _one(self, scale: float) -> float:
+    def _variance_of_one(self, scale: float) -> float:
         return 1 / (2 * math.sinh(0.5 / scale) ** 2) if self.discrete else 2 * scale**2
 
     def mean_absolute(self) -> float:
-        """The mean of the absolute value, from the characteristic function: exact but for quadrature."""
+        """The mean absolute value, from the characteristic function by quadrature."""
         from scipy.integrate import quad
 
         reach = math.pi if self.discrete else math.inf
@@ -88,7 +88,7 @@ class _Law:
         return sum(quad(self._integrand, *part, limit=500)[0] for part in parts)
 
     def _integrand(self, t: float) -> float:
-        """(1 - phi(t)) / (pi (1 - cos t)), for |k| = 1/pi int_0^pi (1 - cos kt) / (1 - cos t) dt; or its limit."""
+        """(1 - phi(t)) / (pi (1 - cos t)), since |k| = 1/pi int_0^pi (1 - cos kt) / (1 - cos t) dt; or its limit."""
         if t < 1e-9:
             return self.variance / math.pi
         half = math.sin(t / 2) ** 2
@@ -99,7 +99,7 @@ class _Law:
 
 
 def largest_cell_error(design: NetworkDesign, probability: float = 0.9, *, repeats: int = 2000, seed: int = 1) -> float:
-    """What, this often, no cell of any family's table is further off; simulated from the public law of the noise."""
+    """The error that, with this probability, no cell of any family's table exceeds; simulated from the noise's law."""
     empty = design.statistic().empty()
     noise, worst = SeededNoise(seed, i_know_this_is_not_private=True), list[float]()
     for _ in range(repeats):
@@ -110,7 +110,7 @@ def largest_cell_error(design: NetworkDesign, probability: float = 0.9, *, repea
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How often the likeliest class is the right one, on simulated records: means and their standard errors."""
+    """How often the likeliest class is right on simulated records: means and their standard errors."""
 
     private: float
     private_error: float
@@ -130,7 +130,7 @@ def simulated_accuracy(
     concentrations: tuple[float, ...] | None = None,
     seed: int = 1,
 ) -> Accuracy:
-    """Accuracy in classifying `target` after learning from simulated rows, by plain posterior means or by the draw."""
+    """Accuracy in classifying `target` after learning from simulated rows, by `estimate` and without privacy."""
     generator, noise = np.random.default_rng(seed), SeededNoise(seed, i_know_this_is_not_private=True)
     prior = concentrations or (1.0,) * len(schema.nodes)
     statistic, place, hits = FamilyTables(schema), schema.names.index(target), list[tuple[float, float]]()
@@ -146,7 +146,7 @@ def simulated_accuracy(
 
 
 def estimate(release: Any, concentrations: tuple[float, ...]) -> Floats:
-    """Flat probabilities from a release: its first draw, or means as if its clipped counts were exact."""
+    """Flat probabilities from a release: its first draw, or posterior means as if its clipped counts were exact."""
     if isinstance(release, PosteriorDrawRelease):
         return release.draws()[0]
     if not isinstance(release, NetworkRelease):

@@ -1,4 +1,4 @@
-"""Posterior probabilities and quantiles of regressions without usable bounds, by subsampling and aggregating."""
+"""Posterior probabilities and quantiles of regressions without usable bounds, by subsample and aggregate."""
 
 from dpbayes_core.subsample.fits import OpenPrior
 from dpbayes_core.subsample.probability import (

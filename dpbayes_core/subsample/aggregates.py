@@ -1,8 +1,8 @@
 """The law of p = P(coefficient <= threshold) given a noisy mean over subsets.
 
-zeta = Phi^-1(p) is standard normal a priori. Given zeta the subsets' own zeta_j scatter as N(zeta /
-sqrt(M), 1) around a mean that is known (it is that of all rows), so the mean of h(zeta_j) is nearly normal with mean
-E h and variance (Var h - Cov(h, zeta_j)^2) / M; Laplace noise of rate lambda is added to it.
+zeta = Phi^-1(p) is standard normal a priori. Given zeta, the subsets' zeta_j are about N(zeta / sqrt(M), 1), and their
+mean is fixed by that of all rows, so the mean of h(zeta_j) is nearly normal with mean E h and variance
+(Var h - Cov(h, zeta_j)^2) / M; Laplace noise of rate lambda is added to it.
 """
 
 import math
@@ -14,21 +14,21 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 from dpbayes_core.subsample.probability import ProbabilityRelease
 
-FURTHEST = 8.5  # of zeta: beyond lies less than 1e-16 of the prior
+FURTHEST = 8.5  # largest zeta of the grid: the prior probability of larger ones is below 1e-16
 PLACES = 2001
 INTEGRALS = 171
 CUTS = 4001  # of the integrals over one subset's zeta
-NEGLIGIBLE = 1e-6  # an interval that comes so near to 0 or 1 contains it
-REFERENCES = 10_000  # draws behind Fisher's method
+NEGLIGIBLE = 1e-6  # an interval whose end is this near to 0 or 1 contains it
+REFERENCES = 10_000  # draws of the reference distribution of Fisher's method
 
 
 @dataclass(frozen=True, eq=False)
 class ZetaLaw:
-    """A law of zeta on a grid, by its cumulative weights."""
+    """A law of zeta on a grid."""
 
     zeta: Floats
     cumulative: Floats  # from 0 to 1
-    likelihood: Floats  # log, up to a constant: also the density of p, which is uniform beforehand
+    likelihood: Floats  # log, up to a constant: also the posterior log density of p, whose prior is uniform
 
     def quantile(self, probability: float | Floats) -> Floats:
         """Quantiles of p = Phi(zeta)."""
@@ -44,7 +44,7 @@ class ZetaLaw:
         return float(np.diff(self.cumulative) @ inner)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """The shortest interval of p of that probability: it reaches 0 or 1 where nothing speaks against them."""
+        """The shortest interval of p of this probability, with 0 or 1 as an end where the density is largest there."""
         from scipy.special import ndtr
 
         masses = np.diff(self.cumulative)
@@ -55,9 +55,9 @@ class ZetaLaw:
 
 
 def zeta_law(observed: float, noise_scale: float, subsets: int, *, least: float | None = None) -> ZetaLaw:
-    """The posterior of zeta given a noisy mean; `least` is p* where cut logarithms were averaged.
+    """The posterior of zeta given a noisy mean; `least` is p* of Fisher's method, where logarithms were averaged.
 
-    With a noise scale of 0 the mean counts as exact: the plain answer.
+    A noise scale of 0 takes the mean as exact.
     """
     from scipy.special import log_ndtr
 
@@ -85,7 +85,7 @@ def laws(release: ProbabilityRelease, *, plain: bool = False) -> list[ZetaLaw]:
 
 
 def _moments(zeta: Floats, subsets: int) -> tuple[Floats, Floats]:
-    """Of the mean of Phi(zeta_j): E = Phi(zeta / sqrt(2 M)), variance (1/12 - 1/(4 pi)) / M."""
+    """Mean and variance of the mean of Phi(zeta_j): Phi(zeta / sqrt(2 M)) and (1/12 - 1/(4 pi)) / M."""
     from scipy.special import ndtr
 
     spread = math.sqrt((1 / 12 - 1 / (4 * math.pi)) / subsets)
@@ -93,7 +93,7 @@ def _moments(zeta: Floats, subsets: int) -> tuple[Floats, Floats]:
 
 
 def _fisher_moments(zeta: Floats, subsets: int, least: float) -> tuple[Floats, Floats]:
-    """Of the mean of log max(Phi(zeta_j), p*) / log p*: smooth in zeta, so interpolated between integrals."""
+    """Mean and variance of the mean of log max(Phi(zeta_j), p*) / log p*, interpolated between integrals."""
     places, mean, spread = _fisher_integrals(subsets, least)
     return np.interp(zeta, places, mean), np.interp(zeta, places, spread)
 
@@ -122,7 +122,7 @@ def rescaled_normal(means: Floats, subsets: int, *, factor: float = 2.0) -> Floa
 
 
 def fisher_references(subsets: int, *, least: float, noise_scale: float, seed: int, count: int = REFERENCES) -> Floats:
-    """Sorted noisy statistics of M independent uniform answers, cut and noised alike: what p = 1/2 looks like."""
+    """Sorted reference draws: noisy means of M independent uniform answers, whose logarithms are cut at p*."""
     generator = np.random.Generator(np.random.Philox(seed))
     rows = max(1, 10**6 // subsets)
     sums: list[Floats] = []

@@ -1,4 +1,4 @@
-"""The answer of each subset to a query; a subset that cannot be fitted gives the prior's answer."""
+"""Each subset's answer to a query; a subset that cannot be fitted gives the prior's answer."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def probabilities(laws: StudentLaws, place: int, threshold: float, prior: OpenPr
 
 
 def _prior_probability(prior: OpenPrior, place: int, threshold: float) -> float:
-    """A half where the prior is improper."""
+    """The prior's P(coefficient <= threshold); 1/2 for an improper prior."""
     from scipy.special import stdtr
 
     if prior.kind != "normal-inverse-gamma":
@@ -30,7 +30,7 @@ def _prior_probability(prior: OpenPrior, place: int, threshold: float) -> float:
 def quantiles(
     laws: StudentLaws, place: int, probability: float, prior: OpenPrior, *, outer: tuple[float, float]
 ) -> Floats:
-    """Each subset's quantile, within the outer bounds; an improper prior answers with their middle."""
+    """Each subset's quantile, within the outer bounds; an improper prior's quantile is their middle."""
     from scipy.special import stdtrit
 
     with np.errstate(all="ignore"):

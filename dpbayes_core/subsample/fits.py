@@ -1,4 +1,4 @@
-"""Conjugate regressions of every subset at once: the Student law of each coefficient, prior and likelihood powered.
+"""Conjugate regressions of all subsets at once: Student laws of coefficients, with powers of prior and likelihood.
 
 With prior^P likelihood^L and q coefficients, sigma2 has exponent P k0 + L n / 2, where k0 is the prior's own (a0 + 1 +
 q/2, 1 + q/2 and 1 for a normal-inverse-gamma, Zellner's and the flat prior), so that a coefficient has
@@ -20,12 +20,12 @@ from dpbayes_core.subsample.moments import SubsetScatters
 
 Kind = Literal["zellner", "normal-inverse-gamma", "flat"]
 
-LEAST_EIGENVALUE = 1e-10  # of the covariates' correlations; below it a subset counts as singular
+LEAST_EIGENVALUE = 1e-10  # of the covariates' correlations; below it a subset cannot be fitted
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenPrior:
-    """The prior of the whole regression, in the user's units; part of the release, for subsets are fitted with it."""
+    """The prior of the whole regression, in the user's units; part of the release, since subsets are fitted with it."""
 
     kind: Kind = "zellner"
     g: float | None = None  # of Zellner's prior; by default the declared rows
@@ -58,7 +58,7 @@ DEFAULT_PRIOR = OpenPrior()
 
 @dataclass(frozen=True, kw_only=True)
 class Powers:
-    """To which powers prior and likelihood enter a subset's posterior."""
+    """The powers of prior and likelihood in a subset's posterior."""
 
     prior: float
     likelihood: float
@@ -76,7 +76,7 @@ class Powers:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class StudentLaws(Confidential):
-    """Each subset's law of each coefficient; where it is not `usable` the prior's answer replaces it."""
+    """Each subset's law of each coefficient; a subset that is not `usable` gives the prior's answer."""
 
     degrees: Floats  # (subsets,)
     locations: Floats  # (subsets, coefficients)
@@ -112,7 +112,7 @@ def _fitted(data: SubsetScatters, prior: OpenPrior, powers: Powers, rows: int) -
     own, base = _prior_exponent(prior, q)
     degrees = 2 * powers.prior * own - 2 - q + powers.likelihood * counts
     twice = np.maximum(2 * powers.prior * base + powers.likelihood * np.maximum(misfit, 0.0) + pull, 0.0)
-    back = np.zeros_like(design)  # from coefficients around the means, in spreads, to the user's
+    back = np.zeros_like(design)  # maps coefficients of centred and scaled covariates to the user's
     back[:, 0, 0] = 1.0
     back[:, 0, 1:] = -data.means[:, :-1] / spreads
     back[:, np.arange(1, q), np.arange(1, q)] = 1 / spreads
@@ -149,7 +149,7 @@ def _prior_precision(
     if prior.kind == "flat":
         return np.zeros_like(design)
     if prior.kind == "zellner":
-        return powers.likelihood * design / g  # all rows together hold M times what a subset holds
+        return powers.likelihood * design / g  # all rows together have about M times a subset's cross products
     q = means.shape[1]
     shift = np.zeros_like(design)
     shift[:, 0, 0] = 1.0
@@ -169,7 +169,7 @@ def _prior_exponent(prior: OpenPrior, q: int) -> tuple[float, float]:
 
 
 def _inverses(matrices: Floats) -> Floats:
-    """Inverses of positive definite matrices, first brought to a unit diagonal; NaN where one is not."""
+    """Inverses of positive definite matrices, scaled to a unit diagonal first; NaN where one is not."""
     roots = np.sqrt(np.einsum("sii->si", matrices))
     scaled = matrices / (roots[:, :, None] * roots[:, None, :])
     sound = np.isfinite(scaled).all(axis=(1, 2))

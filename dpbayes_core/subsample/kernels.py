@@ -1,7 +1,7 @@
-"""Compiled loops of the pass: which subset a row falls in, and its products added exactly to that subset's sums.
+"""Compiled loops of the pass: the subset of each row, and exact sums of its products.
 
-A sum is held in LIMBS words of 32 bits (each in a 64-bit integer), the first worth 2^LEAST; adding a double shifts its
-53 bits into place and touches two words. What lies below 2^LEAST is rounded towards zero, row by row.
+A sum has LIMBS words of 32 bits, each in a 64-bit integer; the first word's unit is 2^LEAST. Adding a double shifts its
+53 bits and changes two words. Products are rounded towards zero to multiples of 2^LEAST, row by row.
 """
 
 from typing import Any, Final
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dpbayes_core.arrays import Words
 from dpbayes_core.siphash import hash_rows
 
-LEAST = -160  # exponent of the least bit kept of a product
+LEAST = -160  # exponent of the lowest stored bit of a product
 LIMBS = 11  # values up to 2^64, products up to 2^128: 288 bits, then room for any number of rows and the sign
-CARRY_ROWS = 512  # so many rows of a subset are added before its words are carried: 2^9 2^52 fits
+CARRY_ROWS = 512  # rows of a subset that are added between carries: 2^9 2^52 fits in a word
 
 _compiled: Final[Any] = njit(cache=True, nogil=True)
 _inlined: Final[Any] = njit(cache=True, nogil=True, inline="always")
@@ -35,14 +35,14 @@ def _bits(value: Any) -> Any:
 @_inlined
 def _add(sums: Any, place: Any, bits: Any) -> None:
     exponent = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
-    least = exponent - 1075 - LEAST  # where the lowest of the 53 bits goes
+    least = exponent - 1075 - LEAST  # position of the lowest of the 53 bits
     mantissa = (bits & np.uint64(0xFFFFFFFFFFFFF)) | np.uint64(0x10000000000000)
     if least < 0:
-        if least <= -53:  # zero among others
+        if least <= -53:  # rounds to zero
             return
         mantissa >>= np.uint64(-least)
         least = np.int64(0)
-    word = np.uint64(place + (least >> 5))  # unsigned: an index that may be negative costs a test each time
+    word = np.uint64(place + (least >> 5))  # unsigned: numba tests signed indices for a negative sign
     shift = np.uint64(least & 31)
     low = np.int64((mantissa << shift) & np.uint64(0xFFFFFFFF))
     high = np.int64(mantissa >> (np.uint64(32) - shift))  # below 2^52
@@ -53,7 +53,7 @@ def _add(sums: Any, place: Any, bits: Any) -> None:
 
 @_compiled
 def put_numbers(values: NDArray[np.float64], largest: float, out: NDArray[np.float64]) -> None:
-    """Each number, cut to +-largest; 0 for what is none. A negative zero becomes a plain one."""
+    """Each number, clipped to +-largest; NaN and negative zero become 0."""
     for i in range(len(values)):
         value = values[i]
         if value != value:
@@ -63,7 +63,7 @@ def put_numbers(values: NDArray[np.float64], largest: float, out: NDArray[np.flo
 
 @_compiled
 def carry(sums: NDArray[np.int64], start: int, stop: int) -> None:
-    """Bring every word but a sum's last into 0 .. 2^32 - 1, so that equal sums have equal words."""
+    """Carry, so that all words but a sum's last are in 0 .. 2^32 - 1 and equal sums have equal words."""
     for first in range(start, stop, LIMBS):
         for k in range(LIMBS - 1):
             above = sums[first + k] >> 32
@@ -73,7 +73,7 @@ def carry(sums: NDArray[np.int64], start: int, stop: int) -> None:
 
 @_compiled
 def add_rows(rows: NDArray[np.float64], numbers: NDArray[np.int64], counts: NDArray[np.int64], sums: Any) -> None:
-    """Add each row's values and products to its subset; `sums` is flat (subsets, entries, words) and stays carried."""
+    """Add each row's values and products to its subset, then carry; `sums` is flat (subsets, entries, words)."""
     width = rows.shape[1]
     stride = (width + width * (width + 1) // 2) * LIMBS
     waiting = np.zeros(len(counts), np.int64)

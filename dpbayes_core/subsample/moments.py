@@ -1,4 +1,4 @@
-"""Exact subset sums as counts, means and centred scatters in doubles; centred before they are rounded."""
+"""Counts, means and centred scatters of subsets in doubles, from exact sums, centred before rounding."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from dpbayes_core.subsample.regressions import SubsetMoments
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SubsetScatters(Confidential):
-    """Each subset's rows, means and centred products of (covariates..., response); zeros where it is empty."""
+    """Each subset's rows, means and centred products of (covariates..., response); zeros for an empty one."""
 
     counts: Floats  # (subsets,)
     means: Floats  # (subsets, width)
@@ -19,7 +19,7 @@ class SubsetScatters(Confidential):
 
 
 def scatters(moments: SubsetMoments) -> SubsetScatters:
-    """Centre in integers, so that only the results are rounded."""
+    """The scatters, centred in integers so that only the results are rounded."""
     from dpbayes_core.subsample.kernels import LEAST, LIMBS
 
     subsets, entries = moments.words.shape[:2]

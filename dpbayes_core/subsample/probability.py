@@ -1,7 +1,8 @@
 """Posterior probabilities P(coefficient <= threshold): the sums over subsets, their release, and its terms.
 
-Each subset's answer is one of 2^20 steps, so the sums are integers, one subset moves each by at most 2^20 steps, and
-the noise is two-sided geometric. Assignment is by person, so replacing, adding or removing one moves one subset.
+Each subset's answer is a whole number of steps up to 2^20, so the sums are integers, one subset changes each by at most
+2^20, and the noise is two-sided geometric. Subsets contain whole persons, so replacing, adding or removing a person
+changes one subset.
 """
 
 import math
@@ -43,13 +44,13 @@ class ProbabilityQuery:
 
     @property
     def name(self) -> str:
-        """The parameter's name."""
+        """The name of the released parameter."""
         return f"P({self.coefficient} <= {printed(self.threshold)})"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbabilityTerms:
-    """Everything public that defines such a release besides its noise."""
+    """The public definition of a release of posterior probabilities, without its noise."""
 
     schema: OpenSchema
     queries: tuple[ProbabilityQuery, ...]
@@ -66,7 +67,7 @@ class ProbabilityTerms:
         return tuple(query.name for query in self.queries)
 
     def refusal(self, epsilon: float) -> Refusal | None:
-        """Why this cannot be released, from public facts alone."""
+        """Why these terms cannot be released, from public facts alone, or None."""
         found = [
             refusals.epsilon_refusal(epsilon),
             *(refusals.coefficient_refusal(self.schema, query.coefficient) for query in self.queries),
@@ -86,7 +87,7 @@ class ProbabilityTerms:
         return next(filter(None, found), None)
 
     def steps(self, answers: Floats) -> NDArray[np.int64]:
-        """Each subset's answer in whole steps: of the probability, or of its logarithm cut at p*."""
+        """Each subset's answer in whole steps: a probability, or its logarithm cut at p*."""
         if self.method == "fisher":
             answers = np.log(np.maximum(answers, self.least)) / math.log(self.least)
         return np.rint(np.clip(answers, 0.0, 1.0) * STEPS).astype(np.int64)
@@ -119,7 +120,7 @@ class ProbabilityTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbabilityRelease(SubsetRelease):
-    """Noisy sums over subsets, in steps; everything an analysis may know about the data."""
+    """Noisy sums over subsets, in steps, from which alone an analysis starts."""
 
     kind: ClassVar[str] = "posterior-probability"
 
@@ -129,13 +130,13 @@ class ProbabilityRelease(SubsetRelease):
 
     @property
     def protected(self) -> bool:
-        """Whether the noise suffices for how far one subset can move these sums, one value each."""
+        """Whether the mechanism's sensitivity is at least that of these sums, one value for each query."""
         whole = len(self.values) == len(self.terms.queries)
         return whole and self.mechanism == _mechanism(self.terms, self.mechanism.epsilon)
 
     @property
     def means(self) -> Floats:
-        """The noisy mean answers: of the probabilities, or (Fisher) of their cut logarithms in units of log p*."""
+        """The noisy mean answers: probabilities, or for Fisher's method their cut logarithms in units of log p*."""
         return np.array(self.values, dtype=np.float64) / (STEPS * self.terms.subsets)
 
     @property
@@ -161,7 +162,7 @@ class ProbabilityDesign(SubsetDesign):
     mechanism: GeometricMechanism
 
     def answers_of(self, data: SubsetScatters) -> NDArray[np.int64]:
-        """The same, from centred moments."""
+        """The subsets' answers from centred moments, summed."""
         terms = self.terms
         laws = subset_laws(data, terms.prior, Powers.of_probabilities(terms.subsets), terms.rows)
         sums = [
@@ -171,13 +172,13 @@ class ProbabilityDesign(SubsetDesign):
         return np.array(sums, dtype=np.int64)
 
     def release(self, noise: NoiseSource, exact: SubsetMoments) -> ProbabilityRelease:
-        """Fit, aggregate, add noise; total on values."""
+        """Fit, aggregate, add noise; defined for all values."""
         noisy = self.mechanism.release(noise, self.answers(exact))
         return ProbabilityRelease(terms=self.terms, mechanism=self.mechanism, values=tuple(noisy.tolist()))
 
 
 def probability_design(terms: ProbabilityTerms, *, epsilon: float | Decimal) -> ProbabilityDesign:
-    """The design, calibrated; refused where public facts rule it out."""
+    """The design whose noise costs epsilon; a Refusal where public facts rule it out."""
     return ProbabilityDesign(terms=terms, mechanism=_mechanism(terms, stated(terms, epsilon)))
 
 

@@ -37,7 +37,7 @@ METHODS = ("auto", "median", "centre-scale")
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileTerms:
-    """Everything public that defines such a release besides its noise."""
+    """The public definition of a release of posterior quantiles, without its noise."""
 
     schema: OpenSchema
     coefficient: str
@@ -60,13 +60,13 @@ class QuantileTerms:
         return (self.outer[1] - self.outer[0]) / (POINTS - 1)
 
     def algorithm(self, epsilon: float) -> str:
-        """The method that "auto" chooses: centre and scale where a mean is worth its share, else medians."""
+        """The method; "auto" chooses centre and scale where a mean improves on medians, else medians."""
         if self.method != "auto":
             return self.method
         return "centre-scale" if self.subsets * epsilon >= MEAN_FROM else "median"
 
     def refusal(self, epsilon: float) -> Refusal | None:
-        """Why this cannot be released, from public facts alone."""
+        """Why these terms cannot be released, from public facts alone, or None."""
         found = [
             refusals.epsilon_refusal(epsilon),
             refusals.outer_refusal(self.outer),
@@ -92,7 +92,7 @@ class QuantileTerms:
         return np.clip(found, 0, POINTS - 1).astype(np.int64)
 
     def cells(self, scales: Floats) -> Integers:
-        """The nearest places on the logarithmic grid of scales."""
+        """The nearest indices on the logarithmic grid of scales."""
         with np.errstate(divide="ignore"):
             octaves = np.log2(scales / (self.outer[1] - self.outer[0])) + OCTAVES
         return np.rint(np.clip(octaves * PER_OCTAVE, 0, CELLS - 1)).astype(np.int64)
@@ -125,7 +125,7 @@ class QuantileTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileRelease(SubsetRelease):
-    """Grid points drawn by the exponential mechanism, and the noisy sum behind a mean where there is one."""
+    """Grid points drawn by the exponential mechanism; with a released mean, the noisy sum from which it is computed."""
 
     kind: ClassVar[str] = "posterior-quantile"
 
@@ -135,13 +135,13 @@ class QuantileRelease(SubsetRelease):
 
     @property
     def protected(self) -> bool:
-        """Whether it was drawn by the mechanism of its terms, one value each."""
+        """Whether the mechanism is that of the terms, and has one value for each of its entries."""
         whole = len(self.values) == self.mechanism.entries
         return whole and self.mechanism == _mechanism(self.terms, self.mechanism.epsilon)
 
     @property
     def centre(self) -> float:
-        """The released location of the posterior; only where centre and scale were."""
+        """The released location of the posterior; only where centre and scale were released."""
         centre = float(self.terms.place(self.values[0]))
         if len(self.values) < 3:
             return centre
@@ -149,7 +149,7 @@ class QuantileRelease(SubsetRelease):
 
     @property
     def spread(self) -> float:
-        """The released standard deviation of the posterior; only where centre and scale were."""
+        """The released standard deviation of the posterior; only where centre and scale were released."""
         return (self.terms.outer[1] - self.terms.outer[0]) * 2.0 ** (self.values[1] / PER_OCTAVE - OCTAVES)
 
     @property
@@ -186,7 +186,7 @@ class QuantileDesign(SubsetDesign):
     mechanism: QuantileMechanism
 
     def answers_of(self, data: SubsetScatters) -> Integers:
-        """The same, from centred moments."""
+        """The subsets' answers from centred moments, as grid points."""
         terms = self.terms
         laws = subset_laws(data, terms.prior, Powers.of_quantiles(terms.subsets), terms.rows)
         place = terms.schema.place(terms.coefficient)
@@ -198,13 +198,13 @@ class QuantileDesign(SubsetDesign):
         return np.stack([terms.points(middles), terms.cells(widths)])
 
     def release(self, noise: NoiseSource, exact: SubsetMoments) -> QuantileRelease:
-        """Fit, aggregate, draw; total on values."""
+        """Fit, aggregate, draw; defined for all values."""
         drawn = self.mechanism.release(noise, self.answers(exact))
         return QuantileRelease(terms=self.terms, mechanism=self.mechanism, values=tuple(drawn.tolist()))
 
 
 def quantile_design(terms: QuantileTerms, *, epsilon: float | Decimal) -> QuantileDesign:
-    """The design, calibrated; refused where public facts rule it out."""
+    """The design whose mechanism costs epsilon; a Refusal where public facts rule it out."""
     return QuantileDesign(terms=terms, mechanism=_mechanism(terms, stated(terms, epsilon)))
 
 

@@ -1,8 +1,8 @@
-"""The law of a coefficient's posterior given released centres, scales or medians, their noise included.
+"""The law of a coefficient's posterior given a released centre and scale or medians, with allowance for their noise.
 
-The subsets' locations scatter around the whole posterior's with sqrt(M) times its standard deviation s. A mean of them
-carries Laplace noise alone; a median carries sqrt(pi/2 - 1) s of scatter besides, and the exponential mechanism's
-2 / epsilon ranks, each worth sqrt(2 pi / M) s.
+The subsets' locations scatter around the whole posterior's location with sqrt(M) times its standard deviation s. Their
+mean has Laplace noise alone; their median has scatter of sqrt(pi/2 - 1) s, too, and the exponential mechanism's noise
+of 2 / epsilon ranks, sqrt(2 pi / M) s each.
 """
 
 import math
@@ -16,8 +16,8 @@ from dpbayes_core.privacy.mechanisms.centre_scale import PER_OCTAVE, UNIT, Centr
 from dpbayes_core.privacy.mechanisms.exponential import ExponentialMechanism
 from dpbayes_core.subsample.quantile import QuantileRelease
 
-MEDIAN_SCATTER = math.sqrt(math.pi / 2 - 1)  # of a median around the mean of all, in standard deviations of the mean
-SPREADS = 4001  # places of the grid for a spread that was not released
+MEDIAN_SCATTER = math.sqrt(math.pi / 2 - 1)  # sd of the median around the mean, in standard deviations of the mean
+SPREADS = 4001  # grid points for a spread that was not released
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class CentreScaleLaw:
 
     @property
     def widened(self) -> float:
-        """The coefficient's standard deviation with the known noise: sqrt(s^2 + scatter^2 + 2 b^2)."""
+        """The coefficient's standard deviation, noise included: sqrt(s^2 + scatter^2 + 2 b^2)."""
         return math.sqrt(self.spread**2 + self.scatter**2 + 2 * self.noise**2)
 
     def draw(self, generator: np.random.Generator, count: int) -> tuple[Floats, Floats]:
@@ -43,7 +43,7 @@ class CentreScaleLaw:
 
 
 def centre_scale_law(release: QuantileRelease, *, plain: bool = False) -> CentreScaleLaw:
-    """The law given a centre-scale release; under `plain` the released numbers count as exact."""
+    """The law given a centre-scale release; `plain` takes the released numbers as exact."""
     mechanism = release.mechanism
     if not isinstance(mechanism, CentreScaleMechanism):
         raise ValueError("cannot read a centre: medians were released. Analyse them as such.")
@@ -63,12 +63,12 @@ class MediansLaw:
 
     released: Floats
     steps: Floats  # standard normal quantiles of their probabilities
-    rates: Floats  # 1 / (scale of each one's Laplace noise), in spreads
+    rates: Floats  # 1 / scale of each quantile's Laplace noise, in spreads
     spreads: Floats
     cumulative: Floats  # of log s
 
     def draw(self, generator: np.random.Generator, count: int) -> tuple[Floats, Floats]:
-        """Independent locations and spreads, by inversion: the spread, then the shifted location given it."""
+        """Independent locations and spreads, by inversion: first the spread, then the location given it."""
         spread = np.interp(generator.random(count), self.cumulative, self.spreads)
         places, masses, slopes, heights = _segments(self.released, self.steps, self.rates, spread)
         chosen = (generator.random(count)[:, None] > np.cumsum(masses, axis=1) / masses.sum(axis=1)[:, None]).sum(1)
@@ -97,7 +97,7 @@ def medians_law(release: QuantileRelease) -> MediansLaw:
 
 
 def _segments(released: Floats, steps: Floats, rates: Floats, spread: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Given each spread, the location's log density is piecewise linear: knots, masses, slopes, heights at knots."""
+    """For each spread, the location's piecewise linear log density: knots, masses, slopes, heights at knots."""
     knots = released - steps * spread[:, None]
     order = np.argsort(knots, axis=1)
     knots = np.take_along_axis(knots, order, axis=1)
@@ -117,7 +117,7 @@ def _segments(released: Floats, steps: Floats, rates: Floats, spread: Floats) ->
 
 
 def _within(knots: Floats, slopes: Floats, heights: Floats, chosen: NDArray[np.int64], uniform: Floats) -> Floats:
-    """A point of the chosen stretch by inversion."""
+    """A point of the chosen segment, by inversion."""
     rows, last = np.arange(len(chosen)), knots.shape[1]
     slope = slopes[rows, chosen]
     left = knots[rows, np.maximum(chosen - 1, 0)]

@@ -1,4 +1,4 @@
-"""Refusals by public facts alone, before any row is read: one reason each, or None."""
+"""Refusals from public facts alone, before any row is read: each function returns one, or None."""
 
 import math
 
@@ -6,11 +6,11 @@ from dpbayes_core.errors import Refusal
 from dpbayes_core.subsample.schema import OpenSchema
 
 LEAST_ROWS = 10  # of a subset, for each coefficient
-LEAST_RANKS = 30  # subsets times epsilon, below which an exponential mechanism finds nothing
+LEAST_RANKS = 30  # subsets times epsilon, below which an exponential mechanism gives noise alone
 
 
 def subsets_refusal(schema: OpenSchema, *, subsets: int, rows: int) -> Refusal | None:
-    """Why the declared rows cannot be split into so many subsets."""
+    """Why the declared rows cannot be split into this number of subsets."""
     if subsets < 2:
         what = f"cannot split rows into {subsets} subset: an aggregate needs two"
         return Refusal("subsets", what, "Declare more subsets")
@@ -24,14 +24,14 @@ def subsets_refusal(schema: OpenSchema, *, subsets: int, rows: int) -> Refusal |
 
 
 def epsilon_refusal(epsilon: float) -> Refusal | None:
-    """Why nothing can be released at this loss."""
+    """Why no release is possible at this epsilon."""
     if math.isfinite(epsilon) and epsilon > 0:
         return None
     return Refusal("epsilon", f"cannot release at epsilon {epsilon:g}: it must be a positive number", "State one")
 
 
 def coefficient_refusal(schema: OpenSchema, coefficient: str) -> Refusal | None:
-    """Why nothing can be asked about this coefficient."""
+    """Why this coefficient cannot be queried."""
     if coefficient in schema.coefficients:
         return None
     known = ", ".join(schema.coefficients)
@@ -40,7 +40,7 @@ def coefficient_refusal(schema: OpenSchema, coefficient: str) -> Refusal | None:
 
 
 def threshold_refusal(threshold: float) -> Refusal | None:
-    """Why this is no threshold."""
+    """Why this threshold cannot be used."""
     if math.isfinite(threshold):
         return None
     return Refusal("threshold", "cannot ask about a threshold: it is not a finite number", "State one")
@@ -55,7 +55,7 @@ def least_refusal(least: float) -> Refusal | None:
 
 
 def outer_refusal(outer: tuple[float, float] | None) -> Refusal | None:
-    """Why these are no outer bounds of a quantile."""
+    """Why these outer bounds of a quantile cannot be used."""
     if outer is None:
         what = "cannot release a quantile: no outer bounds are declared"
         return Refusal("outer", what, "State two numbers that surely enclose it")
@@ -67,7 +67,7 @@ def outer_refusal(outer: tuple[float, float] | None) -> Refusal | None:
 
 
 def ranks_refusal(*, subsets: int, epsilon: float) -> Refusal | None:
-    """Why an exponential mechanism would answer with noise alone."""
+    """Why an exponential mechanism would give noise alone."""
     if subsets * epsilon >= LEAST_RANKS:
         return None
     need = math.ceil(LEAST_RANKS / epsilon)
@@ -78,7 +78,7 @@ def ranks_refusal(*, subsets: int, epsilon: float) -> Refusal | None:
 
 
 def quantile_refusal(probability: float) -> Refusal | None:
-    """Why there is no such quantile."""
+    """Why a quantile of this probability cannot be released."""
     if 0 < probability < 1:
         return None
     what = f"cannot release the quantile of {probability:g}: it must lie between 0 and 1"
@@ -86,10 +86,10 @@ def quantile_refusal(probability: float) -> Refusal | None:
 
 
 def noise_to_signal(*, subsets: int, epsilon: float) -> float:
-    """The noise of a released mean, in standard deviations of the posterior it is about (at p = 1/2)."""
+    """The noise of a released mean, in standard deviations of the posterior that it estimates (at p = 1/2)."""
     return math.sqrt(4 * math.pi) / (math.sqrt(subsets) * epsilon)
 
 
 def unresolvable(*, subsets: int, epsilon: float) -> bool:
-    """Whether the noise exceeds what is asked about, so that no confident answer can come."""
+    """Whether the noise exceeds the posterior's spread, so that no confident answer is possible."""
     return noise_to_signal(subsets=subsets, epsilon=epsilon) > 1

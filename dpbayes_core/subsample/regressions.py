@@ -1,4 +1,4 @@
-"""Second moments of many random subsets in one pass, of columns without bounds: exact, and total on values."""
+"""Second moments of many random subsets in one pass, of columns without bounds: exact, and defined for all values."""
 
 import secrets
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from dpbayes_core.exact_sums.protocol import EncodedTable
 from dpbayes_core.regression.schema import Factor
 from dpbayes_core.subsample.schema import OpenSchema
 
-LARGEST = 2.0**64  # numbers beyond, infinities among them, count as this; what is no number counts as 0
+LARGEST = 2.0**64  # larger numbers and infinities are clipped to it; NaN becomes 0
 
 
 def fresh_key() -> Words:
@@ -24,7 +24,7 @@ def fresh_key() -> Words:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SubsetMoments(Confidential):
-    """Confidential sums of each subset's rows: how many, and exact sums of values and products, as carried words."""
+    """Confidential sums of each subset: the number of rows, and exact sums of values and products, as carried words."""
 
     counts: Integers  # (subsets,)
     words: Integers  # (subsets, entries, limbs)
@@ -58,7 +58,7 @@ class SubsetMoments(Confidential):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SubsetRegressions(Confidential):
-    """The sums that `subsets` regressions need; its key is made with it, never stored, and dies with it."""
+    """The sums for a regression in each subset; each instance has its own secret key, which is never stored."""
 
     schema: OpenSchema
     subsets: int
@@ -72,7 +72,7 @@ class SubsetRegressions(Confidential):
         return self.schema.columns
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """Two integers for each value, the halves of its double; level codes are doubles, too."""
+        """Two integers for each value, the halves of its double; level codes become doubles, too."""
         from dpbayes_core.subsample.kernels import put_numbers
 
         table = np.empty((len(columns[self.schema.response]), len(self.columns)))
@@ -81,7 +81,7 @@ class SubsetRegressions(Confidential):
         return EncodedTable(table.view(np.int32))
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> SubsetMoments:
-        """The sums of each subset; where every row is its own person (None) rows are assigned at random."""
+        """The sums of each subset; with `people` None, for one row a person, rows are assigned at random."""
         from dpbayes_core.subsample.kernels import add_rows, subset_numbers
 
         integers = encoded.integers
@@ -97,7 +97,7 @@ class SubsetRegressions(Confidential):
         """The sums over no rows."""
         from dpbayes_core.subsample.kernels import LIMBS
 
-        width = len(self.schema.coefficients)  # the response is in the intercept's place
+        width = len(self.schema.coefficients)  # covariates and response: as many as coefficients with the intercept
         entries = width + width * (width + 1) // 2
         return SubsetMoments(np.zeros(self.subsets, np.int64), np.zeros((self.subsets, entries, LIMBS), np.int64))
 

@@ -1,4 +1,4 @@
-"""What releases of posterior probabilities and of posterior quantiles have in common."""
+"""Bases of releases and designs of posterior probabilities and of posterior quantiles."""
 
 from abc import ABC, abstractmethod
 from decimal import Decimal
@@ -14,22 +14,22 @@ from dpbayes_core.subsample.schema import OpenSchema
 
 
 class Terms(Protocol):
-    """What defines such a release besides its noise."""
+    """The public definition of a release, without its noise."""
 
     def refusal(self, epsilon: float) -> Refusal | None:
-        """Why this cannot be released, from public facts alone."""
+        """Why these terms cannot be released, from public facts alone, or None."""
         ...
 
 
 class SubsetRelease(PublicNumbers):
-    """Whole numbers that a mechanism made of the subsets' answers, under the terms that were stated."""
+    """Integers that a mechanism released from the subsets' answers, with the stated terms."""
 
     terms: Any
     values: tuple[int, ...]
 
     @property
     def schema(self) -> OpenSchema:
-        """The regression asked about."""
+        """The regression of the queries."""
         return self.terms.schema
 
     @property
@@ -39,7 +39,7 @@ class SubsetRelease(PublicNumbers):
 
     @property
     def max_rows_per_unit(self) -> None:
-        """Any number: all rows of a person fall in one subset."""
+        """None: any number of rows is protected, since all rows of a person are in one subset."""
         return None
 
     def payload(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class SubsetRelease(PublicNumbers):
 
 
 class SubsetDesign(ABC):
-    """Such a release, decided before any row is read."""
+    """The design of such a release, complete before any row is read."""
 
     terms: Any
 
@@ -62,11 +62,11 @@ class SubsetDesign(ABC):
         return self.terms.neighbours
 
     def statistic(self) -> SubsetRegressions:
-        """The subsets' sums, under a key of their own."""
+        """The subsets' sums, with a new secret key."""
         return SubsetRegressions(self.terms.schema, self.terms.subsets)
 
     def answers(self, exact: SubsetMoments) -> Integers:
-        """Confidential: what the subsets answer, as the mechanism takes it."""
+        """The subsets' answers in the form that the mechanism takes; confidential."""
         return self.answers_of(scatters(exact))
 
     @abstractmethod
@@ -75,7 +75,7 @@ class SubsetDesign(ABC):
 
 
 def stated(terms: Terms, epsilon: float | Decimal) -> float:
-    """The epsilon as a double, never above what was stated; terms that public facts rule out are refused."""
+    """The epsilon as a double, rounded down; terms that public facts rule out are refused."""
     found = epsilon if isinstance(epsilon, float) else printed_down(epsilon)
     if refusal := terms.refusal(found):
         raise refusal

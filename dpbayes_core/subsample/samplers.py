@@ -1,8 +1,4 @@
-"""Exact independent draws from what an aggregate says: the noise-aware law, or the plain one for comparison.
-
-They are shaped as every sampler is (prepare, start, run_block), so that drivers, checkpoints and archives take them;
-`names` says which parameters the columns of a block are.
-"""
+"""Exact independent draws given a released aggregate: noise-aware, or as if it were exact, for comparison."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +32,7 @@ class ProbabilityProblem:
 
 @dataclass(frozen=True, eq=False)
 class QuantileProblem:
-    """The law of location and spread, and which quantiles are asked for."""
+    """The law of location and spread, and the released quantiles."""
 
     law: CentreScaleLaw | MediansLaw
     steps: Floats  # standard normal quantiles of the probabilities
@@ -50,7 +46,7 @@ class QuantileProblem:
 
 @dataclass(frozen=True)
 class AggregateSampler(IndependentDraws):
-    """Draws by inversion; what distinguishes the two is whether the noise is part of the law."""
+    """Draws by inversion, noise-aware or, where `plain`, as if the aggregate were exact."""
 
     name: str
     target: str
@@ -76,11 +72,11 @@ class AggregateSampler(IndependentDraws):
         """The parameters, in the order of a block's columns."""
         if isinstance(release, ProbabilityRelease):
             return release.terms.names
-        quantiles = () if self.plain else release.terms.names  # as exact numbers they have no spread
+        quantiles = () if self.plain else release.terms.names  # taken as exact, they have no distribution
         return (release.terms.coefficient, *quantiles)
 
     def prepare(self, release: AggregateRelease, prior: Prior | None = None) -> ProbabilityProblem | QuantileProblem:
-        """The law, tabulated; the prior is the release's own, for subsets were fitted with it."""
+        """The tabulated law; `prior` is ignored, since subsets were fitted with the release's prior."""
         if isinstance(release, ProbabilityRelease):
             return ProbabilityProblem(tuple(laws(release, plain=self.plain)))
         from scipy.special import ndtri

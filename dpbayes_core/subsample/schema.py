@@ -1,4 +1,4 @@
-"""A regression whose numeric columns have no usable bounds, in public terms."""
+"""The schema of a regression whose numeric columns have no usable bounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dpbayes_core.regression.schema import INTERCEPT, Factor
 
 @dataclass(frozen=True)
 class Unbounded:
-    """A numeric column of which nothing is declared but its name."""
+    """A numeric column without declared bounds."""
 
     name: str
 
@@ -25,7 +25,7 @@ OpenCovariate = Unbounded | Factor
 
 @dataclass(frozen=True)
 class OpenSchema:
-    """A linear regression with intercept in the user's own units; a factor's first level is the reference."""
+    """A linear regression with intercept, in the user's units; a factor's first level is the reference."""
 
     response: str
     covariates: tuple[OpenCovariate, ...]
@@ -51,7 +51,7 @@ class OpenSchema:
         return (INTERCEPT, *(name for covariate in self.covariates for name in _labels(covariate)))
 
     def place(self, coefficient: str) -> int:
-        """The place of a coefficient; an unknown name is refused."""
+        """The index of a coefficient; an unknown name is refused."""
         if coefficient not in self.coefficients:
             remedy = f"Choose from {', '.join(self.coefficients)}"
             raise Refusal("coefficient", f"cannot ask about {coefficient}: it is no coefficient", remedy)
@@ -78,5 +78,5 @@ def _covariate(record: Mapping[str, Any]) -> OpenCovariate:
 
 
 def printed(value: float) -> str:
-    """A number as written in a parameter's name: with every digit that was stated, no more."""
+    """A number as in a parameter's name: with all stated digits, no more."""
     return repr(float(value)).removesuffix(".0")

@@ -1,4 +1,4 @@
-"""Synthetic tables as their subsets' sufficient statistics, drawn from their exact laws: microseconds for any size."""
+"""Subsets' sufficient statistics of synthetic tables, drawn from their exact laws: microseconds for any size."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.subsample.moments import SubsetScatters
 
 INTERCEPT, SLOPE = 1.0, 2.0
-# the outer two are the study's; those between reproduce its known errors
+# the outer two are the paper's; the others reproduce its reported errors
 THRESHOLDS = (1.989, 1.993, 1.996, 1.998, 2.0, 2.002, 2.004, 2.007, 2.010)
 
 
