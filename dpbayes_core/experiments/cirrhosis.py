@@ -1,4 +1,4 @@
-"""Bernstein and Sheldon's predictive check: cirrhosis by wine and liquor, 36 states to learn from and 10 to predict."""
+"""Bernstein and Sheldon's predictive check: cirrhosis by wine and liquor, 36 states for training and 10 to predict."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ def cells(quick: bool) -> tuple[Cell, ...]:
 def run(cell: Cell, seed: int) -> list[Row]:
     """All methods on the same splits."""
     generator = np.random.Generator(np.random.Philox(seed))
-    held: dict[str, list[Floats]] = {}
+    covered: dict[str, list[Floats]] = {}
     widths: dict[str, list[Floats]] = {}
     converged: dict[str, list[bool]] = {}
     for _ in range(cell["data_sets"]):
@@ -59,15 +59,17 @@ def run(cell: Cell, seed: int) -> list[Row]:
         truths = predicted[SCHEMA.response.name]
         for method, intervals, good in _methods(learnt, predicted, float(cell["epsilon"]), generator):
             inside = [(low <= truths) & (truths <= high) for low, high in intervals]
-            held.setdefault(method, []).append(np.mean(inside, axis=1))
+            covered.setdefault(method, []).append(np.mean(inside, axis=1))
             spans = [np.median(high - low) / SCHEMA.response.bounds.width for low, high in intervals]
             widths.setdefault(method, []).append(np.array(spans))
             converged.setdefault(method, []).append(good)
-    return [row for method in held for row in _rows(cell, method, held[method], widths[method], converged[method])]
+    return [
+        row for method in covered for row in _rows(cell, method, covered[method], widths[method], converged[method])
+    ]
 
 
 def _table(cell: Cell, generator: np.random.Generator) -> Columns:
-    """The states, or others like them whose law is the model's."""
+    """The states' columns, or columns simulated from the model."""
     if cell["data"] == SIMULATED:
         wine, liquor = np.clip(generator.normal([12.0, 57.0], [7.0, 18.0], (STATES, 2)), [2.0, 26.0], [31.0, 97.0]).T
         response = 0.25 + 1.9 * wine + 0.65 * liquor + generator.normal(0.0, 10.0, STATES)
@@ -96,7 +98,7 @@ def _methods(
 
 
 def _release(columns: Columns, epsilon: float, generator: np.random.Generator) -> tuple[Release, Release]:
-    """A release of the rows learnt from, and what it would be without noise."""
+    """A release of the training rows, and the same without noise."""
     grid, sensitivity = grid_for(LEARNT), regression_sensitivity(SCHEMA)
     mechanism = laplace_for(sensitivity, epsilon=epsilon, grid=grid, entries=len(sensitivity.weights))
     design = RegressionDesign(schema=SCHEMA, mechanism=mechanism)
@@ -120,10 +122,12 @@ def _intervals(draws: Mapping[str, Floats], predicted: Columns) -> list[Interval
 
 
 def _rows(
-    cell: Cell, method: str, held: Sequence[Floats], widths: Sequence[Floats], converged: Sequence[bool]
+    cell: Cell, method: str, covered: Sequence[Floats], widths: Sequence[Floats], converged: Sequence[bool]
 ) -> Iterator[Row]:
     for place, level in enumerate(LEVELS):
-        shares = np.array([each[place] for each in held])  # by split: predictions from one release go together
+        shares = np.array(
+            [each[place] for each in covered]
+        )  # one share for each split: its predictions depend on each other
         floor = 0.5 / shares.size  # so that no error is shown as 0
         yield {
             "data": cell["data"],

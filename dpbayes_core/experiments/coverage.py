@@ -1,4 +1,4 @@
-"""How often 95% intervals hold one truth: strong relations, wide bounds, collinear and skewed covariates, clipping."""
+"""Coverage of 95% intervals at fixed truths: strong relations, wide bounds, collinear and skewed columns, clipping."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 
 DELTA = 1e-6
-COMPARED = 20  # tables of a cell that are analysed under the other law too
+COMPARED = 20  # tables of a cell that are also analysed under the other prior
 CHAINS, DRAWS, QUICK_DRAWS = 4, 1000, 250
 DEFAULT, OTHER, EXACT, NAIVE = "default", "conjugate", "non-private", "naive"
 METHODS = (DEFAULT, OTHER, EXACT, NAIVE)
@@ -30,7 +30,7 @@ FLAT = Prior(intercept_sd=1e3, coefficient_sd=1e3, noise_shape=1e-3, noise_scale
 
 
 def about(cell: Cell) -> dict[str, Any]:
-    """What a study is compared with a cell by: see dpbayes/kinds/regression/measured_coverage.py."""
+    """The facts by which dpbayes/kinds/regression/measured_coverage.py compares a study with a cell."""
     table, rows = table_of(cell), int(cell["rows"])
     mechanism, variables = _mechanism(table.schema, cell), table.schema.variables[:-1]
     guess = {"guess": cell["guess"]} if "guess" in cell else {}
@@ -51,7 +51,7 @@ def about(cell: Cell) -> dict[str, Any]:
 
 
 def laws_of(cell: Cell) -> dict[str, Prior]:
-    """The default prior of a study of such tables, and the one that was the default before."""
+    """The default prior of a study of such tables, and the former default."""
     if "guess" not in cell:
         return dict(LAW_OF)
     table = table_of(cell)
@@ -124,14 +124,14 @@ def _least_squares(schema: RegressionSchema, moments: Floats, rows: float) -> Fi
 
 
 def _to_user_units(schema: RegressionSchema) -> Floats:
-    """The matrix that standardised coefficients are multiplied by, before a constant is added."""
+    """The matrix from standardised coefficients to the user's, up to an offset."""
     units = np.vstack([np.zeros(len(schema.coefficients)), np.eye(len(schema.coefficients))])
     mapped, _ = schema.to_user_units(units, np.zeros(len(units)))
     return (mapped[1:] - mapped[0]).T
 
 
 def _posterior(release: Release, prior: Prior, draws: int, seed: int) -> Fit:
-    """Intervals as `analyse` gives them, converged or not."""
+    """Intervals from the default sampler, converged or not."""
     from dpbayes_core.samplers.driver import sample
 
     return fit_of(sample(release, prior, sampler="collapsed", chains=CHAINS, draws=draws, seed=seed))

@@ -1,4 +1,4 @@
-"""Which situations coverage is measured in: strengths of relations, widths of bounds, shapes, noises, and clipping."""
+"""The cells of the coverage study: strengths of relations, widths of bounds, shapes, noises, and clipping."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from dpbayes_core.experiments.interface import Cell
 
 DATA_SETS, QUICK_DATA_SETS = 60, 2
 SLOW_DATA_SETS = 20  # of cells whose fits take twenty times as long as others
-SHAPES_DATA_SETS = 120  # of the cells of covariates that depend on no other
-FIRM_DATA_SETS = 200  # of the cells that the default prior was chosen on
+SHAPES_DATA_SETS = 120  # of cells with independent covariates
+FIRM_DATA_SETS = 200  # of cells by which the default prior was chosen
 NAMES = {
     "binary": "two levels, 50% to 1%",
     "mixed levels": "mixed with levels",
@@ -28,11 +28,11 @@ FIRM = (  # strength, how much too wide all bounds are, rows, epsilon
 
 
 GUESSES = (1.0, 3.0, 1 / 3)
-"""What a study that states sds says of the response's, times what it is; of covariates it says what is so."""
+"""The stated sd of the response over its true sd, in studies that state sds; those of covariates are true."""
 
 
 def cell_of(covariates: str, explained: float, rows: int, epsilon: float, **more: Any) -> Cell:
-    """What is not said is as in most cells."""
+    """A cell, with default values for the other parameters."""
     usual = {"wide": 1.0, "too_wide": "all columns", "clipped": 0.0, "mechanism": "gaussian", "data_sets": DATA_SETS}
     return {"covariates": covariates, "explained": explained, "rows": rows, "epsilon": epsilon, **usual, **more}
 
@@ -69,7 +69,7 @@ COVARIATES = {"wide": 10.0, "too_wide": "covariates"}
 
 
 def _guessed() -> list[Cell]:
-    """Cells whose study states expected moments: bounds of the covariates too wide, then guesses that are wrong."""
+    """Cells whose study states expected moments: with too wide bounds of the covariates, then with wrong guesses."""
     places, strengths = PLACES[1:3], (0.1, 0.95)
     found = [
         cell_of("related", explained, rows, epsilon, wide=wide, too_wide="covariates", guess=GUESSES[0])
@@ -102,7 +102,7 @@ GUESSED = dict(zip(GUESSES, ("", " to vary 3 times as much", " to vary a third a
 
 
 def name_of(cell: Cell) -> str:
-    """What a page calls the covariates of a cell."""
+    """The name of a cell's covariates on pages."""
     covariates = str(cell["covariates"])
     name = NAMES.get(covariates, covariates)
     if cell["wide"] > 1:

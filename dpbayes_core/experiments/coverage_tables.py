@@ -1,4 +1,4 @@
-"""Made-up tables of known truth to measure coverage on: covariates of many shapes, relations of any strength."""
+"""Simulated tables with known truths for the coverage study: covariates of many shapes, relations of any strength."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ from dpbayes_core.regression.planning.expected_moments import Expected
 from dpbayes_core.regression.schema import Continuous, Covariate, Factor, RegressionSchema
 
 UNCLIPPED_SD = 0.2  # of a response within [-1, 1] that never reaches its bounds
-SHAPE, TOP = 0.5, 4.0  # of the lognormal law, and where it ends, in sds of its logarithm
-SHARES = (0.5, 0.3, 0.1, 0.03, 0.01)  # of yes, column by column
+SHAPE, TOP = 0.5, 4.0  # sd of the lognormal law's logarithm, and its upper bound in these sds
+SHARES = (0.5, 0.3, 0.1, 0.03, 0.01)  # of the second level, column by column
 REACH = 3.5  # sds of a column from its middle to its bounds, where these are not too wide
 LONG_REACH = 6.0  # of a response to skewed covariates, which is skewed too
 CORRELATION = 0.6  # of any two related numbers
@@ -30,7 +30,7 @@ START = 0.2  # the response where every covariate is 0
 
 @dataclass(frozen=True)
 class Table:
-    """Where the tables of a cell come from: the truth is that of the response before it is clipped."""
+    """The law of a cell's tables; the truth is that of the response before clipping."""
 
     schema: RegressionSchema
     covariates: Callable[[np.random.Generator, int], Columns]  # values of a table, within their bounds
@@ -39,21 +39,21 @@ class Table:
     response_sd: float
     spread: float | None  # the least sd of a number, in half widths of its bounds
     related: float = 0.0  # the largest correlation of two columns
-    number: Expected = STANDARD  # what each of its numbers is
+    number: Expected = STANDARD  # mean and sd of each number
 
     def expected(self, guess: float) -> dict[str, Expected]:
-        """What a study expects that takes the response to vary `guess` times as much as it does, and is right else."""
+        """The expected moments of a study that overstates the response's sd by `guess`, and is right otherwise."""
         numbers = [column.name for column in self.schema.covariates if isinstance(column, Continuous)]
         response = Expected(self.schema.response.bounds.middle, guess * self.response_sd)
         return {**dict.fromkeys(numbers, self.number), self.schema.response.name: response}
 
     @property
     def truths(self) -> Floats:
-        """Of every parameter: intercept, slopes, sigma."""
+        """The true intercept, slopes and sigma."""
         return np.append(self.theta, self.sigma)
 
     def rows(self, generator: np.random.Generator, count: int) -> Columns:
-        """A table as it would be read; clipping the response is left to the encoding."""
+        """A simulated table, with the response not yet clipped."""
         columns, response = self.covariates(generator, count), self.sigma * generator.standard_normal(count)
         response += self.theta[0]
         place = 1
@@ -70,17 +70,17 @@ class Table:
 
 
 def table_of(cell: Cell) -> Table:
-    """The tables of a cell."""
+    """The law of a cell's tables."""
     wide = float(cell["wide"])
     related = {"related": _related, "one": _one, "skewed": _skewed}
     if cell["covariates"] in related:
         return related[cell["covariates"]](cell["explained"], wide, wide if cell["too_wide"] == "all columns" else 1.0)
-    return _wages() if cell["covariates"] == "wages" else _apart(cell["covariates"], cell["clipped"])
+    return _wages() if cell["covariates"] == "wages" else _independent(cell["covariates"], cell["clipped"])
 
 
 @dataclass(frozen=True)
 class Law:
-    """A covariate that depends on no other, its draws, and its encoded variables' means and variances."""
+    """An independent covariate: its draws, and its encoded variables' means and variances."""
 
     column: Covariate
     draw: Callable[[np.random.Generator, int], NDArray[Any]]
@@ -131,11 +131,11 @@ LAWS: Mapping[str, tuple[Law, ...]] = {
         _levels("x3", (0.5, 0.3, 0.2)),
     ),
 }
-EXPLAINED = 0.3  # of the response's variance by covariates that depend on no other
+EXPLAINED = 0.3  # share of the response's variance that independent covariates explain
 
 
-def _apart(covariates: str, clipped: float) -> Table:
-    """Independent covariates, each explaining as much; `clipped` of the response lies beyond its bounds."""
+def _independent(covariates: str, clipped: float) -> Table:
+    """Independent covariates with equal explained variances; the share `clipped` of the response is out of bounds."""
     laws = LAWS[covariates]
     total = UNCLIPPED_SD if clipped == 0 else 1 / NormalDist().inv_cdf(1 - clipped / 2)
     means = np.array([m for law in laws for m in law.means])
@@ -154,14 +154,14 @@ def _apart(covariates: str, clipped: float) -> Table:
 
 
 def _correlated(generator: np.random.Generator, count: int, numbers: int) -> Floats:
-    """Standard normals, any two of which have CORRELATION, none beyond REACH."""
+    """Standard normal numbers with pairwise correlation CORRELATION, clipped to +-REACH."""
     shared = generator.standard_normal((count, 1))
     own = generator.standard_normal((count, numbers))
     return np.clip(math.sqrt(CORRELATION) * shared + math.sqrt(1 - CORRELATION) * own, -REACH, REACH)
 
 
 def _strong(explained: float, weights: Floats, covariance: Floats) -> tuple[Floats, float]:
-    """Slopes along `weights` that explain such a share of a response whose sd is 1, and its residual sd."""
+    """Slopes along `weights` that explain this share of a response with sd 1, and the residual sd."""
     slopes = weights * math.sqrt(explained / (weights @ covariance @ weights))
     return slopes, math.sqrt(1 - explained)
 
@@ -244,7 +244,7 @@ def _wages() -> Table:
         covariates=covariates,
         theta=theta,
         sigma=sigma,
-        response_sd=0.4846,  # this, and what follows, as 1,000,000 rows have it
+        response_sd=0.4846,  # this and the next numbers are from 1,000,000 rows
         spread=0.3325,
         related=0.983,
     )

@@ -1,4 +1,4 @@
-"""Alparslan, Yildirim and Birbil's comparison: predictions by regressions of several holders, as published and here."""
+"""Alparslan, Yildirim and Birbil's comparison: predictions by several holders' regressions, as published and here."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,10 +31,10 @@ from dpbayes_core.regression.pool import Evidence
 from dpbayes_core.regression.prior import Prior
 
 HOLDERS = (1, 5, 10)
-TABLES = {"power-plant": "PE", "bike-sharing": "cnt"}  # and what is explained
+TABLES = {"power-plant": "PE", "bike-sharing": "cnt"}  # table: response
 SIMULATED = "simulated"
 OURS, PUBLISHED = "ours", "as-published"
-AVERAGED = 4  # rows in one
+AVERAGED = 4  # rows in one average
 CHAINS, DRAWS, QUICK_DRAWS, WARMUP = 2, 1000, 100, 1000
 REPEATS, QUICK_REPEATS = 10, 2
 SAMPLED_WHOLE = ("collapsed", "naive")  # where one holder has all rows
@@ -43,7 +43,7 @@ QUANTILE_975 = {2: 12.71, 3: 4.303, 5: 2.776, 10: 2.262, 20: 2.093}  # Student's
 
 
 def sampled_theta(evidence: Evidence, name: str, seed: int, draws: int) -> tuple[Floats, bool]:
-    """Posterior mean of the standardised coefficients, and whether its short chains pass the gate."""
+    """Posterior mean of the standardised coefficients, and whether the short chains pass the gate."""
     from dpbayes_core.samplers.driver import begin, choose, combine
     from dpbayes_core.sampling.rounds import first_round, run_chain
 
@@ -60,7 +60,7 @@ def sampled_theta(evidence: Evidence, name: str, seed: int, draws: int) -> tuple
 
 
 def our_errors(table: Table, holders: int, seed: int, *, draws: int) -> dict[str, tuple[float, bool | None]]:
-    """Error on the kept rows, and convergence, by method; all but AdaSSP on the same releases."""
+    """Error on the test rows, and convergence, by method; all but AdaSSP use the same releases."""
     rows, d = table.encoded(), table.covariates.shape[1]
     parts = [rows[own] for own in shares_of(table, holders)]
     evidence, found = evidence_of(parts, d, seed), dict[str, tuple[float, bool | None]]()
@@ -70,7 +70,7 @@ def our_errors(table: Table, holders: int, seed: int, *, draws: int) -> dict[str
     found["ada-ssp"] = table.error(ridge_theta(parts, d, seed)), None
     averages = evidence_of([clipped_averages(part, AVERAGED) for part in parts], d, seed)
     theta, converged = sampled_theta(averages, "fixed-s-fast", seed, draws)
-    theta[0] /= sqrt(AVERAGED)  # the constant of an averaged row is the root of their number
+    theta[0] /= sqrt(AVERAGED)  # the constant of an averaged row is sqrt(AVERAGED)
     found["fixed-s-fast of averages"] = table.error(theta), converged
     return found
 
@@ -101,7 +101,7 @@ def _published_data(table: Table) -> PublishedData:
 
 
 def _published_spends(table: Table, method: str) -> float:
-    """Under replace-one, at the delta that is stated."""
+    """The epsilon of a published method under replace-one, at its stated delta."""
     delta = 1 / len(table.learnt)
     if method == "ada-ssp":
         return ada_ssp_spends(EPSILON, delta)
@@ -129,7 +129,7 @@ def run(cell: Cell, seed: int) -> list[Row]:
 
 
 def _plain(table: Table) -> dict[str, Any]:
-    """Least squares on the learnt rows themselves."""
+    """The row of least squares on the training rows without noise."""
     rows = np.column_stack([np.ones(len(table.response)), table.encoded()])[table.learnt]
     error = table.error(np.asarray(np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[0], dtype=np.float64))
     return {"epsilon": None, "epsilon_spent": None, "error": error, "low": None, "high": None, "converged": None}

@@ -1,7 +1,7 @@
 """The distributed paper's methods as published, faults included: for evaluation on public and synthetic data only.
 
 Bounds and scaling are taken from the data, the noise's calibration has its root in the wrong place, and y'y is not
-released. `epsilon_spent` says what a release of this kind really costs. Nothing here can be charged by a ledger.
+released. `epsilon_spent` is the actual epsilon of such a release. No ledger can charge these methods.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def normal_cdf(value: float) -> float:
 
 
 def published_scale(epsilon: float, delta: float) -> float:
-    """The published noise at sensitivity 1: Phi(-sqrt(epsilon) u) in place of the correct Phi(-sqrt(epsilon u))."""
+    """The published noise at sensitivity 1, with Phi(-sqrt(epsilon) u) instead of the correct Phi(-sqrt(epsilon u))."""
 
     def loss(u: float) -> float:
         return normal_cdf(-sqrt(epsilon) * u) - exp(epsilon) * normal_cdf(-sqrt(epsilon * (u + 2)))
@@ -54,7 +54,7 @@ class Published:
 
 @dataclass(frozen=True)
 class PublishedData:
-    """Covariates and response scaled by the data themselves, and the bounds that they then have."""
+    """Covariates and response scaled by the data themselves, and their bounds then."""
 
     covariates: Floats
     response: Floats
@@ -67,7 +67,7 @@ class PublishedData:
 
     @classmethod
     def of(cls, covariates: Floats, response: Floats) -> "PublishedData":
-        """z-scores; the response centred, then divided by its largest size."""
+        """z-scores of the covariates; the response centred and divided by its largest absolute value."""
         centre, spread, middle = covariates.mean(axis=0), covariates.std(axis=0), float(response.mean())
         scaled, unit = (covariates - centre) / spread, float(np.abs(response - middle).max())
         return cls(
@@ -83,18 +83,18 @@ class PublishedData:
 
     @property
     def published_sensitivity(self) -> float:
-        """The sensitivity of adding or removing a row, printed as that of replacing one."""
+        """The sensitivity of adding or removing a row, which the paper uses for replacing one."""
         return self.radius * sqrt(self.radius**2 + self.height**2)
 
     @property
     def true_sensitivity(self) -> float:
-        """Of replacing a row, two covariates or more."""
+        """The sensitivity of replacing a row, for two covariates or more."""
         if self.height**2 <= 2 * self.radius**2:
             return sqrt(2) * (self.radius**2 + self.height**2 / 2)
         return 2 * self.radius * self.height
 
     def epsilon_spent(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """What the published noise costs under add-remove and replace-one, at the same delta."""
+        """The actual epsilon of the published noise under add-remove and under replace-one, at the same delta."""
         scale = published_scale(epsilon, delta) * self.published_sensitivity
         added, replaced = self.published_sensitivity, self.true_sensitivity
         return analytic_gaussian_epsilon(added, scale, delta), analytic_gaussian_epsilon(replaced, scale, delta)
@@ -132,7 +132,7 @@ def conditional(moments: Sequence[Floats], releases: Sequence[Published], varian
 
 
 def fixed_s_fast(releases: Sequence[Published], height: float) -> Floats:
-    """Posterior mean in closed form, a third of the bound in the variance's place."""
+    """Posterior mean in closed form, with a third of the bound for the variance."""
     return conditional([nearest_possible(one.moments) for one in releases], releases, height / 3)[0]
 
 
@@ -142,7 +142,7 @@ def ada_ssp(
     stated: tuple[float, float],
     generator: np.random.Generator,
 ) -> Floats:
-    """Ridge regression of releases made for it, a third of epsilon and delta each, by the wrong calibration."""
+    """Ridge regression by AdaSSP: three releases with a third of epsilon and delta each, wrongly calibrated."""
     epsilon, delta = stated[0] / 3, stated[1] / 3
     scale, square = published_scale(epsilon, delta), data.radius**2
     d = data.covariates.shape[1]
@@ -159,7 +159,7 @@ def ada_ssp(
 
 
 def ada_ssp_spends(epsilon: float, delta: float) -> float:
-    """What the three noises above cost together under replace-one, whatever the bounds."""
+    """The actual epsilon of the three releases of `ada_ssp` together under replace-one, for any bounds."""
     scale, least = published_scale(epsilon / 3, delta / 3), sqrt(log(6 / delta)) / (epsilon / 3)
     moved = sqrt(2 / scale**2 + 4 / scale**2 + 1 / least**2)  # sqrt(2) R^2, 2 R Y and R^2, over their noise
     return analytic_gaussian_epsilon(moved, 1, delta)
@@ -168,7 +168,7 @@ def ada_ssp_spends(epsilon: float, delta: float) -> float:
 def mcmc(
     releases: Sequence[Published], height: float, iterations: int, generator: np.random.Generator, *, walking: bool
 ) -> Floats:
-    """Mean of theta over the second half: normal-x where the moments walk, fixed-s where they are plugged in."""
+    """Mean of theta over the second half of a chain: normal-x if `walking`, else fixed-s with moments plugged in."""
     d, plus = len(releases[0].cross), 1.0 if walking else 0.0
     moments = [nearest_possible(one.moments) + plus * np.eye(d) for one in releases]
     degrees = [max(one.rows**2 / 100, d + 1.0) for one in releases]
@@ -210,7 +210,7 @@ def walk(
     law: tuple[Floats, float, Floats],
     generator: np.random.Generator,
 ) -> tuple[Floats, float]:
-    """A Wishart step of one holder's X'X: its new value, and how likely the step was."""
+    """A Wishart step of one holder's X'X: its new value, and the acceptance probability."""
     d, (theta, variance, covariance) = len(own), law
     moved = _wishart(degrees, np.asarray(np.linalg.cholesky(own / degrees), dtype=np.float64), generator)
     precision, logs = np.linalg.inv(covariance), [np.linalg.slogdet(one)[1] for one in (own, moved)]

@@ -1,4 +1,4 @@
-"""The data of the comparison of regressions on several holders' parts: tables, holders' rows, releases of them."""
+"""The data of the comparison of several holders' regressions: tables, holders' rows, releases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from dpbayes_core.regression.sensitivity.box import regression_sensitivity
 from dpbayes_core.ridge.release import ridge_design
 from dpbayes_core.ridge.sampler import ridge_estimate
 
-EPSILON, DELTA = 1.0, 1e-7  # of ours; as published delta is 1 / rows
+EPSILON, DELTA = 1.0, 1e-7  # of our methods; as published delta is 1 / rows
 TEST_SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class Table:
-    """A regression's rows in its own units, and which of them are learnt from."""
+    """A regression's rows in its own units, split into training and test rows."""
 
     covariates: Floats
     response: Floats
@@ -35,7 +35,7 @@ class Table:
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[Any]], explained: str) -> "Table":
-        """A table; a fifth of its rows, the same each time, is kept for testing."""
+        """A table; a fifth of its rows, always the same, are test rows."""
         names = [name for name in columns if name != explained]
         x = np.column_stack([columns[name].astype(np.float64) for name in names])
         y = columns[explained].astype(np.float64)
@@ -43,7 +43,7 @@ class Table:
         return cls(x, y, order[tested:], order[:tested])
 
     def encoded(self) -> Floats:
-        """Rows of (x, y) in [-1, 1], by the public table's own ranges."""
+        """Training rows (x, y) in [-1, 1], scaled by the public table's ranges."""
         rows = np.column_stack([self.covariates, self.response])
         low, high = rows.min(axis=0), rows.max(axis=0)
         return (2 * rows - low - high) / (high - low)
@@ -54,13 +54,13 @@ class Table:
         return float(self.response.max() - self.response.min()) / 2
 
     def error(self, theta: Floats) -> float:
-        """Mean squared error of standardised coefficients on the rows kept for testing, in squared half widths."""
+        """Mean squared error of standardised coefficients on the test rows, in squared half widths."""
         rows = self.encoded()[self.tested]
         return float(np.mean((rows[:, -1] - theta[0] - rows[:, :-1] @ theta[1:]) ** 2))
 
 
 def simulated(seed: int, rows: int, d: int = 4) -> dict[str, Floats]:
-    """Correlated normal covariates, a response that they explain to four fifths."""
+    """Correlated normal covariates, which explain four fifths of the response's variance."""
     generator = np.random.default_rng(seed)
     mixed = generator.standard_normal((rows, d)) @ (np.eye(d) + 0.3)
     y = mixed @ np.linspace(1.0, -1.0, d)
@@ -68,18 +68,18 @@ def simulated(seed: int, rows: int, d: int = 4) -> dict[str, Floats]:
 
 
 def shares_of(table: Table, holders: int) -> list[Integers]:
-    """The learnt rows, assigned to holders of equal size."""
+    """The training rows, assigned to holders of equal size."""
     return np.array_split(table.learnt, holders)
 
 
 def clipped_averages(rows: Floats, size: int) -> Floats:
-    """Sums of so many rows over the root of their number, clipped afterwards: one person moves one row, in the box."""
+    """Sums of `size` rows over sqrt(size), then clipped: one person changes one such row, within the bounds."""
     kept = len(rows) // size * size
     return np.clip(rows[:kept].reshape(-1, size, rows.shape[1]).sum(axis=1) / sqrt(size), -1.0, 1.0)
 
 
 def evidence_of(parts: Sequence[Floats], d: int, seed: int) -> Evidence:
-    """Releases of each holder's rows in [-1, 1], noise as a ledger would have it made."""
+    """Releases of each holder's rows in [-1, 1], with the noise that the ledger would charge."""
     schema, releases = _unit_schema(d), []
     for place, rows in enumerate(parts):
         grid = grid_for(len(rows))
@@ -92,7 +92,7 @@ def evidence_of(parts: Sequence[Floats], d: int, seed: int) -> Evidence:
 
 
 def ridge_theta(parts: Sequence[Floats], d: int, seed: int) -> Floats:
-    """AdaSSP's estimate of releases made for it at the same price."""
+    """AdaSSP's estimate from its own releases at the same epsilon and delta."""
     schema, releases = _unit_schema(d), []
     for place, rows in enumerate(parts):
         design = ridge_design(schema, grid=grid_for(len(rows)), epsilon=EPSILON, delta=DELTA)

@@ -1,4 +1,4 @@
-"""The interface of an experiment: cells, a pure function of a cell and a seed, rows, and figures made of rows."""
+"""The interface of an experiment: cells, a pure function of a cell and a seed, rows, and figures of rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-Cell = Mapping[str, Any]  # plain data: what is varied; `table` names a public table that is wanted in `columns`
-Row = Mapping[str, Any]  # plain data: one line of the result
+Cell = Mapping[str, Any]  # plain data: the varied parameters; `table` names a public table to pass in `columns`
+Row = Mapping[str, Any]  # plain data: one row of the result
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Figure:
 
     name: str  # of its file
     title: str
-    words: str  # what it shows, for those who do not see it
+    words: str  # a description, for readers who cannot see the figure
     axis: str
     limits: tuple[float, float]
     panels: tuple[Panel, ...]
@@ -46,13 +46,13 @@ class Experiment:
     name: str
     title: str
     columns: tuple[str, ...]  # of the table, keys of a row
-    cells: Callable[[bool], tuple[Cell, ...]]  # the argument: only a quick look
+    cells: Callable[[bool], tuple[Cell, ...]]  # the argument: whether a quick run is wanted
     run: Callable[[Cell, int], list[Row]]  # pure; the seed is the cell's own
     figures: Callable[[Sequence[Row]], tuple[Figure, ...]]
-    notes: tuple[str, ...]  # what was published and what is found here
+    notes: tuple[str, ...]  # the published results, and those found here
 
 
 def cell_seeds(seed: int, count: int) -> list[int]:
-    """A seed for each cell, whichever worker runs it."""
+    """A seed for each cell, independent of the worker that runs it."""
     children = np.random.SeedSequence(seed).spawn(count)
     return [int(child.generate_state(1, np.uint64)[0] >> np.uint64(1)) for child in children]

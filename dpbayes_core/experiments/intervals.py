@@ -1,4 +1,4 @@
-"""95% intervals of made-up tables: how many contain the truth, how wide they are, and their interval score."""
+"""95% intervals on simulated tables: coverage, width and interval score."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Fit:
 
 
 def fit_of(posterior: Posterior) -> Fit:
-    """Intervals as `analyse` gives them, converged or not."""
+    """The 95% intervals of a posterior, converged or not."""
     values = np.stack([np.ravel(drawn) for drawn in posterior.draws.values()])
     low, high = np.quantile(values, (TAIL, 1 - TAIL), axis=1)
     return Fit(low, high, posterior.converged)
@@ -37,13 +37,13 @@ def score_of(fits: Sequence[Fit], truths: Floats) -> tuple[Floats, Floats]:
 
 
 def relative(ours: Sequence[Fit], others: Sequence[Fit], truths: Floats) -> tuple[Floats, Floats]:
-    """Interval score and width of each parameter over those of the others, on the same tables."""
+    """Interval score and width of each parameter, relative to those of `others` on the same tables."""
     (score, width), (other_score, other_width) = score_of(ours, truths), score_of(others, truths)
     return score / other_score, width / other_width
 
 
 def coverage_rows(fits: Sequence[Fit], truths: Floats, compared: tuple[Floats, Floats] | None) -> list[dict[str, Any]]:
-    """Coverage of intercept, slopes and sigma of these tables; with `relative`, score and width relative to it."""
+    """Coverage of intercept, slopes and sigma on these tables; `compared` adds relative score and width."""
     low, high = np.array([fit.low for fit in fits]), np.array([fit.high for fit in fits])
     covered, widths, count = (low <= truths) & (truths <= high), np.median(high - low, axis=0), len(fits)
     parts = {"intercept": slice(0, 1), "slopes": slice(1, -1), "sigma": slice(-1, None)}
@@ -56,7 +56,7 @@ def coverage_rows(fits: Sequence[Fit], truths: Floats, compared: tuple[Floats, F
                 "data_sets": count,
                 "parameter": name,
                 "coverage": float(each.mean()),
-                "standard_error": max(float(each.std(ddof=1)) / math.sqrt(count), 0.5 / count),  # never shown as 0
+                "standard_error": max(float(each.std(ddof=1)) / math.sqrt(count), 0.5 / count),  # never 0
                 "worst": float(covered[:, part].mean(axis=0).min()),
                 "width": float(np.mean(widths[part])),
                 "relative_score": score,
@@ -72,6 +72,6 @@ def _mean(ratios: Floats) -> float:
 
 
 def band(share: float, error: float) -> tuple[float, float, float, float, float]:
-    """Five quantiles of a share with its Monte Carlo error."""
+    """Five normal quantiles of a share, from its Monte Carlo error."""
     low, lower, upper, high = (min(max(share + z * error, 0.0), 1.0) for z in (-1.645, -0.674, 0.674, 1.645))
     return low, lower, share, upper, high

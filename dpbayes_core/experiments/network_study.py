@@ -35,7 +35,7 @@ Row = Mapping[str, Any]
 
 TARGET = "class"
 FLOOR = 0.05  # of every probability near the mode
-KEPT = 300  # noise-aware draws
+NOISE_AWARE_DRAWS = 300  # noise-aware draws
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # over repeats
 
 
@@ -85,7 +85,7 @@ def naive_bayes(features: int) -> NetworkSchema:
 
 
 def _truth(schema: NetworkSchema, generator: np.random.Generator) -> Floats:
-    """Both classes as likely, so that chance is a half; every other probability uniform."""
+    """True probabilities: 1/2 for each class, so that chance accuracy is 1/2, and random ones for the features."""
     rows = (generator.dirichlet(np.ones(schema.levels[f[-1]]), schema.cells(f[:-1])) for f in schema.families)
     truth = np.concatenate([row.ravel() for row in rows])
     truth[:2] = 0.5  # the class comes first and has no parents
@@ -93,7 +93,7 @@ def _truth(schema: NetworkSchema, generator: np.random.Generator) -> Floats:
 
 
 def _methods(schema: NetworkSchema, epsilon: float) -> dict[str, Callable[[AnyIntegers, NoiseSource], Floats]]:
-    """From records to probabilities: means, or as many as there are draws."""
+    """The methods, each a function from records to probabilities: means, or one vector for each draw."""
     counts = counts_design(schema, epsilon=epsilon, families="all", noise="laplace", budget="equal")
     best = counts_design(schema, epsilon=epsilon)
     signs = fourier_design(schema, epsilon=epsilon, noise="laplace")
@@ -110,7 +110,7 @@ def _methods(schema: NetworkSchema, epsilon: float) -> dict[str, Callable[[AnyIn
     }
 
 
-def noise_aware(release: NetworkRelease, *, draws: int = KEPT, seed: int = 0) -> Floats:
+def noise_aware(release: NetworkRelease, *, draws: int = NOISE_AWARE_DRAWS, seed: int = 0) -> Floats:
     """Draws of all probabilities, (draws, coefficients), by one chain."""
     sampler = CollapsedTables()
     problem = sampler.prepare(release, NetworkPrior())
@@ -139,13 +139,13 @@ def _released(design: Design, train: AnyIntegers, noise: NoiseSource) -> Any:
 
 
 def _bumped(release: NetworkRelease, bump: float) -> Floats:
-    """Means from signed sums whose tables are raised until noise alone makes no cell negative."""
+    """Posterior means from signed sums with the bump that keeps noise from making cells negative."""
     most = round(rows_of(release) + bump)
     return _means(release.schema, clipped(family_tables(release, bump=bump), most))
 
 
 def regression_cells(*, quick: bool) -> tuple[Cell, ...]:
-    """Posterior draws of a regression in balls of several radii: the smaller, the cheaper and the worse."""
+    """Posterior draws of a regression in balls of several radii: smaller ones cost less epsilon, and predict worse."""
     radii = (1.0,) if quick else (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
     return tuple({"experiment": "regression", "radius": r, "repeats": 10 if quick else 100} for r in radii)
 
@@ -155,7 +155,7 @@ def regression_rows(
 ) -> list[Row]:
     """Mean squared error of predictions, in standardised units, by draws and by least squares, with epsilon.
 
-    `columns` lie inside their bounds; every other row is learnt from, the rest predicted.
+    `columns` are within their bounds; every other row is for training, the rest are predicted.
     """
     design = regression_draws(replace(subject, radius=float(cell["radius"])))
     noise, statistic = SeededNoise(seed, i_know_this_is_not_private=True), design.statistic()

@@ -1,6 +1,6 @@
 """Zhang, Rubinstein and Dimitrakakis' two figures: classifiers by every mechanism, and regressions drawn in balls.
 
-The regressions are of hourly wages on who earns them: of a public census table, or simulated in its shape.
+The regressions are of hourly wages on schooling, age, gender and region: a public census table, or simulated ones.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ NO, YES = "no", "yes"
 
 
 def wage_subject(covariates: str) -> RegressionSubject:
-    """Coefficients in a ball of radius 1, a normal prior of deviation 1 cut to it."""
+    """Coefficients in a ball of radius 1, with a standard normal prior truncated to it."""
     response = Continuous("earnings", EARNINGS)
     columns: tuple[Continuous | Factor, ...]
     if covariates == EQUATION:
@@ -49,7 +49,7 @@ def wage_subject(covariates: str) -> RegressionSubject:
 
 
 def encoded(covariates: str, table: Columns) -> dict[str, NDArray[Any]]:
-    """The table's columns as the regression wants them: numbers, and codes of levels."""
+    """The table's columns encoded for the regression: numbers, and codes of levels."""
     earnings = np.clip(table["earnings"], EARNINGS.low, EARNINGS.high)
     if covariates == EQUATION:
         age = table["age"].astype(np.float64)
@@ -67,7 +67,7 @@ def _level_names() -> dict[str, tuple[str, Any]]:
 
 
 def simulated_wages(generator: np.random.Generator, rows: int = ROWS) -> dict[str, NDArray[Any]]:
-    """Columns like the table's: wages rise with schooling, rise and fall with age, differ by gender and region."""
+    """Simulated columns: wages rise with schooling, rise and fall with age, and differ by gender and region."""
     age, schooling = generator.choice(AGES, rows), generator.choice(SCHOOLING, rows)
     gender, region = generator.integers(0, 2, rows), generator.integers(0, 4, rows)
     mean = 17 + 1.6 * (schooling - 13) + 0.2 * (age - 42) - 0.012 * (age - 42) ** 2 + 4 * gender - 0.5 * region
@@ -145,7 +145,7 @@ NAMES = {
 
 
 def figures(rows: Sequence[Row]) -> tuple[Figure, ...]:
-    """Accuracies by method, a panel an epsilon; errors by radius with their epsilon, a panel a set of covariates."""
+    """Accuracies by method, a panel for each epsilon; errors by radius, a panel for each set of covariates."""
     learnt = [row for row in rows if row["experiment"] == "classifier"]
     found = [_accuracies(learnt)] if learnt else []
     for data in (CENSUS, SIMULATED):

@@ -1,4 +1,4 @@
-"""Made-up tables in parts whose people differ, or do not: offices, months, and parts hidden by noise."""
+"""Simulated tables in several parts whose people differ, or do not: offices, months, and parts hidden by noise."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from dpbayes_core.experiments.interface import Cell
 from dpbayes_core.regression.schema import Continuous, Factor, RegressionSchema
 
 SIGMA = 0.2
-RELATED = 0.5  # of every number to the one before it, in half widths
+RELATED = 0.5  # slope of every number on the one before it, in half widths
 GROUPS = (0.5, 0.3, 0.2)  # shares of a factor's levels, where parts are alike
 UNALIKE = ((0.7, 0.2, 0.1), (0.2, 0.6, 0.2), (0.1, 0.3, 0.6), (0.4, 0.2, 0.4))  # where they differ
 
 
 @dataclass(frozen=True)
 class PoolTable:
-    """A regression of columns within [-1, 1], and its truth."""
+    """A regression of columns in [-1, 1], and its truth."""
 
     schema: RegressionSchema
     theta: Floats  # intercept, slopes of numbers, then of levels
@@ -29,13 +29,13 @@ class PoolTable:
 
     @property
     def truths(self) -> Floats:
-        """Of every parameter: intercept, slopes, sigma."""
+        """The true intercept, slopes and sigma."""
         return np.append(self.theta, self.sigma)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Who is in one part: how many, and where each number and the levels of the factor lie."""
+    """The law of one part: its number of rows, means and sds of its numbers, and shares of the factor's levels."""
 
     rows: int
     means: Floats
@@ -44,7 +44,7 @@ class Part:
     shares: Sequence[float] = GROUPS
 
     def columns(self, table: PoolTable, generator: np.random.Generator) -> Columns:
-        """Rows of the part; the response is of the covariates as they are within their bounds."""
+        """Simulated rows of the part; the response depends on the covariates after clipping."""
         shape = (self.rows, table.numbers)
         drawn = generator.standard_exponential(shape) - 1 if self.skewed else generator.standard_normal(shape)
         numbers = self.means + self.sds * drawn
@@ -87,9 +87,9 @@ def _alike(rows: list[int], numbers: int, generator: np.random.Generator, by: fl
 
 
 def _means(rows: list[int], numbers: int, generator: np.random.Generator, by: float) -> list[Part]:
-    """From -by to by, evenly; of every other number of more than two parts in another order.
+    """Means evenly from -by to by; with more than two parts, in another order for every other number.
 
-    So the response stays off its bounds.
+    This keeps the response within its bounds.
     """
     places = np.linspace(-by, by, len(rows))
     other = places if len(places) == 2 else np.roll(places, len(places) // 2)
@@ -102,21 +102,21 @@ def _spreads(rows: list[int], numbers: int, generator: np.random.Generator, by: 
     return [Part(count, np.full(numbers, 0.1), np.full(numbers, sd)) for count, sd in zip(rows, sds, strict=True)]
 
 
-def _drawn(rows: list[int], numbers: int, generator: np.random.Generator, by: float) -> list[Part]:
-    """Means and logarithms of standard deviations with a standard deviation of `by`."""
+def _random(rows: list[int], numbers: int, generator: np.random.Generator, by: float) -> list[Part]:
+    """Random means and log standard deviations, both with a standard deviation of `by`."""
     means, logs = by * generator.standard_normal((2, len(rows), numbers))
     return [Part(count, mean, 0.25 * np.exp(log)) for count, mean, log in zip(rows, means, logs, strict=True)]
 
 
 def _months(rows: list[int], numbers: int, generator: np.random.Generator, by: float) -> list[Part]:
-    """The first number's mean moves by as much each month."""
+    """The first number's mean moves by `by` each month."""
     starts = [by * (month - (len(rows) - 1) / 2) for month in range(len(rows))]
     means = [np.append(start, np.full(numbers - 1, 0.1)) for start in starts]
     return [Part(count, mean, np.full(numbers, 0.3)) for count, mean in zip(rows, means, strict=True)]
 
 
 def _one_spreads(rows: list[int], numbers: int, generator: np.random.Generator, by: float) -> list[Part]:
-    """One number's sds from .08 to .5, the other's as they are everywhere."""
+    """One number's sds range from .08 to .5; other numbers' are equal."""
     sds = [np.append(sd, np.full(numbers - 1, by)) for sd in np.geomspace(0.08, 0.5, len(rows))]
     return [Part(count, np.full(numbers, 0.05), own) for count, own in zip(rows, sds, strict=True)]
 
@@ -129,7 +129,7 @@ def _skewed(rows: list[int], numbers: int, generator: np.random.Generator, by: f
 
 
 def _offices(rows: list[int], numbers: int, generator: np.random.Generator, by: float) -> list[Part]:
-    """Means and shares of levels that differ."""
+    """Different means and shares of levels."""
     means = np.linspace(-by, by, len(rows))[:, None] * np.ones(numbers)
     sds = np.full(numbers, 0.2)
     parts = zip(rows, means, UNALIKE, strict=True)
@@ -140,7 +140,7 @@ LAWS: Mapping[str, Law] = {
     "alike": _alike,
     "means apart": _means,
     "spreads apart": _spreads,
-    "means and spreads apart": _drawn,
+    "means and spreads apart": _random,
     "months that move": _months,
     "spreads of one number apart": _one_spreads,
     "skewed": _skewed,

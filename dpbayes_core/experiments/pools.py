@@ -1,4 +1,4 @@
-"""How often 95% intervals of a pool contain the truth, where its parts differ and where they do not."""
+"""Coverage of 95% intervals of a pool, with parts that differ and with parts that do not."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -21,7 +21,7 @@ from dpbayes_core.regression.sensitivity.box import regression_sensitivity, rele
 
 DELTA = 1e-6
 DATA_SETS, QUICK_DATA_SETS = 60, 2
-COMPARED, SLOW_COMPARED = 20, 4  # tables that are analysed as alike, too; where that takes minutes
+COMPARED, SLOW_COMPARED = 20, 4  # tables that are also analysed as alike; fewer where that takes minutes
 CHAINS, DRAWS, QUICK_DRAWS = 4, 1000, 250
 DIFFER, ALIKE = "may differ", "alike"
 PRIOR = IndependentPrior()
@@ -68,7 +68,7 @@ def cells(quick: bool) -> tuple[Cell, ...]:
 
 
 def run(cell: Cell, seed: int) -> list[Row]:
-    """Both ways to analyse the parts, on the same tables."""
+    """Both analyses, with parts that may differ and with parts alike, on the same tables."""
     table, generator = table_of(cell), np.random.Generator(np.random.Philox(seed))
     found: dict[str, list[Fit]] = {DIFFER: [], ALIKE: []}
     gradients: dict[str, list[int]] = {DIFFER: [], ALIKE: []}
@@ -114,7 +114,7 @@ def _mechanism(schema: RegressionSchema, cell: Cell, rows: int) -> Mechanism:
 
 
 def _posterior(pool: Pool, cell: Cell, seed: int) -> tuple[Fit, int]:
-    """Intervals as `analyse` gives them, and the gradients of all chains."""
+    """Intervals from the default sampler, and the number of gradients of all chains."""
     from dpbayes_core.samplers.driver import sample
 
     draws = QUICK_DRAWS if cell["quick"] else DRAWS
@@ -123,7 +123,7 @@ def _posterior(pool: Pool, cell: Cell, seed: int) -> tuple[Fit, int]:
 
 
 def _rows(rows: Sequence[int]) -> str:
-    """As words."""
+    """Numbers of rows as a phrase."""
     runs: list[list[int]] = []
     for count in rows:
         if runs and runs[-1][1] == count:

@@ -25,7 +25,7 @@ PERCENTS = (5, 25, 50, 75, 95)
 
 @dataclass(frozen=True)
 class Replication:
-    """Of many data sets: the whole table's answers, and the subsets' under two priors, (data sets, thresholds)."""
+    """Simulated data sets: the whole table's answers, and the subsets' under two priors, (data sets, thresholds)."""
 
     truths: Floats
     means: dict[str, Floats]  # mean probability, by prior
@@ -57,7 +57,7 @@ def replicate(cell: Cell, generator: np.random.Generator) -> Replication:
 
 @dataclass(frozen=True)
 class _Method:
-    """A way from subsets to estimates, and the epsilon it really spends on one query."""
+    """An estimator from subsets' answers, and its actual epsilon for one query."""
 
     name: str
     spends: Callable[[float, int], float]
@@ -112,7 +112,7 @@ def run(cell: Cell, seed: int) -> list[Row]:
 
 
 def _aware(cell: Cell, made: Replication, generator: np.random.Generator) -> Row:
-    """The noise-aware answer: its posterior mean, its intervals' coverage, whether it was unresolvable beforehand."""
+    """The row of the noise-aware method: posterior means, coverage of intervals, whether terms were unresolvable."""
     epsilon, subsets = float(cell["epsilon"]), int(cell["subsets"])
     noisy = made.means["ours"] + generator.laplace(0.0, 1 / (subsets * epsilon), made.truths.shape)
     laws = [zeta_law(value, 1 / (subsets * epsilon), subsets) for value in noisy.ravel().tolist()]
@@ -120,10 +120,8 @@ def _aware(cell: Cell, made: Replication, generator: np.random.Generator) -> Row
     row = dict(_row(cell, made, "noise-aware", epsilon, estimates))
     for level in LEVELS:
         ends = np.array([law.interval(level) for law in laws])
-        held = ends.reshape(*noisy.shape, 2)
-        row[f"covers_{round(100 * level)}"] = coverage(held[:, MIDDLE, 0], held[:, MIDDLE, 1], made.truths[:, MIDDLE])[
-            0
-        ]
+        middle = ends.reshape(*noisy.shape, 2)[:, MIDDLE]
+        row[f"covers_{round(100 * level)}"] = coverage(middle[:, 0], middle[:, 1], made.truths[:, MIDDLE])[0]
         row[f"covers_{round(100 * level)}_anywhere"] = coverage(ends[:, 0], ends[:, 1], made.truths.ravel())[0]
     row["unresolvable"] = unresolvable(subsets=subsets, epsilon=epsilon)
     return row

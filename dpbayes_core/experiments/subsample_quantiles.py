@@ -38,7 +38,7 @@ def terms_of(cell: Cell, method: str) -> QuantileTerms:
 
 
 def quantile_rows(cell: Cell, generator: np.random.Generator) -> list[Row]:
-    """Every method on the same data sets; noise is seeded, for nothing here is confidential."""
+    """Every method on the same data sets; noise is seeded, since the data are simulated."""
     noise = SeededNoise(int(generator.integers(2**62)), i_know_this_is_not_private=True)
     errors: dict[str, list[float]] = {"median": [], "centre-scale": [], "clipped mean as-published (our reading)": []}
     ends: list[tuple[float, float]] = []
@@ -68,12 +68,12 @@ def _released(cell: Cell, method: str, data: SubsetScatters, noise: SeededNoise)
 
 
 def _published(cell: Cell, data: SubsetScatters, by: tuple[SeededNoise, np.random.Generator]) -> float:
-    """A mean clipped to an interval around zero whose bound is a private maximum, each for half of epsilon."""
+    """The published mean, clipped at a private maximum: half of epsilon each for the maximum and the mean."""
     terms, epsilon = terms_of(cell, "median"), float(cell["epsilon"])
     laws = subset_laws(data, terms.prior, Powers.of_quantiles(terms.subsets), terms.rows)
     middles = quantiles(laws, 1, 0.5, terms.prior, outer=OUTER)
     sizes = np.rint(np.abs(middles) / OUTER[1] * (POINTS - 1)).astype(np.int64)
-    # the maximum is the median once as many values lie at the far end
+    # the maximum is the median after adding the same number of values at the far end
     padded = np.concatenate([sizes, np.full(len(sizes), POINTS - 1)])
     bound = MedianLottery(meant(epsilon / 2), POINTS).draw(by[0], padded) / (POINTS - 1) * OUTER[1]
     clipped = np.clip(middles, -bound, bound).mean()
