@@ -1,4 +1,4 @@
-"""Coefficients given one draw of the latent statistic, where residuals need not be spread equally.
+"""Coefficients given one draw of the latent statistic, for heteroscedastic residuals.
 
 X'y given X'X has the covariance M around R_x theta, so theta has the precision R_x M^-1 R_x plus its prior's. All is
 in coordinates in which R_x is the identity: M is a matrix G there, sigma2 times the identity under equal spread.
@@ -19,7 +19,7 @@ STILL = 1e-30  # of the squares off the diagonal, over those on it
 
 
 class Meat(NamedTuple):
-    """The arrays of a `Sandwich` under their names."""
+    """The arrays of a `Sandwich`, for kernels."""
 
     middle: Floats
     root: Floats
@@ -53,7 +53,7 @@ def rotate(matrix: Floats, vectors: Floats, p: int, q: int) -> None:
 
 @compiled
 def diagonalise(matrix: Floats, vectors: Floats) -> None:
-    """Leave the eigenvalues on the diagonal of a symmetric matrix, and its eigenvectors in the columns of the other."""
+    """Diagonalise a symmetric matrix in place; the columns of `vectors` become its eigenvectors."""
     size = matrix.shape[0]
     vectors[:] = 0.0
     for i in range(size):
@@ -74,7 +74,7 @@ def diagonalise(matrix: Floats, vectors: Floats) -> None:
 
 @compiled
 def draw_meat(meat: Meat, normals: Floats, rows: float, found: Floats) -> None:
-    """One draw of M, without correction for the degrees of freedom of the fit."""
+    """Fill `found` with one draw of M, not corrected for the degrees of freedom of the fit."""
     size, entries = found.shape[0], meat.middle.size
     values = np.zeros(entries + 1)
     for i in range(entries):
@@ -89,11 +89,11 @@ def draw_meat(meat: Meat, normals: Floats, rows: float, found: Floats) -> None:
 
 @compiled
 def whiten(matrix: Floats, root: Floats) -> None:
-    """Make a symmetric matrix that of the same form in coordinates in which root root' is the identity."""
+    """Replace a symmetric matrix by root^-1 matrix root^-T."""
     size = matrix.shape[0]
     for _ in range(2):
         for i in range(size):
-            solve_lower(root, matrix[i], size)  # a row, that is a column of the transpose
+            solve_lower(root, matrix[i], size)  # row i: a column of the transpose
         for i in range(size):
             for j in range(i):
                 matrix[i, j], matrix[j, i] = matrix[j, i], matrix[i, j]
@@ -101,7 +101,7 @@ def whiten(matrix: Floats, root: Floats) -> None:
 
 @compiled
 def add_scores(spread: Floats, vectors: Floats, cross: Floats, whole: Floats, linear: Floats) -> None:
-    """Add the precision and the linear term of scores of these variances, on the diagonal, to the prior's."""
+    """Add the precision and the linear term of scores with variances on the diagonal of `spread` to the prior's."""
     size = cross.size
     for k in range(size):
         along, weight = 0.0, 1.0 / spread[k, k]
@@ -129,7 +129,7 @@ def describe_normal(units: Floats, root: Floats, posterior: Floats, centre: Floa
 
 @compiled
 def draw_one(meat: Meat, latent: Floats, normals: Floats, drawn: Floats, expected: Floats) -> None:
-    """Replace the coefficients of `drawn`, whose last is sigma, and their means and variances in the user's units."""
+    """Redraw the coefficients in `drawn`, whose last entry is sigma; fill their means and variances in user units."""
     size, entries = meat.precision.shape[0], meat.middle.size
     moments, cross, root = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
     for i in range(size):
@@ -165,6 +165,6 @@ def draw_one(meat: Meat, latent: Floats, normals: Floats, drawn: Floats, expecte
 
 @compiled
 def draw_all(meat: Meat, latent: Floats, normals: Floats, drawn: Floats, expected: Floats) -> None:
-    """The same for every draw; `latent` holds the count first and a zero last."""
+    """The same for every draw; `latent` has the count first and a zero last."""
     for draw in range(drawn.shape[0]):
         draw_one(meat, latent[draw], normals[draw], drawn[draw], expected[draw])

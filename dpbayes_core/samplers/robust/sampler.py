@@ -1,4 +1,4 @@
-"""The default sampler where residuals need not be spread equally: its statistics, the sandwich's coefficients.
+"""The sampler for heteroscedastic residuals: the default's draws of statistics, the sandwich's coefficients.
 
 The chains are `collapsed`'s. Each draw of the statistics then gets coefficients whose covariance is the sandwich
 R_x^-1 M R_x^-1, M drawn given its noisy release. See docs/methods.md.
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from dpbayes_core.samplers.robust.sandwich import Sandwich
 
 
-KEY = 4  # numbers before the chain's own: 32 bits each of the key to its draws of M and of the coefficients
+KEY = 4  # numbers of a state before the chain's own: 32 bits each of the key for draws of M and coefficients
 
 
 @dataclass(frozen=True)
 class RobustProblem:
-    """The problem of the chains, and the law of the scores' covariance."""
+    """The problem of `collapsed`, and the law of the scores' covariance."""
 
     chain: CollapsedProblem
     sandwich: "Sandwich"
@@ -35,7 +35,7 @@ class RobustProblem:
 
 @dataclass(frozen=True)
 class Robust:
-    """`collapsed` with the sandwich instead of equal spread; for one release made with `robust: true`."""
+    """`collapsed` with the sandwich covariance; for one release made with `robust: true`."""
 
     name: str = "robust"
     takes: tuple[str, ...] = ("regression",)
@@ -54,13 +54,13 @@ class Robust:
     chains: Collapsed = field(default_factory=Collapsed)
 
     def refusal(self, evidence: Evidence) -> str | None:
-        """It needs the second step of one release."""
+        """Why it cannot take the evidence: it needs one release with a second step."""
         if not isinstance(evidence, Release) or evidence.residuals is None:
             return "it needs one release that was made with robust: true"
         return self.chains.refusal(evidence) or unread(evidence.residuals.mechanism, LAWS)
 
     def prepare(self, evidence: Evidence, prior: Prior) -> RobustProblem:
-        """The chains' problem, and the law of the scores' covariance."""
+        """The problem of `collapsed`, and the law of the scores' covariance."""
         from dpbayes_core.samplers.robust.sandwich import sandwich_of
 
         if not isinstance(evidence, Release) or evidence.residuals is None:
@@ -70,17 +70,17 @@ class Robust:
         return RobustProblem(self.chains.prepare(evidence, prior), sandwich_of(evidence, evidence.residuals, prior))
 
     def warmup(self, attempt: int) -> int:
-        """As for the chains of `collapsed`."""
+        """As for `collapsed`."""
         return self.chains.warmup(attempt)
 
     def start(self, problem: RobustProblem, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
-        """The chain's start, after a key of its own for draws given its statistics."""
+        """The chain's start, with a key for the draws given its statistics."""
         own = self.chains.start(problem.chain, seed, chain, attempt=attempt)
         key = np.random.SeedSequence(seed, spawn_key=(chain, attempt, 1)).generate_state(KEY).astype(np.float64)
         return replace(own, numbers=np.concatenate([key, own.numbers]))
 
     def run_block(self, problem: RobustProblem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """The chain's block, its coefficients drawn anew."""
+        """The block of `collapsed`, with redrawn coefficients."""
         key, numbers = state.numbers[:KEY], state.numbers[KEY:]
         after, block = self.chains.run_block(problem.chain, replace(state, numbers=numbers), iterations)
         first = after.iteration - len(block.parameters)
@@ -111,7 +111,7 @@ def redrawn(sandwich: "Sandwich", block: Block, key: Floats, first: int) -> Bloc
 
 
 def _normals(key: Floats, first: int, shape: tuple[int, int]) -> Floats:
-    """A row for each iteration, whatever came before it."""
+    """A row of normal numbers for each iteration; a row depends on the key and the iteration alone."""
     low, high = key[::2].astype(np.uint64), key[1::2].astype(np.uint64) << np.uint64(32)
     found = np.empty(shape)
     for row in range(shape[0]):

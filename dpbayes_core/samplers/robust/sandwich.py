@@ -1,7 +1,7 @@
 """The law of the scores' covariance M = sum e^2 x x' given its noisy release, before any chain runs.
 
 M has a normal prior around sigma2 R_x, its value under equal spread, whose sd in every direction of R_x is that value;
-the noise is normal, or approximated as such. So M's law is normal, and draws of it cost D^2 for D entries.
+the noise is normal, or approximated by a normal law. So M's law is normal, and a draw costs D^2 for D entries.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from dpbayes_core.regression.residual_moments import ResidualMoments
 from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.samplers.labels import unit_matrix
 
-ROOM = 1.0  # sd of the prior of M in a direction of R_x, over what equal spread would make of it
+ROOM = 1.0  # prior sd of M in a direction of R_x, relative to M under equal spread
 
 
 @dataclass(frozen=True)
 class Sandwich:
-    """Everything that draws of M and of the coefficients need besides a latent statistic, as arrays."""
+    """The arrays from which M and the coefficients are drawn, given a latent statistic."""
 
     middle: Floats  # (D,) mean of M's entries
-    root: Floats  # (D, D) lower: its square is their covariance
-    meat: Integers  # (k, k) where an entry of M is found; D for what is zero
-    moments: Integers  # (k, k + 1) where an entry of R_x and of X'y is found in (count, latent entries, 0)
+    root: Floats  # (D, D) lower Cholesky factor of their covariance
+    meat: Integers  # (k, k) index of each entry of M; D for zero
+    moments: Integers  # (k, k + 1) index of each entry of R_x and of X'y in (count, latent entries, 0)
     precision: Floats  # (k, k) the prior's, of the coefficients
     linear: Floats  # (k,) that times the prior's mean
     conjugate: bool  # whether the prior's precision is a multiple of 1 / sigma2
@@ -36,7 +36,7 @@ class Sandwich:
 
 
 def sandwich_of(release: Release, residuals: ResidualMoments, prior: Prior) -> Sandwich:
-    """The sandwich of one release that was made in two steps."""
+    """The arrays for one release that was made in two steps."""
     schema, size = release.schema, release.schema.m
     middle, covariance = _law(release, residuals)
     matrix = prior.response_matrix(schema)
@@ -59,14 +59,14 @@ def lower_root(matrix: Floats) -> Floats:
 
     root, scale = np.zeros_like(matrix), np.sqrt(np.diag(matrix))
     if cholesky(matrix / np.outer(scale, scale), root, len(matrix)) < 0:
-        root = np.eye(len(matrix))  # entries that are known to no digit: as if they were independent
+        root = np.eye(len(matrix))  # numerically singular: take the entries as independent
     return root * scale[:, None]
 
 
 def _places(schema: RegressionSchema, entries: tuple[tuple[int, int], ...]) -> Integers:
-    """Where each element of the symmetric matrix of (1, x, y) is found among these entries, of which (0, 0) is one.
+    """The index among these entries, (0, 0) included, of each element of the symmetric matrix of (1, x, y).
 
-    What is tied to an entry is found there; what is always 0 one place behind the last.
+    A tied element has the index of its entry; an element that is always 0 has the index after the last.
     """
     found = np.full((schema.m + 1, schema.m + 1), len(entries))
     for place, (i, j) in enumerate(entries):
@@ -92,13 +92,13 @@ def _law(release: Release, residuals: ResidualMoments) -> tuple[Floats, Floats]:
     gain, kept = _over(spread, whole), _over(np.diag(noise), whole)  # they add up to 1
     values = np.array(residuals.values) * residuals.fit.limit**2
     middle = around + _times(gain, (values - around)[:, None])[:, 0]
-    # in this form it stays a covariance, however large or small the noise is
+    # this form is positive semidefinite for every size of the noise
     covariance = _times(_times(kept, spread), kept.T) + _times(gain * noise, gain.T)
     return middle, (covariance + covariance.T) / 2
 
 
 def _covariates(release: Release) -> Floats:
-    """R_x as the noisy release has it, its scatter no smaller than its noise."""
+    """The noisy R_x, its scatter raised to at least its noise."""
     from dpbayes_core.samplers.robust.draws import diagonalise  # numba
 
     rows, noisy = max(release.count, 1.0), release.matrix()[:-1, :-1]
@@ -124,5 +124,5 @@ def _over(matrix: Floats, whole: Floats) -> Floats:
 
 
 def _times(one: Floats, other: Floats) -> Floats:
-    """A product in plain loops: the same bits whatever the number of BLAS threads."""
+    """A product in plain loops: the same bits for any number of BLAS threads."""
     return np.einsum("ik,kj->ij", one, other)

@@ -1,1 +1,1 @@
-"""Alparslan, Yildirim and Birbil's samplers of a regression held in parts, corrected; see README.md."""
+"""Alparslan, Yildirim and Birbil's samplers of a regression on several holders' tables, corrected; see README.md."""

@@ -1,4 +1,4 @@
-"""The arrays that the kernels share: each holder's noisy moments and noise, the state of a chain, what it records."""
+"""The arrays that the kernels share: each holder's noisy moments and noise, the state of a chain, its record."""
 
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ class Holder(NamedTuple):
 
 
 class Law(NamedTuple):
-    """Parameters given which the holders' moments are independent; `spread` is a Cholesky factor."""
+    """The parameters; given these the holders' moments are independent. `spread` is a Cholesky factor."""
 
     theta: Floats
     variance: float
@@ -41,14 +41,14 @@ class Law(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A move of theta at this residual variance: its reach, and whether it may come from anywhere."""
+    """A move of theta at this residual variance: its reach, or a draw that is always accepted."""
 
     variance: float
     reach: float
-    anywhere: bool
+    unconditional: bool
 
 
-class Place(NamedTuple):
+class State(NamedTuple):
     """The state of a chain; `tuning` is the log variance, its log step, theta's reach, the walks' log degrees."""
 
     moments: Floats  # (holders, size, size)
@@ -72,7 +72,7 @@ class Record(NamedTuple):
     latent: Floats
 
 
-DISPERSED = 2.0  # standard deviations of the noise, between the chains' starts
+DISPERSED = 2.0  # of the starts, in standard deviations of the noise
 FLOOR = 0.01  # least variance of any combination of variables where a chain starts, standardised units
 
 
@@ -111,12 +111,12 @@ def _variances(part: Release) -> Floats:
 
 
 def plugged_in(problem: Problem, size: int) -> Floats:
-    """Each holder's moments of the first `size` variables, repaired where no data could have them."""
+    """Each holder's moments of the first `size` variables, repaired where these are impossible."""
     return np.stack([np.ascontiguousarray(repaired(one[:size, :size])) for one in problem.noisy])
 
 
 def scattered_starts(problem: Problem, size: int, generator: np.random.Generator) -> Floats:
-    """Moments of the first `size` variables to start a chain from: noisier than released, and possible."""
+    """Starting moments of the first `size` variables: the released ones with more noise, repaired."""
     found: list[Floats] = []
     for noisy, variances in zip(problem.noisy, problem.variances, strict=True):
         shock = np.triu(generator.standard_normal((size, size)))

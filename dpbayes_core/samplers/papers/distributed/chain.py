@@ -1,4 +1,4 @@
-"""Kernels of whole iterations: the covariates' law, every holder's moments, theta and sigma; adaptation is state.
+"""Kernels of whole iterations: the covariates' law, every holder's moments, theta and sigma, adaptation.
 
 Noisy second moments are repaired: their centred scatter loses its negative eigenvalues.
 """
@@ -11,7 +11,7 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_upper
 from dpbayes_core.samplers.conjugate import draw_parameters
-from dpbayes_core.samplers.papers.distributed.arrays import FIXED, WALK, Holder, Law, Place, Problem, Record, Span, Step
+from dpbayes_core.samplers.papers.distributed.arrays import FIXED, WALK, Holder, Law, Problem, Record, Span, State, Step
 from dpbayes_core.samplers.papers.distributed.moments import (
     draw_covariates,
     perturb_and_solve,
@@ -63,7 +63,7 @@ def eigenvectors(matrix: Floats, vectors: Floats) -> None:
 
 @compiled
 def repair(moments: Floats) -> None:
-    """Second moments of (1, v) with the nearest possible scatter around their own mean; untouched where it is one."""
+    """Replace the scatter of moments of (1, v) by the nearest possible one, with the mean unchanged."""
     size = moments.shape[0] - 1
     rows = moments[0, 0]
     scatter, root, vectors = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, size))
@@ -81,7 +81,7 @@ def repair(moments: Floats) -> None:
             moments[i + 1, j + 1] = total
 
 
-WALK_ACCEPTED = 0.25  # aimed at
+WALK_ACCEPTED = 0.25  # target acceptance rate
 
 
 @compiled
@@ -96,7 +96,7 @@ def record_moments(moments: Floats, latent: Floats) -> None:
 
 
 @compiled
-def move_moments(generator: np.random.Generator, problem: Problem, place: Place, proposal: int, gain: float) -> None:
+def move_moments(generator: np.random.Generator, problem: Problem, place: State, proposal: int, gain: float) -> None:
     """Draw the covariates' law, then move every holder's moments given it."""
     size = place.theta.size
     mean, spread = np.zeros(size - 1), np.zeros((size - 1, size - 1))
@@ -113,8 +113,8 @@ def move_moments(generator: np.random.Generator, problem: Problem, place: Place,
 
 
 @compiled
-def advance(generator: np.random.Generator, problem: Problem, place: Place, span: Span, record: Record) -> None:
-    """Iterations in place, warm-up included."""
+def advance(generator: np.random.Generator, problem: Problem, place: State, span: Span, record: Record) -> None:
+    """Run iterations in place, warm-up included."""
     moments, theta, tuning = place
     for iteration in range(span.begun, span.begun + span.iterations):
         gain = 2.0 * (1.0 + iteration) ** -0.6 if iteration < span.warmup else 0.0
@@ -148,7 +148,7 @@ def joint_law(draw: Floats, mean: Floats, spread: Floats) -> None:
 def advance_whole(
     generator: np.random.Generator, problem: Problem, moments: Floats, span: Span, record: Record
 ) -> None:
-    """Iterations on the moments of (1, x, y): conjugate parameters given their repaired sum, then each holder's."""
+    """Run iterations on the moments of (1, x, y): conjugate parameters given their repaired sum, then each holder's."""
     size = moments.shape[1]
     draw, root = np.zeros(size), np.zeros((size, size))
     mean, spread = np.zeros(size - 1), np.zeros((size - 1, size - 1))

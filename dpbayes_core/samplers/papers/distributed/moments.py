@@ -109,7 +109,7 @@ def noise_log_density(moments: Floats, noisy: Floats, variances: Floats) -> floa
 
 @compiled
 def turn_ratio(turn: Floats, shift: Floats, degrees: float) -> float:
-    """Log ratio of the proposal back from where the Bartlett factor `turn` and `shift` lead to the proposal of it."""
+    """Log ratio of the reverse proposal to the proposal made by the Bartlett factor `turn` and `shift`."""
     d = shift.size
     inverse = np.zeros((d, d))
     invert_lower(turn, inverse, d)
@@ -130,7 +130,7 @@ def turn_ratio(turn: Floats, shift: Floats, degrees: float) -> float:
 
 @compiled
 def step_out(generator: np.random.Generator, root: Floats, degrees: float, moved: Floats) -> float:
-    """Propose a factor `moved`: scatter Wishart(degrees) with mean A, means normal; log ratio of back to there."""
+    """Propose `moved`: Wishart scatter around the old one, normal means; returns the log ratio of proposals."""
     d = root.shape[0] - 1
     turn, shift = np.zeros((d, d)), np.zeros(d)
     for i in range(d):
@@ -163,7 +163,7 @@ def fill_moments(root: Floats, moments: Floats) -> None:
 
 @compiled
 def walk_moments(generator: np.random.Generator, moments: Floats, law: Law, holder: Holder, degrees: float) -> float:
-    """One step of one holder's moments, in place; how likely it was to be accepted."""
+    """One step of one holder's moments, in place; returns its acceptance probability."""
     size, noisy, variances = moments.shape[0], holder.noisy, holder.variances
     root, moved, proposed = np.zeros((size, size)), np.zeros((size, size)), np.zeros((size, size))
     cholesky(moments, root, size)
@@ -183,7 +183,7 @@ def walk_moments(generator: np.random.Generator, moments: Floats, law: Law, hold
 
 @compiled
 def draw_limit(generator: np.random.Generator, mean: Floats, spread: Floats, rows: float, moments: Floats) -> None:
-    """Moments of (1, v) of so many rows of v ~ N(mean, spread spread'), by the central limit theorem."""
+    """Draw moments of (1, v) for `rows` rows v ~ N(mean, spread spread'), by the central limit theorem."""
     size = mean.size
     first, wishart, half = np.zeros(size), np.zeros((size, size)), np.zeros((size, size))
     for i in range(size):
@@ -227,7 +227,7 @@ def second_moments(mean: Floats, spread: Floats) -> Floats:
 
 @compiled
 def limit_covariance(expected: Floats, rows: float, covariance: Floats) -> None:
-    """Covariances of sums of r r' over so many normal rows, unique entries in their order; `expected` is E r r'."""
+    """Covariances of sums of r r' over `rows` normal rows, unique entries in their order; `expected` is E r r'."""
     a = 0
     for i in range(expected.shape[0]):
         for j in range(max(i, 1), expected.shape[0]):
@@ -273,7 +273,7 @@ def perturb_and_solve(
 
 @compiled
 def solve_moments(generator: np.random.Generator, moments: Floats, law: Law, holder: Holder) -> None:
-    """Propose a holder's moments of (1, x) from their limit law given the noise; corrected to the exact law."""
+    """Propose a holder's moments of (1, x) from their limit law given the noise; accept for the exact law."""
     size, mean, spread = moments.shape[0], law.mean, law.spread
     root, moved, proposed = np.zeros((size, size)), np.zeros((size, size)), moments.copy()
     perturb_and_solve(generator, mean, spread, holder, proposed)

@@ -13,7 +13,7 @@ from dpbayes_core.compiled import compiled
 from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
 from dpbayes_core.samplers.papers.distributed.arrays import Problem, Step
 
-MOVE_ACCEPTED = 0.4  # share of moves that adaptation aims at
+MOVE_ACCEPTED = 0.4  # target acceptance rate
 
 
 @compiled
@@ -87,14 +87,14 @@ def squares_ratio(moments: Floats, moved: Floats, theta: Floats, variance: float
 def move_coefficients(
     generator: np.random.Generator, moments: Floats, theta: Floats, problem: Problem, step: Step
 ) -> float:
-    """Move theta towards a fresh draw given the noisy X'y, at reach 1 all the way; the noisy y'y accepts or not."""
+    """Move theta towards a new draw given the noisy X'y (reach 1: to it); accept by the noisy y'y."""
     size = theta.size
     root, centre, moved = np.zeros((size, size)), np.zeros(size), np.zeros(size)
     coefficient_law(moments, step.variance, problem, root, centre)
     for i in range(size):
         moved[i] = generator.standard_normal()
     solve_upper(root, moved, size)
-    if step.anywhere:
+    if step.unconditional:
         theta[:] = centre + moved
         return MOVE_ACCEPTED
     for i in range(size):
@@ -126,7 +126,7 @@ def variance_log_density(level: float, moments: Floats, theta: Floats, problem: 
 def move_variance(
     generator: np.random.Generator, moments: Floats, theta: Floats, problem: Problem, tuning: Floats
 ) -> float:
-    """A random walk on the log variance tuning[0] with log step tuning[1]; how likely it was to be accepted."""
+    """A random walk step on the log variance tuning[0], log step tuning[1]; returns its acceptance probability."""
     moved = tuning[0] + exp(tuning[1]) * generator.standard_normal()
     ratio = variance_log_density(moved, moments, theta, problem) - variance_log_density(
         tuning[0], moments, theta, problem

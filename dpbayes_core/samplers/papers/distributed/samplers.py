@@ -1,4 +1,4 @@
-"""The samplers of the paper as entries of `SAMPLERS`, each with what a reader of its result must know."""
+"""The paper's samplers as entries of `SAMPLERS`, with their caveats."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,10 +13,10 @@ from dpbayes_core.samplers.papers.distributed.arrays import (
     FIXED,
     SOLVE,
     WALK,
-    Place,
     Problem,
     Record,
     Span,
+    State,
     latent_names,
     plugged_in,
     problem_of,
@@ -33,7 +33,7 @@ FIRST_DEGREES = 5.0  # log
 
 @dataclass(frozen=True, kw_only=True)
 class _Distributed:
-    """The parts that all of them share: releases taken, labels, and the law of the response."""
+    """Base of the paper's samplers: the releases that they take, and labels."""
 
     name: str
     target: str
@@ -54,7 +54,7 @@ class _Distributed:
         return problem_of(release, prior)
 
     def warmup(self, attempt: int) -> int:
-        """Iterations that adapt or are forgotten."""
+        """The number of iterations that adapt and are dropped."""
         return self.warmups[attempt]
 
     def draws(self, release: Evidence, parameters: Floats) -> Mapping[str, Floats]:
@@ -65,7 +65,7 @@ class _Distributed:
         """Every holder's latent moments."""
         return {}
 
-    def _kept(self, state: ChainState, iterations: int) -> int:
+    def _recorded(self, state: ChainState, iterations: int) -> int:
         return iterations - min(iterations, max(0, self.warmup(state.attempt) - state.iteration))
 
 
@@ -84,7 +84,7 @@ class MomentsSampler(_Distributed):
         numbers = np.concatenate(
             [
                 moments.ravel(),
-                np.zeros(size),  # drawn anew before it is used
+                np.zeros(size),  # drawn before it is used
                 [level + generator.standard_normal(), step, reach],
                 np.full(len(moments), FIRST_DEGREES),
             ]
@@ -93,22 +93,22 @@ class MomentsSampler(_Distributed):
         return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
 
     def run_block(self, problem: Problem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """Warm up, then draw; the proposals' sizes are part of the state and freeze when warm-up ends."""
+        """Warm up, then draw; the proposals' sizes are part of the state and fixed when warm-up ends."""
         from dpbayes_core.samplers.papers.distributed.chain import advance  # numba
 
         generator, numbers = from_words(state.generator), state.numbers.copy()
         holders, size = len(problem.noisy), problem.prior.shape[0] - 1
         held = holders * size * size
-        kept, entries = self._kept(state, iterations), holders * (size * (size + 1) // 2 - 1)
+        kept, entries = self._recorded(state, iterations), holders * (size * (size + 1) // 2 - 1)
         record = Record(np.zeros((kept, size + 1)), np.zeros((kept, 0 if self.proposal == FIXED else entries)))
         moments, rest = numbers[:held].reshape(holders, size, size), numbers[held:]
         span = Span(self.proposal, state.iteration, self.warmup(state.attempt), iterations)
-        advance(generator, problem, Place(moments, rest[:size], rest[size:]), span, record)
+        advance(generator, problem, State(moments, rest[:size], rest[size:]), span, record)
         after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
         return after, Block(parameters=record.parameters, latent=record.latent, divergences=0, gradients=0)
 
     def monitors(self, release: Evidence, latent: Floats) -> Mapping[str, Floats]:
-        """Every holder's moments of the covariates; nothing where they are plugged in."""
+        """Every holder's moments of the covariates; empty where they are plugged in."""
         if not latent.shape[-1]:
             return {}
         names = latent_names(release, release.schema.d)
@@ -132,7 +132,7 @@ class WholeSampler(_Distributed):
 
         generator, numbers = from_words(state.generator), state.numbers.copy()
         holders, size = problem.noisy.shape[:2]
-        kept = self._kept(state, iterations)
+        kept = self._recorded(state, iterations)
         record = Record(np.zeros((kept, size)), np.zeros((kept, holders * (size * (size + 1) // 2 - 1))))
         span = Span(FIXED, state.iteration, self.warmup(state.attempt), iterations)
         advance_whole(generator, problem, numbers.reshape(problem.noisy.shape), span, record)

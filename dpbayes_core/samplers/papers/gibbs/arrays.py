@@ -25,12 +25,12 @@ class Noisy(NamedTuple):
     values: Floats
     scales: Floats  # of the noise; 0 where an entry is known
     known: Floats  # (m+1, m+1): moments that are no entries
-    tied: Integers  # indicators: their squares are themselves
+    tied: Integers  # indicators, which equal their squares
     prior: Floats  # M0
 
 
 class Work(NamedTuple):
-    """Space for the steps that both chains have."""
+    """Work space of the steps that both chains have."""
 
     moments: Floats  # (m+1, m+1), the constant first
     scatter: Floats  # (m, m), centred
@@ -45,7 +45,7 @@ class Work(NamedTuple):
 
 
 class NormalRow(NamedTuple):
-    """The normal law of one row (x, y): its mean after a 1, the root of its covariance, its second moments."""
+    """The normal law of one row (x, y): (1, mean), the root of its covariance, its second moments."""
 
     numbers: Floats
     mean: Floats  # (m+1,)
@@ -56,7 +56,7 @@ class NormalRow(NamedTuple):
 
 
 class Conjugate(NamedTuple):
-    """Space for conjugate gradients."""
+    """Work space of conjugate gradients."""
 
     direction: Floats  # (entries,)
     image: Floats
@@ -78,7 +78,7 @@ class Moments(NamedTuple):
 
 
 def work_for(noisy: Noisy, *, dense: bool) -> Work:
-    """Fresh space; the covariance only where it is written out."""
+    """New work space; the covariance only for `dense`."""
     q, entries = noisy.prior.shape[0], noisy.values.size
     return Work(
         moments=np.zeros((q, q)),
@@ -95,7 +95,7 @@ def work_for(noisy: Noisy, *, dense: bool) -> Work:
 
 
 def row_for(noisy: Noisy, numbers: Floats) -> NormalRow:
-    """Fresh space for the law of a row."""
+    """New work space for the law of a row."""
     q = noisy.prior.shape[0]
     return NormalRow(
         numbers=numbers,
@@ -108,7 +108,7 @@ def row_for(noisy: Noisy, numbers: Floats) -> NormalRow:
 
 
 def gradients_for(noisy: Noisy) -> Conjugate:
-    """Fresh space for conjugate gradients."""
+    """New work space for conjugate gradients."""
     q, entries = noisy.prior.shape[0], noisy.values.size
     return Conjugate(
         direction=np.zeros(entries),
@@ -160,7 +160,7 @@ def kinds_in(schema: RegressionSchema) -> set[str]:
 
 
 def noisy_of(release: Release, prior: Prior, *, squares_known: bool) -> Noisy:
-    """The arrays of a release; squares of two-level columns as entries without noise, or as no entries."""
+    """The arrays of a release; `squares_known` adds squares of two-level columns as entries without noise."""
     schema, rows = release.schema, release.count
     known = schema.complete(np.zeros(len(schema.entries)), rows)
     squares = [i for i, variable in enumerate(schema.variables, start=1) if variable.kind == "two-level"]

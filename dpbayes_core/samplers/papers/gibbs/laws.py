@@ -1,4 +1,4 @@
-"""Fixed moments of the covariates' law: of a declared law, or as released."""
+"""Fixed moments of the covariates' law: from the default prior, or as released."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -85,9 +85,9 @@ def shortened(schema: RegressionSchema, places: Places) -> Places | None:
     for place in sorted(place for place in places if place > 0):
         variable = schema.variables[place - 1]
         if variable.kind == "two-level" and place in left:
-            left.remove(place)  # its square is 1
+            left.remove(place)  # the square of a two-level variable is 1
         elif variable.kind == "indicator" and place in left:
-            continue  # its square is itself
+            continue  # an indicator equals its square
         elif variable.kind == "indicator" and any(schema.variables[i - 1].column == variable.column for i in left):
             return None
         else:

@@ -17,7 +17,7 @@ from dpbayes_core.samplers.papers.gibbs.statistic import residual_to_explain, so
 
 
 class Space(NamedTuple):
-    """Space for a step."""
+    """Work space of a step."""
 
     chances: Floats  # (pairs,)
     pairs: Floats  # a draw of u
@@ -39,7 +39,7 @@ class MomentChain(NamedTuple):
 
 @compiled
 def draw_start(generator: np.random.Generator, chain: MomentChain) -> None:
-    """work.start from the limit law of the statistic given theta and sigma."""
+    """Draw work.start from the limit law of the statistic given theta and sigma."""
     noisy, law, work, space = chain.noisy, chain.law, chain.work, chain.space
     rows, size, theta, sigma = noisy.numbers[ROWS], law.second.shape[0], work.draw, work.draw[-1]
     step = sqrt(rows)
@@ -124,7 +124,7 @@ def write_covariance(chain: MomentChain) -> None:
 def advance(
     generator: np.random.Generator, chain: MomentChain, warmup: int, parameters: Floats, latent: Floats
 ) -> None:
-    """`warmup` iterations, then one for each row of `parameters` and `latent`."""
+    """Run `warmup` iterations, then one for each row of `parameters` and `latent`."""
     noisy, work = chain.noisy, chain.work
     for now in range(warmup + parameters.shape[0]):
         draw_regression(generator, noisy, chain.statistic, work)

@@ -1,6 +1,6 @@
 """One chain of gibbs-ss-update or gibbs-ss-exact: rows (x, y) are normal, and x's mean and covariance are parameters.
 
-gibbs-ss-exact accepts a draw of the limit law by how far the exact law of the statistic is from that limit.
+gibbs-ss-exact accepts or rejects a draw of the limit law by the ratio of the statistic's exact law to that limit.
 """
 
 from math import exp, log
@@ -50,7 +50,7 @@ def whiten(row: NormalRow, work: Work) -> None:
 
 @compiled
 def log_exact_over_limit(statistic: Floats, row: NormalRow, noisy: Noisy, work: Work) -> float:
-    """Log density of the exact law over that of its normal limit, up to a constant; -inf where no data could be.
+    """Log of the exact law's density over that of its normal limit, up to a constant; -inf at impossible statistics.
 
     With rows whitened, G = (sum ee' - n I) / sqrt(n) and g = sum e / sqrt(n), it is
     (n-m-2)/2 log |I + G/sqrt(n) - gg'/n| - sqrt(n)/2 tr G + g'g/2 + tr G^2 / 4.
@@ -91,7 +91,7 @@ class NormalChain(NamedTuple):
 
 @compiled
 def draw_statistic(generator: np.random.Generator, chain: NormalChain) -> None:
-    """chain.proposal from the limit law of the statistic given the parameters and the noisy values."""
+    """Draw chain.proposal from the limit law of the statistic given the parameters and the noisy values."""
     noisy, row, work = chain.noisy, chain.row, chain.work
     draw_variances(generator, noisy, chain.statistic, work.variances)
     draw_start(generator, row, noisy, work)
@@ -105,7 +105,7 @@ def draw_statistic(generator: np.random.Generator, chain: NormalChain) -> None:
 
 @compiled
 def accepted(generator: np.random.Generator, chain: NormalChain) -> bool:
-    """True under the limit law; under the exact law by its ratio to the limit, at the proposal and at the state."""
+    """Whether the proposal is accepted: always under the limit law; else by the ratio of exact and limit law."""
     if chain.row.numbers[EXACT] == 0.0:
         return True
     before = log_exact_over_limit(chain.statistic, chain.row, chain.noisy, chain.work)
@@ -115,7 +115,7 @@ def accepted(generator: np.random.Generator, chain: NormalChain) -> bool:
 
 @compiled
 def advance(generator: np.random.Generator, chain: NormalChain, warmup: int, parameters: Floats, latent: Floats) -> int:
-    """`warmup` iterations, then one for each row of `parameters` and `latent`; returns proposals refused."""
+    """Run `warmup` iterations, then one for each row of `parameters` and `latent`; returns rejected proposals."""
     refused = 0
     for now in range(warmup + parameters.shape[0]):
         draw_regression(generator, chain.noisy, chain.statistic, chain.work)

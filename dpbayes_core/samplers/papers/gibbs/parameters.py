@@ -113,7 +113,7 @@ LEAST_VARIANCE = 0.01  # of a standardised variable
 
 @compiled
 def disperse(generator: np.random.Generator, noisy: Noisy, work: Work, statistic: Floats) -> None:
-    """Fill `statistic`; known entries keep their values."""
+    """Fill `statistic` with a start: the noisy values with noise added once more, except for known entries."""
     for entry in range(statistic.size):
         if noisy.numbers[LAPLACE] == 1.0:
             noise = generator.standard_exponential() - generator.standard_exponential()

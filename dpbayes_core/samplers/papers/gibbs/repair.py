@@ -1,4 +1,4 @@
-"""Positive semidefinite repair by Jacobi rotations: plain loops, the same bits on every machine thread."""
+"""Positive semidefinite repair by Jacobi rotations: plain loops, the same bits for any number of threads."""
 
 from math import sqrt
 
@@ -13,7 +13,7 @@ MOST_SWEEPS = 60
 
 @compiled
 def rotate(matrix: Floats, vectors: Floats, p: int, q: int) -> None:
-    """One rotation that makes entry (p, q) zero."""
+    """Make entry (p, q) zero by one rotation."""
     ratio = (matrix[q, q] - matrix[p, p]) / (2.0 * matrix[p, q])
     tangent = 1.0 / (abs(ratio) + sqrt(1.0 + ratio * ratio))
     if ratio < 0.0:
@@ -73,7 +73,7 @@ def rebuild(matrix: Floats, vectors: Floats, floor: float) -> None:
 
 @compiled
 def repair(moments: Floats, scatter: Floats, vectors: Floats, factor: Floats, floor: float) -> None:
-    """Raise the centred scatter's eigenvalues to `floor`; untouched where a Cholesky factor shows they are above 0.
+    """Raise the centred scatter's eigenvalues to `floor`, unless the scatter has a Cholesky factor already.
 
     Fills `scatter`; the constant is row 0 of `moments`.
     """

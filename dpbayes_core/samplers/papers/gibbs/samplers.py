@@ -42,7 +42,7 @@ NO_JOINT_LAW = (
 
 @dataclass(frozen=True)
 class Gibbs(ABC):
-    """Start, blocks and names; each sampler says how the statistic moves."""
+    """Base of the Gibbs samplers: start, blocks and names; `_advance` moves the statistic."""
 
     takes: tuple[str, ...] = ("regression",)
     compared_with: str | None = None
@@ -50,15 +50,15 @@ class Gibbs(ABC):
     warmups: tuple[int, int] = (500, 1000)
 
     def refusal(self, evidence: Evidence) -> str | None:
-        """Why none of them takes this evidence, or None."""
+        """Why no Gibbs sampler takes this evidence, or None."""
         return refusal_of(evidence)
 
     def warmup(self, attempt: int) -> int:
-        """Iterations that are not kept."""
+        """The number of iterations that are dropped."""
         return self.warmups[attempt]
 
     def start(self, problem: Problem, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
-        """Over-dispersed: the noisy statistic with its noise once more."""
+        """Over-dispersed: the noisy statistic with noise added once more."""
         from dpbayes_core.samplers.papers.gibbs.parameters import disperse  # numba
 
         generator, noisy = stream(seed, chain, attempt), problem.noisy
@@ -68,7 +68,7 @@ class Gibbs(ABC):
         return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
 
     def run_block(self, problem: Problem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """Parameters, then the noise's variances, then the statistic, `iterations` times."""
+        """Run `iterations`: parameters, then the noise's variances, then the statistic."""
         warmup = min(iterations, max(0, self.warmup(state.attempt) - state.iteration))
         generator, statistic = from_words(state.generator), state.numbers.copy()
         parameters = np.zeros((iterations - warmup, len(problem.noisy.prior)))
@@ -96,7 +96,7 @@ class Gibbs(ABC):
         *,
         draws: tuple[Floats, Floats],
     ) -> None:
-        """Move `statistic` on: `warmup` iterations, then one for each row of the draws."""
+        """Run `warmup` iterations from `statistic`, in place, then one for each row of the draws."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class GibbsNoisy(Gibbs):
     cost: str = "m^6 an iteration, free of n"
 
     def refusal(self, evidence: Evidence) -> str | None:
-        """Besides: releases without fourth moments."""
+        """As the base's, and a refusal of releases without fourth moments."""
         if refusal := super().refusal(evidence):
             return refusal
         if isinstance(evidence, Release) and evidence.fourth is None:
@@ -202,7 +202,7 @@ class GibbsUpdate(Gibbs):
     exact: bool = False
 
     def refusal(self, evidence: Evidence) -> str | None:
-        """Besides: factors of three levels or more, whose products a normal law contradicts."""
+        """As the base's, and a refusal of factors of three levels or more, whose products cannot be normal."""
         if refusal := super().refusal(evidence):
             return refusal
         if "indicator" in kinds_in(evidence.schema):
@@ -210,7 +210,7 @@ class GibbsUpdate(Gibbs):
         return None
 
     def prepare(self, release: Release, prior: Prior) -> NormalProblem:
-        """The arrays; nothing is fitted."""
+        """The arrays of the kernels."""
         noisy = noisy_of(release, prior, squares_known=True)
         law, dense = self.law, len(noisy.values) <= MOST_DENSE
         degrees = release.schema.d + law.extra_degrees + release.count
@@ -249,7 +249,7 @@ class GibbsExact(GibbsUpdate):
     exact: bool = True
 
     def refusal(self, evidence: Evidence) -> str | None:
-        """Besides: factors, for which no normal law is exact."""
+        """As the base's, and a refusal of factors, for which no normal law is exact."""
         if refusal := super().refusal(evidence):
             return refusal
         if kinds_in(evidence.schema) - {"continuous"}:

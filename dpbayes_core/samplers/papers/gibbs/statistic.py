@@ -19,7 +19,7 @@ MOST_STEPS = 3000
 
 @compiled
 def draw_start(generator: np.random.Generator, row: NormalRow, noisy: Noisy, work: Work) -> None:
-    """work.start ~ N(n mu, n Sigma): sums of products of normal rows in the limit, from m(m+3)/2 normal numbers."""
+    """Draw work.start ~ N(n mu, n Sigma), the limit law of sums of products of normal rows."""
     rows, size = noisy.numbers[ROWS], row.root.shape[0]
     change, half, step = work.sums, work.vectors, sqrt(rows)
     for i in range(size):
@@ -81,7 +81,7 @@ def multiply(first: Floats, second: Floats, product: Floats) -> None:
 
 @compiled
 def apply_covariance(row: NormalRow, noisy: Noisy, space: Conjugate, vector: Floats, image: Floats) -> None:
-    """image = n Sigma vector, as n (2 M W M - 2 (m'Wm) m m') with W the vector as a matrix, off-diagonals halved."""
+    """image = n Sigma vector = n (2 M W M - 2 (m'Wm) m m'), W the vector as a matrix with halved off-diagonals."""
     spread, product, second, mean = space.spread, space.product, row.second, row.mean
     rows, size = noisy.numbers[ROWS], mean.size
     for entry in range(vector.size):
@@ -150,7 +150,7 @@ def residual_to_explain(generator: np.random.Generator, noisy: Noisy, work: Work
 
 @compiled
 def scale_row(matrix: Floats, k: int, size: int) -> None:
-    """Divide a row by the root of its pivot; by a huge number where others determine it."""
+    """Divide a row by the root of its pivot; by a huge number where earlier rows determine it."""
     row = matrix[k]
     pivot = sqrt(row[k]) if k == 0 or row[k] > SINGULAR * row[0] else OUT_OF_REACH
     row[k] = pivot
@@ -186,11 +186,11 @@ def eliminate(matrix: Floats, size: int) -> None:
 
 @compiled
 def solve_dense(noisy: Noisy, work: Work, statistic: Floats) -> None:
-    """statistic = start + C (C + Omega)^-1 residual, C in the upper triangle of work.covariance, which is lost."""
+    """statistic = start + C (C + Omega)^-1 residual; overwrites work.covariance, whose upper triangle is C."""
     matrix, size = work.covariance, noisy.values.size
     for i in range(size):
         matrix[i, i] += work.variances[i]
-        matrix[i, 0] = matrix[i, i]  # below the triangle, for comparison
+        matrix[i, 0] = matrix[i, i]  # kept below the triangle, for comparison with pivots
         matrix[i, size] = work.residual[i]
     eliminate(matrix, size)
     # solve the triangle from below, with the solution in place of the right-hand side
