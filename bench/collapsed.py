@@ -111,7 +111,7 @@ def gradient(releases: Sequence[Release]) -> list[float]:
     from dpbayes_core.samplers.collapsed.arrays import work_for
     from dpbayes_core.samplers.collapsed.density import log_density
     from dpbayes_core.samplers.collapsed.layout import Layout
-    from dpbayes_core.samplers.collapsed.start import referred
+    from dpbayes_core.samplers.collapsed.start import start_of
     from dpbayes_core.samplers.collapsed.target import build_target
 
     @njit
@@ -124,7 +124,7 @@ def gradient(releases: Sequence[Release]) -> list[float]:
     cases: list[tuple[Any, ...]] = []
     for release in releases:
         layout = Layout.of(release.schema)
-        target, start = referred(build_target(release, PRIOR, layout), layout, PRIOR, release.schema)
+        target, start = start_of(build_target(release, PRIOR, layout), layout, PRIOR, release.schema)
         cases.append((start, target, work_for(target), np.zeros(start.size)))
         repeat(*cases[-1], 1)
     times = [max(3, int(0.05 / max(timed(lambda c=case: repeat(*c, 20))[1] / 20, 1e-7))) for case in cases]

@@ -6,10 +6,10 @@ import pytest
 from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
-from dpbayes_core.samplers.collapsed.arrays import BENT, MOMENTS, PLAIN, ROWS, SCALES, STEADIED, work_for
+from dpbayes_core.samplers.collapsed.arrays import CORRECTING, MOMENTS, PLAIN, ROWS, SCALES, TRANSFORM, work_for
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.part_terms import statistic
-from dpbayes_core.samplers.collapsed.start import referred
+from dpbayes_core.samplers.collapsed.start import start_of
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.registry import SAMPLERS
 from tests.support.regressions import mechanism, moments_of, released, schema_of
@@ -31,8 +31,8 @@ def moved(scale: float, how: float, away: float = 0.0) -> Floats:
     """Changes of the response's entries of R, in units of their noise, as its coordinate for the first slope moves."""
     evidence = collinear(100_000, scale)
     layout = Layout.of(evidence.schema)
-    target, start = referred(build_target(evidence, PRIOR, layout), layout, PRIOR, evidence.schema)
-    target.parts[:, BENT] = how
+    target, start = start_of(build_target(evidence, PRIOR, layout), layout, PRIOR, evidence.schema)
+    target.parts[:, TRANSFORM] = how
     slope = start.size - layout.order.size + 1  # of the response, after its mean
     start[slope : start.size - 1] += away
     found = list[Floats]()
@@ -46,19 +46,19 @@ def moved(scale: float, how: float, away: float = 0.0) -> Floats:
 
 
 def test_an_entry_that_noise_knows_moves_alone() -> None:
-    steadied, plain = moved(4.0, STEADIED), moved(4.0, PLAIN)
-    assert steadied[0] > 1
-    assert steadied[1:].max() < 0.1 * steadied[0]
+    corrected, plain = moved(4.0, CORRECTING), moved(4.0, PLAIN)
+    assert corrected[0] > 1
+    assert corrected[1:].max() < 0.1 * corrected[0]
     assert plain[1:].max() > 0.5 * plain[0], "left to itself it takes others along"
 
 
 def test_where_noise_hides_all_entries_nothing_is_steadied() -> None:
-    np.testing.assert_allclose(moved(1e7, STEADIED, 0.5), moved(1e7, PLAIN, 0.5), rtol=1e-3)
+    np.testing.assert_allclose(moved(1e7, CORRECTING, 0.5), moved(1e7, PLAIN, 0.5), rtol=1e-3)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_collinear_columns_under_laplace_noise_take_short_trajectories(seed: int) -> None:
-    """Bent but not steadied, entries of R took 120 to 130 gradients a draw."""
+    """Bent but not corrected, entries of R took 120 to 130 gradients a draw."""
     sampler, evidence = SAMPLERS["collapsed"], collinear(100_000, 40.0)
     problem = sampler.prepare(evidence, PRIOR)
     state, _ = sampler.run_block(problem, sampler.start(problem, seed, 0), sampler.warmup(0))

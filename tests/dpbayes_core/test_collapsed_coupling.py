@@ -13,7 +13,7 @@ from dpbayes_core.samplers.collapsed.arrays import REFERENCE, Target, work_for
 from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.sampler import CollapsedProblem
-from dpbayes_core.samplers.collapsed.start import referred
+from dpbayes_core.samplers.collapsed.start import start_of
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched, stretched_back
 from dpbayes_core.samplers.registry import SAMPLERS
@@ -34,7 +34,7 @@ PRIORS = {"in residual sds": Prior(), "independent of sigma": IndependentPrior()
 
 def prepared(evidence: Evidence, prior: Prior = PRIORS["in residual sds"]) -> tuple[Target, CollapsedProblem]:
     layout, schema = Layout.of(evidence.schema), evidence.schema
-    target, _ = referred(build_target(evidence, prior, layout), layout, prior, schema)
+    target, _ = start_of(build_target(evidence, prior, layout), layout, prior, schema)
     return target, SAMPLERS["collapsed"].prepare(evidence, prior)
 
 

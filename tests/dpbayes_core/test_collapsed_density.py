@@ -16,7 +16,7 @@ from dpbayes_core.regression.schema import RegressionSchema
 from dpbayes_core.samplers.collapsed.arrays import Target, work_for
 from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.layout import Layout
-from dpbayes_core.samplers.collapsed.start import referred
+from dpbayes_core.samplers.collapsed.start import start_of
 from dpbayes_core.samplers.collapsed.target import build_target
 from tests.support.collapsed_oracle import Oracle, complex_steps
 from tests.support.regressions import (
@@ -79,7 +79,7 @@ FORMS = ("one", "counted", "two alike", "three parts")
 def case(schema: RegressionSchema, name: str, form: str, prior: Prior = PRIOR) -> tuple[Oracle, Target, Floats]:
     """The independent density, the target, and where to look."""
     made, layout = evidence(schema, name, form), Layout.of(schema)
-    target, start = referred(build_target(made, prior, layout), layout, prior, schema)
+    target, start = start_of(build_target(made, prior, layout), layout, prior, schema)
     return Oracle(made, prior, target), target, start
 
 

@@ -14,7 +14,7 @@ from dpbayes_core.samplers.collapsed.arrays import BASE, EARLY, ODDS, Target, wo
 from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.rare import layout_for
-from dpbayes_core.samplers.collapsed.start import referred
+from dpbayes_core.samplers.collapsed.start import start_of
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.driver import sample
 from tests.support.collapsed_oracle import Oracle, complex_steps
@@ -51,7 +51,7 @@ def case(shares: tuple[float, ...]) -> tuple[Oracle, Target, NDArray[np.float64]
     """The independent density, the target and where to look: few rows, whose density has digits far from there."""
     release, prior = release_of(600, shares, 1, epsilon=8.0), IndependentPrior()
     layout = layout_for(release, prior)
-    target, start = referred(build_target(release, prior, layout), layout, prior, release.schema)
+    target, start = start_of(build_target(release, prior, layout), layout, prior, release.schema)
     return Oracle(release, prior, target, layout), target, start
 
 
@@ -68,7 +68,7 @@ def test_only_levels_that_noise_may_hide_have_other_coordinates_than_logits(
 ) -> None:
     release, prior = release_of(5000, shares, 1), IndependentPrior()
     layout = Layout.of(release.schema)
-    target, start = referred(build_target(release, prior, layout), layout, prior, release.schema)
+    target, start = start_of(build_target(release, prior, layout), layout, prior, release.schema)
     assert target.weights[0, BASE, 1] == base
     assert tuple(target.weights[0, ODDS, 1:3] > 0) == rare
     assert np.isfinite(start).all()
@@ -89,7 +89,7 @@ def test_levels_that_noise_may_hide_are_told_after_all_others_and_after_numbers(
 ) -> None:
     release, prior = release_of(5000, shares, 1), IndependentPrior()
     layout = layout_for(release, prior)
-    target, _ = referred(build_target(release, prior, layout), layout, prior, release.schema)
+    target, _ = start_of(build_target(release, prior, layout), layout, prior, release.schema)
     assert tuple(layout.order[1 : 1 + len(order)]) == order
     assert target.parts[0, EARLY] == early
 

@@ -7,10 +7,19 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
-from dpbayes_core.samplers.collapsed.arrays import BENT, KINKED, LAPLACE, NOISE, SMOOTHED, STEADIED, Target, work_for
+from dpbayes_core.samplers.collapsed.arrays import (
+    CORRECTING,
+    LAPLACE,
+    NOISE,
+    SMOOTHED,
+    TRANSFORM,
+    UNKINKING,
+    Target,
+    work_for,
+)
 from dpbayes_core.samplers.collapsed.density import log_density
 from dpbayes_core.samplers.collapsed.layout import Layout
-from dpbayes_core.samplers.collapsed.start import referred, unshrunk
+from dpbayes_core.samplers.collapsed.start import start_of, unshrunk
 from dpbayes_core.samplers.collapsed.target import build_target
 from dpbayes_core.samplers.collapsed.whitening import Whitening, whiten
 from dpbayes_core.samplers.driver import sample
@@ -22,14 +31,14 @@ SCHEMAS = {"x": schema_of("x"), "levels": schema_of(SEX, REGION, JOB), "all": sc
 
 def whitened(release: Release) -> tuple[Target, Whitening]:
     layout, schema = Layout.of(release.schema), release.schema
-    target, start = referred(build_target(release, Prior(), layout), layout, Prior(), schema)
+    target, start = start_of(build_target(release, Prior(), layout), layout, Prior(), schema)
     return target, whiten(target, start, unshrunk(target, layout, Prior(), schema))
 
 
 def slopes_at_the_centre(target: Target, whitening: Whitening) -> Floats:
     parts = target.parts.copy()
     parts[parts[:, NOISE] == LAPLACE, NOISE] = SMOOTHED
-    parts[parts[:, BENT] == KINKED, BENT] = STEADIED
+    parts[parts[:, TRANSFORM] == UNKINKING, TRANSFORM] = CORRECTING
     gradient = np.zeros(whitening.centre.size)
     smooth = target._replace(parts=parts)
     assert np.isfinite(log_density(whitening.centre, smooth, work_for(target), gradient))

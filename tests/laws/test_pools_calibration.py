@@ -16,7 +16,7 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import Covariate
 from dpbayes_core.regression.sensitivity.box import regression_sensitivity
-from dpbayes_core.samplers.collapsed.arrays import APART, Target
+from dpbayes_core.samplers.collapsed.arrays import BETWEEN, Target
 from dpbayes_core.samplers.collapsed.pool_target import SPREAD
 from dpbayes_core.samplers.collapsed.sampler import Collapsed, CollapsedProblem
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, stretched
@@ -67,7 +67,7 @@ class Cell:
     def sampled(self, parts: tuple[Release, ...], seed: int) -> tuple[Floats, Floats]:
         """Thinned draws of one chain: parameters and moments; and of what parts share, where they differ."""
         problem = SAMPLER.prepare(Pool(parts, alike=self.alike), self.prior)
-        problem.numbers[APART] = self.apart
+        problem.numbers[BETWEEN] = self.apart
         state, _ = SAMPLER.run_block(problem, SAMPLER.start(problem, seed, 0), SAMPLER.warmup(0))
         draws, common = list[Floats](), list[Floats]()
         for _ in range(KEPT):

@@ -24,12 +24,12 @@ from dpbayes_core.samplers.collapsed.arrays import (
     BASE,
     EARLY,
     FAINT,
-    HIDDEN,
     LEAST,
+    MEAN_NOISY,
+    MEAN_SD,
     ODDS,
     OFFSET,
     PRECISE,
-    SEEN,
     SQUARE,
     UNIT,
     Target,
@@ -226,7 +226,7 @@ class Oracle:
     def wide(self, position: Any, number: int) -> tuple[Complex, Any]:
         """C from the coordinates of a prior that does not depend on sigma, and the log Jacobian."""
         m, numbers, weights = self.schema.m, self.target.parts[number], self.target.weights[number]
-        seen, hidden = self.target.matrices[number, SEEN], self.target.matrices[number, HIDDEN]
+        seen, hidden = self.target.matrices[number, MEAN_NOISY], self.target.matrices[number, MEAN_SD]
         root = np.zeros((m + 1, m + 1), dtype=np.complex128)
         root[0, 0] = 1
         jacobian = self.factors(position, root, number)
@@ -277,7 +277,7 @@ class Oracle:
 
     def late(self, root: Complex, late: range, angles: list[Complex], number: int) -> Any:
         """Take each level's column out of the numbers' rows by its partial correlations with them; the log Jacobian."""
-        seen, hidden = self.target.matrices[number, SEEN], self.target.matrices[number, HIDDEN]
+        seen, hidden = self.target.matrices[number, MEAN_NOISY], self.target.matrices[number, MEAN_SD]
         rows = np.array(self.layout.continuous[:-1], dtype=np.int64)
         block, jacobian = np.ix_(rows, rows), np.complex128(0)
         for place, column in enumerate(late):

@@ -1,4 +1,4 @@
-"""Warm-up: the step size by dual averaging, the diagonal metric by windows; both freeze when it ends."""
+"""Warm-up: dual averaging of the step size, and variances over windows for the diagonal metric."""
 
 from math import exp, log, sqrt
 from typing import NamedTuple
@@ -13,7 +13,7 @@ NUMBERS = 6
 
 
 class Adaptation(NamedTuple):
-    """Everything that warm-up changes; views on one flat array, so that a checkpoint is a copy of it."""
+    """The state of warm-up, as views of one flat array: a checkpoint is a copy of that."""
 
     numbers: Floats
     metric: Floats  # inverse mass: variances in whitened units
@@ -23,7 +23,7 @@ class Adaptation(NamedTuple):
 
 @compiled
 def restart(adaptation: Adaptation, step: float) -> None:
-    """Begin dual averaging anew, aiming above `step`."""
+    """Restart dual averaging, shrinking towards a multiple of `step`."""
     numbers = adaptation.numbers
     numbers[STEP] = step
     numbers[AVERAGE_STEP] = log(step)
@@ -79,12 +79,12 @@ def adapt(adaptation: Adaptation, schedule: Integers, iteration: int, position: 
 
 
 def schedule_for(warmup: int) -> Integers:
-    """Ends of the parts of warm-up, of 400: 75 for the step, 62 and 188 for the metric, 75 for the step again."""
+    """The iterations at which phases of warm-up end; of 400: 75 for the step, 62 and 188 for the metric, 75 step."""
     return np.array([warmup * end // 400 for end in (75, 137, 325, 400)])
 
 
 def fresh(size: int) -> Floats:
-    """A flat array that `view` reads as an adaptation before its first iteration."""
+    """The flat array of an adaptation before its first iteration."""
     flat = np.zeros(NUMBERS + 3 * size)
     adaptation = view(flat)
     adaptation.metric[:] = 1.0
@@ -93,6 +93,6 @@ def fresh(size: int) -> Floats:
 
 
 def view(flat: Floats) -> Adaptation:
-    """The parts of a flat array."""
+    """The adaptation whose numbers a flat array contains."""
     size = (flat.size - NUMBERS) // 3
     return Adaptation(flat[:NUMBERS], *flat[NUMBERS:].reshape(3, size))

@@ -29,7 +29,7 @@ from dpbayes_core.samplers.conjugate import describe, draw_coefficients, draw_pa
 
 
 class Chain(NamedTuple):
-    """Everything one chain moves or moves through."""
+    """The state of one chain, and its space."""
 
     space: Space
     tree: Tree
@@ -39,19 +39,19 @@ class Chain(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The draws made; `places` and `order` map the order of the coordinates to that of the releases."""
+    """The recorded draws; `places` and `order` map the order of the coordinates to that of the releases."""
 
     statistic: Floats  # (draws, entries of every part)
     parameters: Floats  # (draws, coefficients + 1): theta, sigma
     expected: Floats  # (draws, 2 coefficients): means and variances in the user's units given the statistics
     places: Integers  # (entries of every part, 3): part, row, column
     order: Integers  # coefficient of the schema at each position that has one
-    units: Floats  # what theta in the coordinates' order is multiplied by to give the user's coefficients
+    units: Floats  # the factors from theta, in the coordinates' order, to the user's coefficients
 
 
 @inlined
 def record_draw(generator: np.random.Generator, space: Space, position: Floats, record: Record, draw: int) -> None:
-    """The statistics at a position, and one exact draw of the parameters given them."""
+    """Record the statistics at a position, and one exact draw of the parameters given them."""
     target, work = space.target, space.work
     to_coordinates(space, position)
     if target.numbers[DIFFERING] > 0.0:
@@ -81,8 +81,8 @@ def record_draw(generator: np.random.Generator, space: Space, position: Floats, 
 
 
 @inlined
-def settle(chain: Chain) -> None:
-    """Evaluate the density at the chain's position; a start outside it is first moved towards the centre."""
+def find_support(chain: Chain) -> None:
+    """Evaluate the density at the chain's position; a start of density 0 is first moved towards the centre."""
     start = chain.tree.chosen
     evaluate(chain.space, start)
     for _ in range(60):
@@ -100,7 +100,7 @@ def advance(
     """Run `iterations` from `iteration` on; returns divergent transitions after warm-up, and gradients."""
     warmup, divergent, gradients, draw = chain.schedule[3], 0, 0, 0
     position = chain.tree.chosen.position
-    settle(chain)
+    find_support(chain)
     for now in range(iteration, iteration + iterations):
         outcome = transition(generator, chain.space, chain.tree, chain.adaptation.numbers[STEP])
         gradients += outcome.gradients

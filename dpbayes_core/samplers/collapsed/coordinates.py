@@ -1,10 +1,13 @@
-"""Unconstrained coordinates of the statistic R = n C C', levels included, with log Jacobian and reverse pass.
+"""Unconstrained coordinates of the statistic R = n C C', of levels, too, with log Jacobian and gradient.
+
+`place_x` fills an array from coordinates, and `pull_x` is its reverse in automatic differentiation: it turns
+derivatives in that array (its `bar`) into derivatives in the coordinates.
 
 Rows of C: the constant (row e_0), the variables of each factor, then continuous covariates, then the response. A
 factor's rows follow from the logits of its level shares and free cross products U with the factors before it: L_f = H
 M^-1 [U, I], H H' the known scatter within the factor, M M' = I + U U'. A continuous row is its mean, then its length
 and its partial correlations with the rows before it: T_j = r_j tanh w_j, r_{j+1} = r_j / cosh w_j, the last entry
-being the rest, r_i > 0. However short or correlated a row is, these coordinates keep about the same width: the law of
+being the remainder, r_i > 0. These coordinates have about the same width for any row, short or correlated: the law of
 correlations has exponential tails in w. With fewer rows than variables C has as many columns as there are rows, and
 the rows of C below are free numbers.
 """
@@ -46,7 +49,7 @@ from dpbayes_core.samplers.collapsed.levels import (
 
 @compiled
 def place_row(position: Floats, size: int, row: Floats, lengths: Floats) -> float:
-    """Fill `row` from w_1..w_{size-1} and the log length; returns the log Jacobian. `lengths` keeps the r_j."""
+    """Fill `row` from w_1..w_{size-1} and the log length, and `lengths` with the r_j; returns the log Jacobian."""
     length, value = exp(position[size - 1]), position[size - 1]
     for j in range(size - 1):
         lengths[j] = length
@@ -60,7 +63,7 @@ def place_row(position: Floats, size: int, row: Floats, lengths: Floats) -> floa
 
 @compiled
 def pull_row(position: Floats, size: int, lengths: Floats, bar: Floats, gradient: Floats) -> None:
-    """Derivatives in the coordinates, given those in the row (`bar`); the Jacobian's are added."""
+    """Derivatives in the coordinates, given those in the row (`bar`), of the log Jacobian, too."""
     in_length = bar[size - 1]
     for j in range(size - 2, -1, -1):
         in_length += 1.0 / lengths[j + 1]
@@ -81,7 +84,7 @@ def first_continuous(part: Part) -> int:
 
 @compiled
 def mix(cross: Floats, first: int, size: int, work: Floats) -> float:
-    """M and M^-1 [U, I] of one factor, U row by row at the head of `cross`; returns the log Jacobian of M^-1 U."""
+    """M and M^-1 [U, I] of one factor, U row by row at the start of `cross`; returns the log Jacobian of M^-1 U."""
     earlier, end, value = first - 1, first + size, 0.0
     for i in range(first, end):
         u = (i - first) * earlier
@@ -107,7 +110,7 @@ def mix(cross: Floats, first: int, size: int, work: Floats) -> float:
 
 @compiled
 def place_factor(position: Floats, part: Part, block: int, work: Floats) -> float:
-    """Rows of one factor in C, from its logits and cross products; returns its own part of the log density."""
+    """Rows of one factor in C, from its logits and cross products; returns its term of the log density."""
     first, size = int(part.blocks[block, FIRST]), int(part.blocks[block, SIZE])
     step = part.blocks[block, STEP]
     logged, value = level_shares(position, first, size, part.weights, work)
@@ -125,7 +128,7 @@ def place_factor(position: Floats, part: Part, block: int, work: Floats) -> floa
 
 
 @compiled
-def fade(part: Part, work: Floats) -> float:
+def shrink_response(part: Part, work: Floats) -> float:
     """Shrink the response along each C_kk that noise hides, as its slope's prior does: with C_kk and with sigma."""
     last, value = work.shape[1] - 1, 0.0
     if last >= part.numbers[COLUMNS]:
@@ -141,8 +144,8 @@ def fade(part: Part, work: Floats) -> float:
 
 
 @compiled
-def unfade(part: Part, work: Floats) -> None:
-    """Reverse of `fade`, in BAR."""
+def pull_shrinking(part: Part, work: Floats) -> None:
+    """Reverse of `shrink_response`, in BAR."""
     last = work.shape[1] - 1
     if last >= part.numbers[COLUMNS]:
         return
@@ -159,7 +162,7 @@ def unfade(part: Part, work: Floats) -> None:
 
 @compiled
 def place_factors(position: Floats, part: Part, work: Floats) -> tuple[float, int]:
-    """Fill the head of C, and return its part of the log density and how many coordinates it takes."""
+    """Fill the factors' rows of C; returns their term of the log density and their number of coordinates."""
     work[FACTOR, 0, 0] = 1.0
     value, offset = 0.0, 0
     for block in range(part.blocks.shape[0]):
@@ -186,7 +189,7 @@ def place(position: Floats, part: Part, work: Floats) -> float:
                 work[FACTOR, i, i] = exp(position[offset + size - 1])
                 value += position[offset + size - 1]
         offset += size
-    return value + fade(part, work)
+    return value + shrink_response(part, work)
 
 
 @compiled
@@ -264,7 +267,7 @@ def pull_factor(position: Floats, part: Part, block: int, work: Floats, gradient
 
 @compiled
 def pull_factors(position: Floats, part: Part, work: Floats, gradient: Floats) -> int:
-    """Reverse of `place_factors`; returns how many coordinates it takes."""
+    """Reverse of `place_factors`; returns the number of coordinates."""
     offset = 0
     for block in range(part.blocks.shape[0]):
         pull_factor(position[offset:], part, block, work, gradient[offset:])
@@ -275,7 +278,7 @@ def pull_factors(position: Floats, part: Part, work: Floats, gradient: Floats) -
 @compiled
 def pull(position: Floats, part: Part, work: Floats, gradient: Floats) -> None:
     """Reverse of `place`: derivatives in the coordinates, given those in C (BAR, lower triangle)."""
-    unfade(part, work)
+    pull_shrinking(part, work)
     offset = pull_factors(position, part, work, gradient)
     low, columns = int(part.numbers[LOW]), int(part.numbers[COLUMNS])
     for i in range(first_continuous(part), work.shape[1]):

@@ -1,4 +1,4 @@
-"""Curvature of a density of many parts by central differences: the parts' own, and the whole's in its moments."""
+"""Curvature of a density of many parts by central differences: of each part, and of the whole in its moments."""
 
 from typing import NamedTuple
 
@@ -7,9 +7,9 @@ import numpy as np
 from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.samplers.collapsed.arrays import (
-    ELSEWHERE,
     FREE,
     MOMENTS,
+    NO_SIGMA,
     PULL,
     RATE,
     REFERENCE,
@@ -31,11 +31,11 @@ class Search(NamedTuple):
     target: Target
     work: Floats
     starts: Integers  # where each part's coordinates start, and where the last ones end
-    together: bool  # whether what couples the parts is looked for
+    coupled: bool  # whether the coupling of the parts is computed
 
 
 class Side(NamedTuple):
-    """What differences need of the density at one side of a position."""
+    """Derivatives of the density on one side of a position, for central differences."""
 
     slopes: Floats
     moments: Floats  # of the whole, and log sigma where it is not integrated out
@@ -46,7 +46,7 @@ class Curvature(NamedTuple):
 
     blocks: Floats  # (parts, size, size), lower triangles
     between: Floats  # (parts, size, size): of each part and the reference; none without one
-    slopes: Floats  # A: (entries, coordinates), or none where coupling is not looked for
+    slopes: Floats  # A: (entries, coordinates), or none where coupling is not computed
 
 
 @inlined
@@ -59,13 +59,13 @@ def shared_moments(target: Target, work: Floats, first: int, last: int, result: 
             for k in range(i + 1):
                 result[entry] += share * work[part, MOMENTS, i, k]
                 entry += 1
-        if int(target.parts[part, SIGMA]) != ELSEWHERE:
+        if int(target.parts[part, SIGMA]) != NO_SIGMA:
             result[entry] = work[len(target.parts), FREE, 0, 0]
 
 
 @inlined
-def look(probe: Floats, search: Search, index: int, in_rows: float, side: Side) -> None:
-    """Evaluate where only one part's coordinates have moved, the slopes of the whole in its moments kept."""
+def evaluate_part(probe: Floats, search: Search, index: int, in_rows: float, side: Side) -> None:
+    """Evaluate where only one part's coordinates have moved, at constant slopes of the whole in its moments."""
     target, work = search.target, search.work
     if index == int(target.numbers[REFERENCE]):  # all parts' C have moved
         statistic(probe, target, work)
@@ -80,7 +80,7 @@ def look(probe: Floats, search: Search, index: int, in_rows: float, side: Side) 
 
 @inlined
 def shared_entries(target: Target, size: int) -> int:
-    """How many numbers couple the parts: the moments of the whole, and log sigma where it is not integrated out."""
+    """How many numbers couple the parts: moments of the whole, and log sigma where it is not integrated out."""
     return size * (size + 1) // 2 + int(target.numbers[RATE] > 0.0)
 
 
@@ -91,7 +91,7 @@ def curvature_at(position: Floats, search: Search) -> Curvature:
     parts, size, reference = len(target.parts), np.max(starts[1:] - starts[:-1]), int(target.numbers[REFERENCE])
     entries, probe = shared_entries(target, work.shape[2]), position.copy()
     blocks, between = np.zeros((parts, size, size)), np.zeros((parts if reference >= 0 else 0, size, size))
-    slopes, second = np.zeros((entries if search.together else 0, probe.size)), np.zeros(probe.size)
+    slopes, second = np.zeros((entries if search.coupled else 0, probe.size)), np.zeros(probe.size)
     ahead = Side(np.zeros(probe.size), np.zeros(entries))
     behind = Side(np.zeros(probe.size), np.zeros(entries))
     statistic(position, target, work)
@@ -101,9 +101,9 @@ def curvature_at(position: Floats, search: Search) -> Curvature:
         for i in range(start, end):
             step = STEP * max(1.0, abs(position[i]))
             probe[i] = position[i] + step
-            look(probe, search, index, in_rows, ahead)
+            evaluate_part(probe, search, index, in_rows, ahead)
             probe[i] = position[i] - step
-            look(probe, search, index, in_rows, behind)
+            evaluate_part(probe, search, index, in_rows, behind)
             probe[i] = position[i]
             second[:] = (behind.slopes - ahead.slopes) / (2.0 * step)
             for entry in range(len(slopes)):
@@ -113,7 +113,7 @@ def curvature_at(position: Floats, search: Search) -> Curvature:
             for other in range(parts if index == reference else 0):
                 for j in range(starts[other], starts[other + 1]):
                     between[other, j - starts[other], i - start] = second[j]
-        look(position, search, index, in_rows, behind)
+        evaluate_part(position, search, index, in_rows, behind)
     return Curvature(blocks, between, slopes)
 
 

@@ -1,9 +1,9 @@
-"""log p(statistics) + log p(releases | statistics), every parameter integrated out, with its gradient by hand.
+"""log p(statistics) + log p(releases | statistics), every parameter integrated out, with its gradient.
 
 With R_j = n_j C_j C_j' of each part, R their sum over N rows, x the covariates and A the centred scatters:
 sum_j (n_j-m-2)/2 log|A_j| - (N-d-2)/2 log|A_x| + log p(mean, A_x / N) - 1/2 log|Lam0 + R_x| - a_N log 2b + Jacobian
-+ sum_e log p_noise(z_e - R_e), 2b the Schur complement of y in M0 + R. The first two are exact for any law of x that
-the parts share; their own moments have a flat prior where they are factors'.
++ sum_e log p_noise(z_e - R_e), 2b the Schur complement of y in M0 + R. The first two terms are exact for any law of x
+that the parts share; moments of factors have a flat prior.
 """
 
 from math import exp, lgamma, log, pi, sqrt
@@ -57,7 +57,7 @@ def root_of(prior: Floats, start: int, end: int, work: Floats) -> bool:
 
 @compiled
 def subtract_roots(weights: Floats, start: int, end: int, work: Floats) -> float:
-    """Minus the weighted logs of ROOT's diagonal, and their derivatives added to PULL."""
+    """Minus the weighted logs of ROOT's diagonal, with derivatives added to PULL."""
     value = 0.0
     for i in range(start, end):
         pivot = 1.0 / work[ROOT, i, i]
@@ -79,7 +79,7 @@ def subtract_roots(weights: Floats, start: int, end: int, work: Floats) -> float
 
 @compiled
 def covariates_prior(target: Target, work: Floats) -> float:
-    """Log density of means and variances of the continuous covariates, and its derivatives in PULL."""
+    """Log density of means and variances of the continuous covariates, with derivatives in PULL."""
     numbers, size, value = target.numbers, work.shape[1], 0.0
     share, free = work[MOMENTS, 0, 0], numbers[INTERCEPT]
     power = -0.5 * (size - 3.0) - 0.5 * numbers[POWER]  # size = d + 2
@@ -125,7 +125,7 @@ def whole_constant(rows: float, numbers: Floats, d: int) -> tuple[float, float]:
 
 @compiled
 def response_terms(target: Target, whole: Floats, rows: float) -> tuple[float, float]:
-    """Terms of the response where the prior does not depend on sigma; their derivatives in the rows and log sigma."""
+    """Terms of the response where the prior does not depend on sigma, with derivatives in the rows and log sigma."""
     numbers, last, first = target.numbers, whole.shape[1] - 1, 1 - int(target.numbers[INTERCEPT])
     logged, weights, prior, in_prior = whole[FREE, 0, 0], whole[BAR, 0], whole[SCALED], 0.0
     variance, sigma = exp(2.0 * logged), exp(logged)
@@ -149,7 +149,7 @@ def response_terms(target: Target, whole: Floats, rows: float) -> tuple[float, f
 
 @compiled
 def whole_terms(target: Target, work: Floats, rows: float) -> tuple[float, float]:
-    """Log density of the sum over all parts, and its derivative in the number of rows at given moments."""
+    """Terms of the sum over all parts, and their derivative in the number of rows at given moments."""
     numbers, size = target.numbers, work.shape[2]
     whole = work[len(target.parts)]
     weights = whole[BAR, 0]

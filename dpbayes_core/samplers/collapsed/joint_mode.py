@@ -1,4 +1,4 @@
-"""The mode of a density of many parts, and its curvature: each part's own, and that of the sum which couples them.
+"""The mode of a density of many parts, and its curvature: of each part, and of the sum that couples them.
 
 With T the moments of the whole, B the curvature at constant slopes of the whole in T (a block for each part, and one
 between it and the reference that it is relative to), A the slopes of T in the coordinates and H the curvature of the
@@ -20,13 +20,13 @@ from dpbayes_core.samplers.collapsed.newton import FLOOR, ridged_cholesky
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch, gather, stretched, stretched_back
 
 COLLINEAR = 1e-7  # remaining share of a direction below which it is a combination of the others
-NEAR = 0.01  # of a step's gain, for each coordinate: chains are hardly ever nearer to the mode
-WEAKEST = 1e-3  # the smallest curvature believed along what couples the parts, as a share of the parts' own
+NEAR = 0.01  # least expected gain of a step, for each coordinate: chains are hardly ever nearer to the mode
+WEAKEST = 1e-3  # floor of the curvature along the directions that couple the parts, as a share of the parts' own
 
 
 @compiled
 def orthonormal(rows: Floats) -> tuple[Floats, Floats]:
-    """V and R with rows = R'V, by Gram and Schmidt twice, without rows that are combinations of earlier ones."""
+    """V and R with rows = R'V, by Gram-Schmidt twice, without rows that are combinations of earlier ones."""
     kept, directions, weights = 0, np.zeros_like(rows), np.zeros((rows.shape[0], rows.shape[0]))
     for entry in range(rows.shape[0]):
         vector, before = rows[entry].copy(), 0.0
@@ -87,7 +87,7 @@ def invert_root(matrix: Floats, size: int, result: Floats) -> None:
 
 @compiled
 def cross_block(upper: Floats, between: Floats, block: Floats) -> Floats:
-    """S_j E with E = S_j'(between); subtracts E'E from `block`, the remaining curvature of the reference."""
+    """S_j E with E = S_j' between; subtracts E'E from `block`, the remaining curvature of the reference."""
     size, others = between.shape
     turned, result = np.zeros((size, others)), np.zeros((size, others))
     for i in range(size):
@@ -137,7 +137,7 @@ def stretch_at(position: Floats, search: Search) -> Stretch:
     blocks, cross = root_blocks(search, curvature)
     transposed = blocks.transpose(0, 2, 1).copy()
     alone = Stretch(starts, blocks, transposed, cross, reference, np.zeros((0, position.size)), np.zeros((0, 0)))
-    if not search.together:
+    if not search.coupled:
         return alone
     rows = np.zeros_like(curvature.slopes)
     for own, row in zip(curvature.slopes, rows, strict=True):
@@ -155,7 +155,7 @@ def ascent(stretch: Stretch, gradient: Floats) -> Floats:
     return step
 
 
-def climb_together(start: Floats, search: Search, rounds: int) -> tuple[Floats, Stretch]:
+def climb_coupled(start: Floats, search: Search, rounds: int) -> tuple[Floats, Stretch]:
     """Newton's method with ridges towards the mode; returns the end and the curvature's inverse root."""
 
     def density(position: Floats, gradient: Floats) -> float:
@@ -179,7 +179,7 @@ def ascend(
 ) -> Floats:
     """Newton's steps (`newton` fills the gradient), each halved until the density rises by a share of its gain.
 
-    It ends where no length helps, or where a step's expected gain is below `near` for each coordinate.
+    It ends where no step length helps, or where a step's expected gain is below `near` for each coordinate.
     """
     position, gradient, unused = start, np.zeros(start.size), np.zeros(start.size)
     for _ in range(rounds):

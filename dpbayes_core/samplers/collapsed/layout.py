@@ -21,7 +21,7 @@ class Layout:
 
     @classmethod
     def of(cls, schema: RegressionSchema, rare: frozenset[int] = frozenset()) -> "Layout":
-        """The layout of a schema's variables; of levels, those with indices in `rare` last, and so their factors."""
+        """The layout of a schema's variables; levels with indices in `rare`, and their factors, come last."""
         factors = [
             [index for index, _ in group]
             for kind, group in groupby(
@@ -59,7 +59,7 @@ class Layout:
         return pairs[:, 1], pairs[:, 0]
 
     def arranged(self, matrix: Floats, *, corner: float = 0.0) -> Floats:
-        """A matrix over (constant, variables) in the layout's order; without a constant, `corner` is in its place."""
+        """A matrix over (constant, variables) in the layout's order; `corner` fills in for a missing constant."""
         if len(matrix) < len(self.order):
             full = np.zeros((len(self.order),) * 2)
             full[0, 0], full[1:, 1:] = corner, matrix

@@ -1,7 +1,7 @@
-"""Level shares of a factor: from coordinates to shares, and the scatter within the factor that they fix.
+"""Level shares of a factor: from coordinates to shares, and the scatter within the factor, a function of these.
 
-A level's coordinate is its logit; of one that the noise of its count may hide, x with odds = o log(1 + e^x): linear
-where the count is known and logarithmic where it is not, o the noise in odds. Logits have a wall on one side.
+A level's coordinate is its logit. Where noise may hide its count, the coordinate is x with odds = o log(1 + e^x), o the
+noise in odds: linear where the count is known and logarithmic where it is not.
 
 A factor of k levels has k - 1 variables. A two-level column (+-1) is the indicator of its second level, doubled.
 """
@@ -27,7 +27,7 @@ from dpbayes_core.samplers.collapsed.softening import soft
 
 @compiled
 def level_shares(position: Floats, first: int, size: int, weights: Floats, work: Floats) -> tuple[float, float]:
-    """Shares from the head of `position` into the slots; returns the sum of their logs, and the log Jacobian of logits.
+    """Shares from the start of `position`; returns the sum of their logs, and the log Jacobian of the logits.
 
     The shares are the softmax of the logits and of 0 for the base.
     """

@@ -1,4 +1,4 @@
-"""Newton's method to the mode of a density, and its curvature there: plain loops, the same bits everywhere."""
+"""Newton's method for the mode of a density, and its curvature there: plain loops, the same bits everywhere."""
 
 from math import sqrt
 
@@ -10,7 +10,7 @@ from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
 from dpbayes_core.samplers.collapsed.arrays import Target
 from dpbayes_core.samplers.collapsed.density import log_density
 
-FLOOR = 0.1  # smallest curvature believed, where the reference makes 1 the natural scale
+FLOOR = 0.1  # floor of the curvature, in units of the coordinates' own scale
 
 
 @inlined
@@ -46,7 +46,7 @@ def ridged_cholesky(hessian: Floats, ridge: float, factor: Floats) -> None:
         if cholesky(ridged, factor, size) > 0.25 * ridge:
             return
         ridge *= 4.0
-    for i in range(size):  # no curvature to speak of: the coordinates' own scale
+    for i in range(size):  # no ridge is large enough: use the coordinates' own scale
         factor[i, :i] = 0.0
         factor[i, i] = 1.0
 
@@ -79,7 +79,7 @@ def climb(start: Floats, target: Target, work: Floats, rounds: int) -> tuple[Flo
                 failed = 0
                 break
             length *= 0.5
-        if gain < 1e-6 or failed == 3:  # differences get finer once; then rounding has the last word
+        if gain < 1e-6 or failed == 3:  # differences get finer once; after that only rounding is left
             break
     negative_hessian(position, target, work, steps, hessian)
     ridged_cholesky(hessian, FLOOR, factor)

@@ -26,13 +26,13 @@ class Tree(NamedTuple):
     candidate: Point
     total: Floats  # sum of momenta over the tree
     part: Floats  # the same over the new half
-    span: Floats  # the same over a finished subtree of it
+    span: Floats  # the same over a finished subtree of the new half
     momenta: Floats  # checkpoints (depth, dimension)
     totals: Floats
 
 
 class Half(NamedTuple):
-    """The request for a new half of the tree."""
+    """A new half of the tree to grow."""
 
     forward: bool
     leaves: int
@@ -41,7 +41,7 @@ class Half(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of growing: of a half, or of a whole transition."""
+    """The result of growing a half, or of a whole transition."""
 
     status: int
     weight: float
@@ -50,14 +50,14 @@ class Outcome(NamedTuple):
 
 
 def new_tree(size: int, depth: int = MOST_DEPTH) -> Tree:
-    """A tree to be filled, of so many doublings at most."""
+    """An empty tree of at most `depth` doublings."""
     left, right, chosen, candidate = (new_point(size) for _ in range(4))
     return Tree(left, right, chosen, candidate, *np.zeros((3, size)), *np.zeros((2, depth, size)))
 
 
 @compiled
 def copy_point(source: Point, target: Point) -> None:
-    """Copy a point's place, not its momentum."""
+    """Copy a point's position, gradient and value, not its momentum."""
     target.position[:] = source.position
     target.gradient[:] = source.gradient
     target.value[0] = source.value[0]
@@ -96,7 +96,7 @@ def turning(first: Floats, last: Floats, total: Floats, metric: Floats) -> bool:
 
 @compiled
 def turning_within(tree: Tree, momentum: Floats, leaf: int, metric: Floats) -> bool:
-    """Check the subtrees that this leaf finishes; an even leaf starts new ones and is remembered."""
+    """Whether a subtree that this leaf completes turns; an even leaf starts new subtrees and is stored."""
     highest, bits = 0, leaf >> 1
     while bits:
         highest += bits & 1

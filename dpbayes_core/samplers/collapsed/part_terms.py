@@ -1,8 +1,8 @@
-"""The terms of one part of the collapsed density: log densities of its statistics and of its noise, with derivatives.
+"""One part's terms of the collapsed density: log densities of its statistics and of its noise, with derivatives.
 
-With s variables, n rows and means taken out or not, the statistics of normal rows have the normalising constant
-k_s(n) = n s / 2 log(n pi) - log Gamma_s((n - 1) / 2), the last without the -1 where there is no mean. A noisy number
-of rows is latent, so that the derivative of the constant is needed, too.
+The centred scatter of n normal rows of s variables has the log normalising constant
+k_s(n) = n s / 2 log(n pi) - log Gamma_s((n - 1) / 2), with n in place of n - 1 where no means are subtracted. A number
+of rows that is not public is latent, so that derivatives in it are needed, too.
 """
 
 from math import copysign, exp, lgamma, log, pi, sqrt
@@ -10,12 +10,9 @@ from math import copysign, exp, lgamma, log, pi, sqrt
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled, inlined
 from dpbayes_core.samplers.collapsed.arrays import (
-    ALONE,
     BAR,
-    BENT,
-    EACH,
-    ELSEWHERE,
     FACTOR,
+    FIXED_POWER,
     FREE,
     GAUSSIAN,
     INSIDE,
@@ -23,24 +20,27 @@ from dpbayes_core.samplers.collapsed.arrays import (
     LAPLACE,
     LATENT,
     MOMENTS,
+    NO_SIGMA,
     NOISE,
     NOISY,
     OFFSET,
+    ORIGINAL,
     PULL,
     RATIO,
     REFERENCE,
     RELATED,
+    ROW_POWER,
     ROWS,
     SCALES,
     SIGMA,
-    STRAIGHT,
+    TRANSFORM,
     UNIT_ROWS,
     WIDE,
     Part,
     Target,
 )
 from dpbayes_core.samplers.collapsed.coordinates import place, pull
-from dpbayes_core.samplers.collapsed.laplace_transform import bend, unbend
+from dpbayes_core.samplers.collapsed.laplace_transform import pull_transform, transform
 from dpbayes_core.samplers.collapsed.relative_parts import place_relative, pull_relative
 from dpbayes_core.samplers.collapsed.wide import place_wide, pull_wide
 
@@ -69,7 +69,7 @@ def log_gammas(x: float, first: int, last: int) -> tuple[float, float]:
 
 @compiled
 def rows_constant(rows: float, inside: int, size: int, lost: float) -> tuple[float, float]:
-    """k_size - k_inside at `rows`, and its derivative, `lost` (1: a mean is taken out) from the degrees."""
+    """k_size - k_inside at `rows`, and its derivative; `lost` is 1 where means are subtracted, else 0."""
     value, slope = log_gammas(0.5 * (rows - lost), inside, size)
     span = size - inside
     value = 0.5 * rows * span * log(rows * pi) - value
@@ -89,7 +89,7 @@ def moments(work: Floats) -> None:
 
 @inlined
 def place_part(position: Floats, target: Target, index: int, work: Floats) -> float:
-    """Fill rows, C and moments of one part; returns the log density's terms that are no function of these alone."""
+    """Fill rows, C and moments of one part; returns the terms of the log density that are no function of these."""
     part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
     own, reference = work[index], int(target.numbers[REFERENCE])
     value, offset = 0.0, int(part.numbers[OFFSET])
@@ -98,8 +98,8 @@ def place_part(position: Floats, target: Target, index: int, work: Floats) -> fl
         part.numbers[ROWS] = least + exp(position[offset])
         value += position[offset] - log(part.numbers[ROWS])
         offset += 1
-    says = int(part.numbers[SIGMA])
-    if says != ELSEWHERE:
+    kind = int(part.numbers[SIGMA])
+    if kind != NO_SIGMA:
         offset += 1
     if part.numbers[WIDE] > 0.0:
         value += place_wide(position[offset:], part, own)
@@ -108,19 +108,19 @@ def place_part(position: Floats, target: Target, index: int, work: Floats) -> fl
     else:
         value += place_relative(position[offset:], part, work[reference], own)
     for i in range(own.shape[1]):
-        own[STRAIGHT, i, : i + 1] = own[FACTOR, i, : i + 1]
-    if part.numbers[BENT] > 0.0:
-        value += bend(part, own)
+        own[ORIGINAL, i, : i + 1] = own[FACTOR, i, : i + 1]
+    if part.numbers[TRANSFORM] > 0.0:
+        value += transform(part, own)
     moments(own)
-    if says != ELSEWHERE:
+    if kind != NO_SIGMA:
         last, at = own.shape[1] - 1, int(part.numbers[OFFSET]) + int(part.numbers[LATENT])
-        work[len(target.parts), FREE, 0, 0] = position[at] + (log(own[FACTOR, last, last]) if says == RATIO else 0.0)
+        work[len(target.parts), FREE, 0, 0] = position[at] + (log(own[FACTOR, last, last]) if kind == RATIO else 0.0)
     return value
 
 
 @inlined
-def in_turn(turn: int, reference: int) -> int:
-    """The index of the part to place next: the reference first, for other parts' C depend on it."""
+def part_in_order(turn: int, reference: int) -> int:
+    """The index of the part to fill next: the reference first, since other parts' C depend on it."""
     if turn == 0 and reference >= 0:
         return reference
     return turn - 1 if turn <= reference else turn
@@ -128,34 +128,34 @@ def in_turn(turn: int, reference: int) -> int:
 
 @compiled
 def statistic(position: Floats, target: Target, work: Floats) -> float:
-    """Fill rows, C and moments of every part; returns the terms that are not functions of these alone."""
+    """Fill rows, C and moments of every part; returns the terms of the log density that are no function of these."""
     value = 0.0
     for turn in range(len(target.parts)):
-        value += place_part(position, target, in_turn(turn, int(target.numbers[REFERENCE])), work)
+        value += place_part(position, target, part_in_order(turn, int(target.numbers[REFERENCE])), work)
     return value
 
 
 @compiled
 def part_terms(part: Part, work: Floats, lost: float, inside: int) -> tuple[float, float]:
-    """Powers of C's diagonal, their derivatives set in BAR, and the derivative in the rows."""
+    """The log of the powers of C's diagonal, with derivatives in BAR; also returns the derivative in the rows."""
     rows, size = part.numbers[ROWS], work.shape[1]
     value, slope = 0.0, 0.0
     if part.numbers[LATENT] > 0.0:
         value, slope = rows_constant(rows, inside, size - 1, lost)
     for i in range(size):
         work[BAR, i, : i + 1] = 0.0
-        weight = part.weights[ALONE, i] + part.weights[EACH, i] * rows
-        if weight != 0.0 or part.weights[EACH, i] != 0.0:
+        weight = part.weights[FIXED_POWER, i] + part.weights[ROW_POWER, i] * rows
+        if weight != 0.0 or part.weights[ROW_POWER, i] != 0.0:
             logged = log(work[FACTOR, i, i])
             value += weight * logged
-            slope += part.weights[EACH, i] * logged
+            slope += part.weights[ROW_POWER, i] * logged
             work[BAR, i, i] = weight / work[FACTOR, i, i]
     return value, slope
 
 
 @compiled
 def noise_terms(part: Part, work: Floats) -> tuple[float, float]:
-    """Log density of the noise, its derivatives in C added to BAR, and the one in the rows."""
+    """Log density of the noise, with derivatives in C added to BAR; also returns the derivative in the rows."""
     n, noise, value, in_rows = part.numbers[ROWS], int(part.numbers[NOISE]), 0.0, 0.0
     for i in range(work.shape[1]):
         for j in range(i + 1):
@@ -200,20 +200,20 @@ def pull_whole(share: float, whole: Floats, work: Floats) -> float:
 
 @inlined
 def own_slopes(target: Target, index: int, work: Floats, in_rows: float, gradient: Floats) -> float:
-    """Log density of one part and its noise; derivatives in its straight C, the whole included, in BAR."""
+    """Log density of one part and its noise; BAR gets derivatives in C before the transformation, the whole's, too."""
     numbers, whole, own_work = target.numbers, work[len(target.parts)], work[index]
     part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
     own, in_own = part_terms(part, own_work, numbers[INTERCEPT], int(numbers[INSIDE]))
     noise, in_noise = noise_terms(part, own_work)
     in_share = pull_whole(part.numbers[ROWS] / numbers[UNIT_ROWS], whole, own_work)
-    says, at = int(part.numbers[SIGMA]), int(part.numbers[OFFSET])
-    if says != ELSEWHERE:
+    kind, at = int(part.numbers[SIGMA]), int(part.numbers[OFFSET])
+    if kind != NO_SIGMA:
         last, in_sigma = own_work.shape[1] - 1, whole[FREE, 0, 1]
         gradient[at + int(part.numbers[LATENT])] = in_sigma
-        if says == RATIO:
+        if kind == RATIO:
             own_work[BAR, last, last] += in_sigma / own_work[FACTOR, last, last]
-    if part.numbers[BENT] > 0.0:
-        unbend(part, own_work)
+    if part.numbers[TRANSFORM] > 0.0:
+        pull_transform(part, own_work)
     if part.numbers[LATENT] > 0.0:
         above = part.numbers[ROWS] - work.shape[2]
         slope = in_rows + in_own + in_noise + in_share / numbers[UNIT_ROWS] - 1.0 / part.numbers[ROWS]
@@ -227,7 +227,7 @@ def pull_part(position: Floats, target: Target, index: int, work: Floats, gradie
     part = Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
     own, reference = work[index], int(target.numbers[REFERENCE])
     offset = int(part.numbers[OFFSET]) + int(part.numbers[LATENT])
-    if int(part.numbers[SIGMA]) != ELSEWHERE:
+    if int(part.numbers[SIGMA]) != NO_SIGMA:
         offset += 1
     if part.numbers[WIDE] > 0.0:
         pull_wide(position[offset:], part, own, gradient[offset:])
@@ -239,10 +239,10 @@ def pull_part(position: Floats, target: Target, index: int, work: Floats, gradie
 
 @inlined
 def part_slopes(position: Floats, target: Target, work: Floats, in_rows: float, gradient: Floats) -> float:
-    """Log density of all parts, and the gradient in all coordinates: the reference last: others add to its slopes."""
+    """Log density of all parts, and the gradient; the reference comes last, since other parts add to its slopes."""
     value, reference = 0.0, int(target.numbers[REFERENCE])
     for j in range(len(target.parts)):
         value += own_slopes(target, j, work, in_rows, gradient)
     for turn in range(len(target.parts) - 1, -1, -1):
-        pull_part(position, target, in_turn(turn, reference), work, gradient)
+        pull_part(position, target, part_in_order(turn, reference), work, gradient)
     return value

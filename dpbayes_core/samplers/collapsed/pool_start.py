@@ -1,7 +1,7 @@
 """The mode of a pool whose parts differ, and the linear map that whitens the space of its chains.
 
-There is a block for each part, and the last block is what they share. Parts are independent given that, so that one
-difference of the gradient serves all of them.
+The curvature has a block for each part; the last block is that of the coordinates that parts share. Parts are
+independent given these, so that one difference of the gradient serves all parts.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ from dpbayes_core.samplers.collapsed.curvature import Curvature, Search
 from dpbayes_core.samplers.collapsed.joint_mode import ascend, ascent, root_blocks
 from dpbayes_core.samplers.collapsed.layout import Layout
 from dpbayes_core.samplers.collapsed.newton import FLOOR, ridged_cholesky
-from dpbayes_core.samplers.collapsed.pool_target import likely_spreads, own_coordinates, pool_target, standardise
+from dpbayes_core.samplers.collapsed.pool_target import likely_spreads, part_coordinates, pool_target, standardise
 from dpbayes_core.samplers.collapsed.pools.density import place_parts, pool_density
 from dpbayes_core.samplers.collapsed.whitened_space import Stretch
 from dpbayes_core.samplers.collapsed.whitening import Whitening
@@ -36,13 +36,13 @@ from dpbayes_core.samplers.collapsed.whitening import Whitening
 STEP = 1e-4  # of differences, in coordinates whose natural scale is 1
 ROUNDS = 60
 SCALE = 0.5  # sd of the logs of tau and t that chains start with
-STANDARDISED = 2  # times that coordinates are standardised anew at the mode found
-NEAR = 1e-3  # of a step's gain, for each coordinate: chains are hardly ever nearer to the mode
+STANDARDISED = 2  # times that coordinates are standardised again, at the mode found
+NEAR = 1e-3  # least expected gain of a step, for each coordinate: chains are hardly ever nearer to the mode
 
 
 @compiled
 def pool_curvature(position: Floats, search: Search) -> Curvature:
-    """Minus the second derivatives: of each part, between it and what is shared, and of that, the last block."""
+    """Minus the second derivatives: of each part, between it and the shared coordinates, and (last) of these."""
     starts, target = search.starts, search.target
     parts, widest = len(target.parts), int(np.max(starts[1:] - starts[:-1]))
     blocks, between = np.zeros((parts + 1, widest, widest)), np.zeros((parts + 1, widest, widest))
@@ -77,7 +77,7 @@ def pool_curvature(position: Floats, search: Search) -> Curvature:
 
 @compiled
 def added_precision(left: Floats, first: int) -> Floats:
-    """What the corner of `left`, that of tau and t, lacks for their sd to be SCALE once the rest is integrated out."""
+    """The precision to add to tau and t, the corner of `left`, so that their marginal sd is SCALE."""
     size = len(left)
     rest = np.zeros((size - first, size - first))
     for i in range(first, size):
@@ -122,10 +122,10 @@ def pool_stretch(position: Floats, search: Search, spreads: int) -> Stretch:
 def climb_pool(start: Floats, search: Search, spreads: int) -> tuple[Floats, Stretch]:
     """Newton's method with ridges to the mode at the start's tau and t; returns it and the stretch there.
 
-    The joint mode is no guide to tau and t: where noise dominates the parts, it makes them as large as noise makes the
-    parts differ, since their cost is in volume, which a mode does not measure.
+    tau and t are fixed because their joint mode misleads: where noise dominates, it makes them as large as the noisy
+    differences of parts, since a mode does not measure the volume that large values cost.
     """
-    held = slice(int(search.starts[-2]), int(search.starts[-2]) + spreads)
+    fixed = slice(int(search.starts[-2]), int(search.starts[-2]) + spreads)
     directions, scaling = np.zeros((0, start.size)), np.zeros((0, 0))
 
     def density(position: Floats, gradient: Floats) -> float:
@@ -136,10 +136,10 @@ def climb_pool(start: Floats, search: Search, spreads: int) -> tuple[Floats, Str
         curvature.blocks[-1, :, :spreads], curvature.blocks[-1, :spreads], curvature.between[:, :, :spreads] = 0, 0, 0
         curvature.blocks[-1, range(spreads), range(spreads)] = 1.0
         value = density(position, gradient)
-        gradient[held] = 0.0
+        gradient[fixed] = 0.0
         blocks, cross = root_blocks(search, curvature)
-        turned = blocks.transpose(0, 2, 1).copy()
-        stretch = Stretch(search.starts, blocks, turned, cross, len(search.target.parts), directions, scaling)
+        transposed = blocks.transpose(0, 2, 1).copy()
+        stretch = Stretch(search.starts, blocks, transposed, cross, len(search.target.parts), directions, scaling)
         return value, ascent(stretch, gradient)
 
     position = ascend(start, newton, density, rounds=ROUNDS, near=NEAR)
@@ -152,7 +152,7 @@ def whitened_pool(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Whi
     starts = np.concatenate([target.parts[:, OFFSET], [target.numbers[DIFFERING], position.size]]).astype(np.int64)
     smoothed = target.parts.copy()
     smoothed[smoothed[:, NOISE] == LAPLACE, NOISE] = SMOOTHED
-    search = Search(target._replace(parts=smoothed), work_for(target), starts, together=False)
+    search = Search(target._replace(parts=smoothed), work_for(target), starts, coupled=False)
     count = len(layout.continuous) - 1
     spreads = count * (0 if int(target.parts[0, LOW]) else 1 + len(layout.first)) + 1
     position, stretch = climb_pool(position, search, spreads)
@@ -167,11 +167,11 @@ def whitened_pool(pool: Pool, prior: Prior, layout: Layout) -> tuple[Target, Whi
 
 
 def _restandardised(position: Floats, target: Target, layout: Layout, spreads: int) -> Floats:
-    """Rows, factors and sigma as they are; every other number at the mean of its standard coordinate."""
+    """The position with 0, the mean of a standard coordinate, for all but rows, factors, sigma, tau and t."""
     start, heads = position.copy(), int((layout.first * layout.size).sum())
     for part in target.parts:
         begin = int(part[OFFSET])
-        start[begin + int(part[LATENT]) + heads : begin + own_coordinates(part, layout)] = 0.0
+        start[begin + int(part[LATENT]) + heads : begin + part_coordinates(part, layout)] = 0.0
     shared = int(target.numbers[DIFFERING])
     start[shared : shared + spreads] = likely_spreads(target, layout)
     start[shared + spreads : -1] = 0.0

@@ -1,4 +1,4 @@
-"""Levels that noise may hide, under a prior that does not depend on sigma: their place and scale, for one release."""
+"""Order and scale of the coordinates of levels that noise may hide: one release, prior independent of sigma."""
 
 import numpy as np
 
@@ -11,19 +11,19 @@ from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.collapsed.arrays import BASE, ODDS
 from dpbayes_core.samplers.collapsed.layout import Layout
 
-RARE = 10.0  # times the noise of its share: a level's share that is well known
+RARE = 10.0  # a share of more than this many noise deviations is well known
 
 
 def layout_for(evidence: Evidence, prior: Prior) -> Layout:
-    """The layout of the coordinates: levels that noise may hide come last, and so do their factors."""
+    """The layout of the coordinates: levels that noise may hide, and their factors, come last."""
     layout, releases = Layout.of(evidence.schema), parts_of(evidence)
-    if len(releases) != 1 or not isinstance(prior, IndependentPrior):  # of several, paths grow longer
+    if len(releases) != 1 or not isinstance(prior, IndependentPrior):  # with several, trajectories get longer
         return layout
     return Layout.of(evidence.schema, frozenset(_hidden_levels(releases[0], layout)))
 
 
 def _hidden_levels(release: Release, layout: Layout) -> list[int]:
-    """Indices of such levels' variables, and of a factor's last one if its reference is such a level."""
+    """Indices of variables of levels that noise may hide; the reference counts as its factor's last level."""
     size = len(layout.order)
     rows, scales = max(release.count, size + 1.0), np.zeros((size, size))
     scales[layout.places(release)] = release.mechanism.scales[: len(release.entries)]
@@ -55,7 +55,7 @@ def set_odds(weights: Floats, noise: Floats, logits: list[Floats], layout: Layou
 
 
 def first_late(noise: Floats, logits: list[Floats], layout: Layout) -> int:
-    """The first column where levels before it leave little of a level's variance; without one, that of the numbers."""
+    """The first column of a level whose variance the levels before it mostly explain; else the first number's."""
     for first, size, step, own in zip(layout.first, layout.size, layout.step, logits, strict=True):
         shares = np.exp(np.append(own, 0.0))
         after = np.cumsum(shares[::-1])[::-1] / shares.sum()

@@ -2,8 +2,8 @@
 
 The law of several parts of one population is invariant when numbers are transformed in the same way in all of them,
 so that a priori W does not depend on C_0: no coordinates have to move together, and none narrows as the factor of
-another part becomes singular. Rows of factors, the head of C, are each part's own; the head of W follows from them,
-regularised. Both C are those before laplace_transform.py.
+another part becomes singular. Each part has rows of factors (the head of C) of its own, from which the head of W
+follows, regularised. Both C are those before the transformation of laplace_transform.py.
 """
 
 from math import exp, log
@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbayes_core.arrays import Floats
 from dpbayes_core.compiled import compiled
-from dpbayes_core.samplers.collapsed.arrays import BAR, COLUMNS, FACTOR, LOW, PULLED, RELATIVE, STRAIGHT, Part
+from dpbayes_core.samplers.collapsed.arrays import BAR, COLUMNS, FACTOR, LOW, ORIGINAL, PULLED, RELATIVE, Part
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous, place_factors, pull_factors
 
 SOFT = 0.05  # square of a factor's own scatter below which its relation to numbers is regularised
@@ -20,8 +20,8 @@ SOFT = 0.05  # square of a factor's own scatter below which its relation to numb
 
 @compiled
 def softened(reference: Floats, i: int) -> float:
-    """Diagonal of the reference's factor, regularised where a level is almost empty: nothing is relative to that."""
-    own = reference[STRAIGHT, i, i]
+    """Diagonal of the reference's C, regularised where a level is almost empty."""
+    own = reference[ORIGINAL, i, i]
     return own if i == 0 else own + SOFT / own
 
 
@@ -32,13 +32,13 @@ def solve_head(size: int, reference: Floats, work: Floats) -> None:
         for k in range(i + 1):
             total = work[FACTOR, i, k]
             for j in range(k, i):
-                total -= reference[STRAIGHT, i, j] * work[RELATIVE, j, k]
+                total -= reference[ORIGINAL, i, j] * work[RELATIVE, j, k]
             work[RELATIVE, i, k] = total / softened(reference, i)
 
 
 @compiled
 def place_relative(position: Floats, part: Part, reference: Floats, work: Floats) -> float:
-    """Fill W and C from the coordinates and the reference's straight C; returns the terms not given by C alone."""
+    """Fill W and C from coordinates and the reference's C; returns the terms that are no function of C alone."""
     low, columns, first = int(part.numbers[LOW]), int(part.numbers[COLUMNS]), first_continuous(part)
     value, offset = place_factors(position, part, work)
     solve_head(first, reference, work)
@@ -50,31 +50,31 @@ def place_relative(position: Floats, part: Part, reference: Floats, work: Floats
         if i < columns:
             work[RELATIVE, i, i] = exp(position[offset - 1])
             value += position[offset - 1]
-        value += (1 - low + free) * log(reference[STRAIGHT, i, i])
+        value += (1 - low + free) * log(reference[ORIGINAL, i, i])
         work[FACTOR, i, :] = 0.0
         for j in range(i + 1):
             for k in range(min(j, columns - 1) + 1):
-                work[FACTOR, i, k] += reference[STRAIGHT, i, j] * work[RELATIVE, j, k]
+                work[FACTOR, i, k] += reference[ORIGINAL, i, j] * work[RELATIVE, j, k]
     return value
 
 
 @compiled
 def pull_head(size: int, reference: Floats, work: Floats) -> None:
-    """Derivatives in the heads of C and C_0, through that of W."""
+    """Derivatives in the heads of C and C_0, given those in the head of W."""
     for k in range(size):
         for i in range(size - 1, -1, -1):
             total = 0.0
             for row in range(size, work.shape[1]):
-                total += reference[STRAIGHT, row, i] * work[BAR, row, k] if k <= i else 0.0
+                total += reference[ORIGINAL, row, i] * work[BAR, row, k] if k <= i else 0.0
             for row in range(i + 1, size):
-                total -= reference[STRAIGHT, row, i] * work[PULLED, row, k]
+                total -= reference[ORIGINAL, row, i] * work[PULLED, row, k]
             work[PULLED, i, k] = total / softened(reference, i)
     for i in range(size):
         for k in range(i + 1):
             work[BAR, i, k] += work[PULLED, i, k]
             for j in range(k, i):
                 reference[BAR, i, j] -= work[PULLED, i, k] * work[RELATIVE, j, k]
-            slope = 1.0 if i == 0 else 1.0 - SOFT / reference[STRAIGHT, i, i] ** 2
+            slope = 1.0 if i == 0 else 1.0 - SOFT / reference[ORIGINAL, i, i] ** 2
             reference[BAR, i, i] -= slope * work[PULLED, i, k] * work[RELATIVE, i, k]
 
 
@@ -86,7 +86,7 @@ def pull_relative(position: Floats, part: Part, reference: Floats, work: Floats,
     size, offset = work.shape[1], pull_factors(position, part, work, gradient)
     for i in range(first, size):
         free = min(i, columns - 1)
-        reference[BAR, i, i] += (1 - low + free) / reference[STRAIGHT, i, i]
+        reference[BAR, i, i] += (1 - low + free) / reference[ORIGINAL, i, i]
         for j in range(i + 1):
             total = 0.0
             for k in range(min(j, columns - 1) + 1):
@@ -95,7 +95,7 @@ def pull_relative(position: Floats, part: Part, reference: Floats, work: Floats,
         for k in range(low, free + 1):
             total = 0.0
             for row in range(i, size):
-                total += reference[STRAIGHT, row, i] * work[BAR, row, k]
+                total += reference[ORIGINAL, row, i] * work[BAR, row, k]
             gradient[offset + k - low] = total
         offset += 1 - low + free
         if i < columns:
@@ -103,7 +103,7 @@ def pull_relative(position: Floats, part: Part, reference: Floats, work: Floats,
 
 
 def relative_numbers(root: Floats, reference: Floats, part: Floats, rows: range) -> list[Floats]:
-    """Coordinates of a part's continuous rows of C, given the reference's: both with their means in front."""
+    """Coordinates of a part's continuous rows of C, given the reference's; column 0 of both has the means."""
     relative, parts = root.copy(), list[Floats]()
     for i in range(len(root)):  # no LAPACK, whose bits depend on its threads
         relative[i] -= np.sum(reference[i, :i, None] * relative[:i], axis=0)

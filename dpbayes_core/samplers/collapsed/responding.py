@@ -1,10 +1,11 @@
 """The response's row of C from standard numbers: slopes of the regression given prior, noise and covariates.
 
-Given the covariates' moments a row, S = B B' with softened pivots, the products s of the response and its variance v
-about, slopes are normal with precision A = P + S / v + S W S, W the precisions of the noise a row, and mean
+Let S = B B' be the covariates' moments per row, with softened pivots, s the noisy products with the response, W the
+precisions of their noise, v a likely residual variance over the rows, and P, mu the prior's precision and mean. Given
+these, slopes are about normal with precision A = P + S / v + S W S and mean
 A^-1 (S W s + P mu). With A = K K' the slopes are b = K^-T (u + K^-1 (S W s + P mu)), and the row is B'b, shrunk where
-nothing of the response's variance would remain (softening.py), whose coordinate is the last. Any v is exact: it only
-moves u.
+nothing of the response's variance would remain (softening.py), whose coordinate is the last. The density is exact for
+any v, which only shifts u.
 """
 
 from math import log, sqrt
@@ -17,12 +18,12 @@ from dpbayes_core.samplers.collapsed.arrays import (
     BAR,
     COVARIANCE,
     FACTOR,
-    HIDDEN,
     LEAST,
+    MEAN_NOISY,
+    MEAN_SD,
     PRECISE,
     PRECISION,
     PRECISION_BAR,
-    SEEN,
     SOFTENED,
     SPREAD,
     SPREAD_BAR,
@@ -32,7 +33,7 @@ from dpbayes_core.samplers.collapsed.arrays import (
 from dpbayes_core.samplers.collapsed.softening import shared_of, shared_slopes
 
 PRODUCTS, SLOPES_AT, MEAN_AT = SOFTENED, SPREAD, PRECISION
-CROSS = COVARIANCE  # from back alone: B'b
+CROSS = COVARIANCE  # in the reverse pass only: B'b
 
 
 @compiled
@@ -51,8 +52,8 @@ def soften(part: Part, work: Floats) -> float:
                 total += work[SOFTENED, k, j] * work[SOFTENED, i, j]
             work[SPREAD, k, i] = total
             work[SPREAD, i, k] = total
-        product = part.matrices[SEEN, last, k] - work[FACTOR, k, 0] * work[FACTOR, last, 0]
-        work[PRODUCTS, 0, k] = product / part.matrices[HIDDEN, last, k] ** 2
+        product = part.matrices[MEAN_NOISY, last, k] - work[FACTOR, k, 0] * work[FACTOR, last, 0]
+        work[PRODUCTS, 0, k] = product / part.matrices[MEAN_SD, last, k] ** 2
     return value
 
 
@@ -64,7 +65,7 @@ def decompose(part: Part, work: Floats) -> float:
         for k in range(1, i + 1):
             total = ball * work[SPREAD, i, k]
             for j in range(1, last):
-                total += work[SPREAD, i, j] * work[SPREAD, k, j] / part.matrices[HIDDEN, last, j] ** 2
+                total += work[SPREAD, i, j] * work[SPREAD, k, j] / part.matrices[MEAN_SD, last, j] ** 2
             if i == k:
                 total += part.weights[PRECISE, k]
             for j in range(1, k):
@@ -89,7 +90,7 @@ def decompose(part: Part, work: Floats) -> float:
 
 @compiled
 def place_response(position: Floats, part: Part, work: Floats) -> float:
-    """Fill the response's row behind its mean; returns the log Jacobian."""
+    """Fill the response's row after its mean; returns the log Jacobian."""
     last = work.shape[1] - 1
     value, before = soften(part, work) - decompose(part, work), 0.0
     for k in range(1, last):
@@ -144,7 +145,7 @@ def pull_spread(part: Part, work: Floats, in_linear: Floats) -> None:
             total = 0.0
             for k in range(1, last):
                 total += work[PRECISION_BAR, i, k] * work[SPREAD, k, j]
-            work[COVARIANCE, i, j] = total / part.matrices[HIDDEN, last, j] ** 2  # no longer needed as it was
+            work[COVARIANCE, i, j] = total / part.matrices[MEAN_SD, last, j] ** 2  # its old content is not needed again
     for i in range(1, last):
         in_product = 0.0
         for j in range(1, last):
@@ -152,14 +153,14 @@ def pull_spread(part: Part, work: Floats, in_linear: Floats) -> None:
             own = 0.5 * own + ball * work[PRECISION_BAR, i, j]
             work[SPREAD_BAR, i, j] = own + work[COVARIANCE, i, j] + work[COVARIANCE, j, i]
             in_product += work[SPREAD, i, j] * in_linear[j]
-        in_product /= part.matrices[HIDDEN, last, i] ** 2
+        in_product /= part.matrices[MEAN_SD, last, i] ** 2
         work[BAR, i, 0] -= in_product * work[FACTOR, last, 0]
         work[BAR, last, 0] -= in_product * work[FACTOR, i, 0]
 
 
 @compiled
 def pull_residual(x: float, part: Part, work: Floats, gradient: Floats) -> None:
-    """Derivatives in the last coordinate, and BAR of the entries before C_yy as they were before they were shrunk."""
+    """Derivatives in the last coordinate, and in BAR those in the entries before C_yy, before these were shrunk."""
     last, square = work.shape[1] - 1, part.weights[SQUARE, work.shape[1] - 1]
     in_rest = work[BAR, last, last] * work[FACTOR, last, last]
     before, in_shrink = 0.0, last - 3.0
@@ -178,7 +179,7 @@ def pull_residual(x: float, part: Part, work: Floats, gradient: Floats) -> None:
 
 @compiled
 def pull_response(position: Floats, part: Part, work: Floats, gradient: Floats) -> None:
-    """Reverse of `place_response`: derivatives in the coordinates, and in BAR those in what is before in C."""
+    """Reverse of `place_response`: derivatives in the coordinates, and in BAR those in the earlier rows of C."""
     last = work.shape[1] - 1
     pull_residual(float(position[last - 1]), part, work, gradient)
     in_linear = work[PRODUCTS, last]

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from dpbayes_core.samplers.collapsed.chain import Chain
 
 
-LAWS = (GAUSSIAN, LAPLACE)  # of noise, for which the kernels have code
+LAWS = (GAUSSIAN, LAPLACE)  # of noise, that the kernels implement
 
 
 @dataclass(frozen=True)
 class CollapsedProblem:
-    """Target and whitening as arrays; see arrays.py for the places in the first six."""
+    """Target and whitening as arrays; arrays.py names the indices in the first six."""
 
     numbers: Floats
     response: Floats
@@ -60,12 +60,12 @@ class Collapsed:
         "may hold it more or less often."
     )
     cost: str = "a gradient takes O(J d^3) for J releases of d covariates, whatever the number of rows"
-    acceptance: tuple[float, float] = (0.9, 0.99)  # aimed at, by attempt
-    kinked: float = 0.8  # first attempt, where parts differ: kinks of Laplace noise cost acceptance, but do not diverge
+    acceptance: tuple[float, float] = (0.9, 0.99)  # target rate, by attempt
+    kinked: float = 0.8  # target rate of the first attempt where parts differ: kinks of Laplace noise lower acceptance
     warmups: tuple[int, int] = (400, 800)
 
     def refusal(self, evidence: Evidence) -> str | None:
-        """It needs known noise and more rows than variables, in every part where columns have levels."""
+        """Why it cannot take the evidence: other noise, or too few rows (in every part where columns have levels)."""
         releases, m = parts_of(evidence), evidence.schema.m
         if refused := next(filter(None, (unread(release.mechanism, LAWS) for release in releases)), None):
             return refused
@@ -78,10 +78,10 @@ class Collapsed:
         return None
 
     def prepare(self, evidence: Evidence, prior: Prior) -> CollapsedProblem:
-        """Find the mode and the curvature that whiten the coordinates of the chains."""
+        """The target, and the whitening of the chains' coordinates by mode and curvature."""
         from dpbayes_core.samplers.collapsed.pool_start import whitened_pool
         from dpbayes_core.samplers.collapsed.rare import layout_for
-        from dpbayes_core.samplers.collapsed.start import referred, unshrunk
+        from dpbayes_core.samplers.collapsed.start import start_of, unshrunk
         from dpbayes_core.samplers.collapsed.target import build_target  # numba
         from dpbayes_core.samplers.collapsed.whitening import whiten
 
@@ -89,7 +89,7 @@ class Collapsed:
         if isinstance(evidence, Pool) and evidence.differing:
             target, whitening = whitened_pool(evidence, prior, layout)
         else:
-            target, start = referred(build_target(evidence, prior, layout), layout, prior, schema)
+            target, start = start_of(build_target(evidence, prior, layout), layout, prior, schema)
             whitening = whiten(target, start, unshrunk(target, layout, prior, schema))
         places = [
             np.column_stack([np.full(len(release.entries), part), *layout.places(release)])
@@ -116,7 +116,7 @@ class Collapsed:
         return ChainState(chain=chain, attempt=attempt, iteration=0, numbers=numbers, generator=words)
 
     def run_block(self, problem: CollapsedProblem, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """Warm up, then draw; adaptation is part of the state and freezes when warm-up ends."""
+        """Warm up, then draw; adaptation is part of the state and stops when warm-up ends."""
         from dpbayes_core.samplers.collapsed.chain import Record, advance
 
         generator, numbers = from_words(state.generator), state.numbers.copy()
@@ -155,7 +155,7 @@ class Collapsed:
         from dpbayes_core.sampling.work_limits import deepest
 
         size = problem.centre.size
-        own = problem.parts.copy()  # the number of rows moves with the chain where it is latent
+        own = problem.parts.copy()  # where the number of rows is latent, each chain has its own
         target = Target(problem.numbers, problem.response, own, problem.matrices, problem.weights, problem.blocks)
         adaptation = view(numbers[size:])
         stretch = Stretch(

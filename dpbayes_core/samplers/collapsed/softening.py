@@ -1,4 +1,4 @@
-"""A length from an unbounded number: r^2 = o soft(y), soft(y) = log(1 + e^y); and two squares that share a sum.
+"""A length from an unbounded number, r^2 = o soft(y), soft(y) = log(1 + e^y); and two squares of a given sum.
 
 Where a sum Q = o soft(x) of squares is known better than its shares, the first has t as its coordinate and is shrunk
 to Q (1 - s(t) / s(0)), s(t) = soft((Q - t) / e), and the second is the remainder, Q s(t) / s(0): about Q - t where
@@ -29,7 +29,7 @@ def length_of(y: float, square: float) -> tuple[float, float]:
 
 @compiled
 def length_slope(y: float, in_log: float) -> float:
-    """The derivative in y, given the one in the log length, the log Jacobian's own log length included."""
+    """The derivative in y of the log Jacobian plus a function whose derivative in the log length is `in_log`."""
     value, share = soft(y), exp(-soft(-y))
     return 0.5 * in_log * share / value + 1.0 - share - share / value
 
@@ -49,7 +49,7 @@ def shared_of(x: float, before: float, square: float) -> tuple[float, float, flo
 
 @compiled
 def shared_slopes(x: float, before: float, square: float, in_shrink: float, in_rest: float) -> tuple[float, float]:
-    """Derivatives in x and in t, given those in the logs of the shrinking and of the second's root."""
+    """Derivatives in x and in t, given those in the logs of the shrinking factor and of the second root."""
     whole = soft(x)
     level, gone = SHARE * whole, SHARE * before / square
     at, most, left = exp(-soft(-level)), soft(level), soft(level - gone)
@@ -82,7 +82,7 @@ def correlation_of(t: float, rho: float) -> tuple[float, float, float]:
 
 @compiled
 def correlation_slopes(t: float, rho: float, in_q: float, in_firm: float) -> tuple[float, float]:
-    """Derivatives in t and rho, given those in what `correlation_of` finds."""
+    """Derivatives in t and rho, given those in the results of `correlation_of`."""
     s = 2.0 + rho * rho
     c = rho * t / s
     e, g = 1.0 - c * c, 1.0 + c * c

@@ -1,4 +1,4 @@
-"""The start of the search for the mode: noisy statistics shrunk by their noise towards the parts' sum and the prior."""
+"""Where the search for the mode starts: noisy statistics shrunk by their noise towards the parts' sum and the prior."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,11 @@ from dpbayes_core.samplers.collapsed.arrays import (
     COLUMNS,
     EARLY,
     FAINT,
-    HIDDEN,
     LATENT,
     LEAST,
     LOW,
+    MEAN_NOISY,
+    MEAN_SD,
     NOISE,
     NOISY,
     ODDS,
@@ -30,7 +31,6 @@ from dpbayes_core.samplers.collapsed.arrays import (
     RELATED,
     ROWS,
     SCALES,
-    SEEN,
     SIGMA,
     SQUARE,
     UNIT,
@@ -43,29 +43,29 @@ from dpbayes_core.samplers.collapsed.relative_parts import relative_numbers
 from dpbayes_core.samplers.collapsed.target import STANDARD_DEVIATION
 
 TYPICAL = 0.75  # of the prior's mean variance
-KNOWN_SHARE = 0.1  # of a square that noise does not hide
+KNOWN_SHARE = 0.1  # the unit of a squared length is at least this share of it
 
 
 @dataclass(frozen=True)
 class Guess:
-    """Moments a row: means and centred scatter."""
+    """Moments divided by the rows: means and centred scatter."""
 
     mean: Floats
     scatter: Floats
 
 
 @dataclass(frozen=True)
-class Place:
+class PartStart:
     """C of one part, and the logits of the shares of its factors' levels."""
 
     root: Floats
     shares: list[Floats]
 
 
-def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> tuple[Target, Floats]:
-    """The target with the units of its rows set, and the start."""
+def start_of(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> tuple[Target, Floats]:
+    """The target with the units of its coordinates set, and the start of the search."""
     weights, slopes = target.weights.copy(), _slopes(prior, schema)[layout.order[layout.continuous.start : -1] - 1]
-    places, noises = places_of(target, layout, prior, schema), noise_of(target) / target.parts[:, ROWS, None, None]
+    places, noises = part_starts(target, layout, prior, schema), noise_of(target) / target.parts[:, ROWS, None, None]
     for part, noise, place in zip(weights, noises, places, strict=True):
         part[UNIT] = np.diag(place.root)
         part[FAINT, layout.continuous.start : -1] = noise[-1, layout.continuous.start : -1] / slopes
@@ -82,12 +82,12 @@ def referred(target: Target, layout: Layout, prior: Prior, schema: RegressionSch
     return target, _coordinates(target, places, layout)
 
 
-def _widen(target: Target, layout: Layout, places: list[Place], prior: Prior, schema: RegressionSchema) -> None:
-    """Set the scales of the coordinates of wide.py and responding.py: all public, and none too small."""
+def _widen(target: Target, layout: Layout, places: list[PartStart], prior: Prior, schema: RegressionSchema) -> None:
+    """Set the units of the coordinates of wide.py and responding.py."""
     means, sds, _ = prior.laws(schema)
     slopes = layout.order[1:-1] - 1 + int(schema.intercept)
     for part, matrices, weights, place in zip(target.parts, target.matrices, target.weights, places, strict=True):
-        seen, hidden = matrices[SEEN], matrices[HIDDEN]
+        seen, hidden = matrices[MEAN_NOISY], matrices[MEAN_SD]
         part[BALL] = (max(seen[-1, -1] - seen[-1, 0] ** 2, 0.0) + 2 * hidden[-1, -1]) / 4
         lengths = np.sum(place.root[:, 1:] ** 2, axis=1)
         weights[SQUARE] = np.maximum(np.diag(hidden) * np.sqrt(1 + 4 * seen[0] ** 2), KNOWN_SHARE * lengths)
@@ -97,8 +97,8 @@ def _widen(target: Target, layout: Layout, places: list[Place], prior: Prior, sc
 
 
 def unshrunk(target: Target, layout: Layout, prior: Prior, schema: RegressionSchema) -> Floats:
-    """Another start, for a target whose units are set: noisy statistics without shrinkage, made positive definite."""
-    return _coordinates(target, places_of(target, layout, prior, schema, drawn=0.0), layout)
+    """A second start, for a target whose units are set: noisy statistics not shrunk, made positive definite."""
+    return _coordinates(target, part_starts(target, layout, prior, schema, shrinkage=0.0), layout)
 
 
 def noise_of(target: Target) -> Floats:
@@ -108,38 +108,39 @@ def noise_of(target: Target) -> Floats:
     return np.maximum(scales, scales.transpose(0, 2, 1)) * unit[:, None, None]
 
 
-def places_of(
+def part_starts(
     target: Target,
     layout: Layout,
     prior: Prior,
     schema: RegressionSchema,
     *,
-    drawn: float = 1.0,
-    apart: float | None = None,
-) -> list[Place]:
-    """The start of every part, its statistics shrunk as if their noise were `drawn` times as large.
+    shrinkage: float = 1.0,
+    between: float | None = None,
+) -> list[PartStart]:
+    """The start of every part, its statistics shrunk as for noise `shrinkage` times as large.
 
-    Parts differ by a share of their variance: `apart`, or 1 / rows, which random assignment of people leads to.
+    `between` is the variance between parts as a share of that within; the default is 1 / rows, as under random
+    assignment of people.
     """
     rows, noise, noisy = target.parts[:, ROWS], noise_of(target), target.matrices[:, NOISY]
     whole = noisy.sum(axis=0) / rows.sum(), np.sqrt((noise**2).sum(axis=0)) / rows.sum()
-    shared, _ = _guess(*whole, _typical(layout, prior, schema), layout, drawn=drawn)
+    shared, _ = _guess(*whole, _typical(layout, prior, schema), layout, shrinkage=shrinkage)
     likely = 1 / rows if len(rows) > 1 else np.ones(1)
-    if apart is not None:
-        likely = np.full(len(rows), apart)
-    found: list[Place] = []
+    if between is not None:
+        likely = np.full(len(rows), between)
+    found: list[PartStart] = []
     for place, count in enumerate(rows):
         own = noisy[place] / count, noise[place] / count
-        guess, shares = _guess(*own, shared, layout, drawn=drawn, likely=likely[place])
+        guess, shares = _guess(*own, shared, layout, shrinkage=shrinkage, likely=likely[place])
         root = np.eye(len(guess.mean))
         root[1:, 0] = guess.mean[1:]
         root[1:, 1:] = np.linalg.cholesky(guess.scatter[1:, 1:])
-        found.append(Place(root, shares))
+        found.append(PartStart(root, shares))
     return found
 
 
-def _coordinates(target: Target, places: list[Place], layout: Layout) -> Floats:
-    """Coordinates of every part at these places."""
+def _coordinates(target: Target, places: list[PartStart], layout: Layout) -> Floats:
+    """The coordinates of every part's start."""
     starts: list[Floats] = []
     reference = int(target.numbers[REFERENCE])
     for part, weights, place in zip(target.parts, target.weights, places, strict=True):
@@ -158,7 +159,7 @@ def _coordinates(target: Target, places: list[Place], layout: Layout) -> Floats:
 
 
 def _slopes(prior: Prior, schema: RegressionSchema) -> Floats:
-    """About how large the prior takes the coefficients to be, the intercept left out."""
+    """Prior standard deviations of the slopes, at a typical sigma."""
     variances = np.diag(np.linalg.inv(prior.response_matrix(schema)[:-1, :-1]))[int(schema.intercept) :]
     if isinstance(prior, IndependentPrior):
         return np.sqrt(variances)
@@ -166,7 +167,7 @@ def _slopes(prior: Prior, schema: RegressionSchema) -> Floats:
 
 
 def _typical(layout: Layout, prior: Prior, schema: RegressionSchema) -> Guess:
-    """The moments that the prior expects, with equal levels of factors."""
+    """The moments that the prior expects, with equal shares of levels."""
     scatter = np.full(len(layout.order), TYPICAL * prior.variance)
     for first, width, step in zip(layout.first, layout.size, layout.step, strict=True):
         scatter[first : first + width] = step**2 * width / (width + 1) ** 2
@@ -176,10 +177,10 @@ def _typical(layout: Layout, prior: Prior, schema: RegressionSchema) -> Guess:
 
 
 def _guess(
-    moments: Floats, noise: Floats, towards: Guess, layout: Layout, *, drawn: float, likely: float = 1.0
+    moments: Floats, noise: Floats, towards: Guess, layout: Layout, *, shrinkage: float, likely: float = 1.0
 ) -> tuple[Guess, list[Floats]]:
     """Noisy moments shrunk towards a guess, each entry by its noise relative to its likely spread; logits of shares."""
-    spread, square = likely * (np.diag(towards.scatter) + 0.25), (drawn * noise) ** 2
+    spread, square = likely * (np.diag(towards.scatter) + 0.25), (shrinkage * noise) ** 2
     means = towards.mean + (moments[0] - towards.mean) * spread / (spread + square[0])
     means[: 1 + layout.inside] = moments[0, : 1 + layout.inside]
     typical = np.median(noise[noise > 0])
@@ -243,7 +244,7 @@ def _numbers(part: Floats, root: Floats, layout: Layout, faint: Floats) -> list[
 
 
 def _wide_numbers(part: Floats, weights: Floats, root: Floats, layout: Layout) -> list[Floats]:
-    """The same in the coordinates of wide.py: lengths as they are, and directions as released."""
+    """The same in the coordinates of wide.py: the start's lengths, and correlations as released."""
     parts: list[Floats] = []
     for i in layout.continuous:
         if not part[LOW]:

@@ -14,20 +14,19 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.release import Release
 from dpbayes_core.samplers.collapsed.arrays import (
     ABSOLUTE,
-    ALONE,
-    BENT,
     COLUMNS,
     CONSTANT,
     COUNTED,
     EARLY,
-    HIDDEN,
+    FIXED_POWER,
     INSIDE,
     INTERCEPT,
-    KINKED,
     LAPLACE,
     LATENT,
     LOW,
+    MEAN_NOISY,
     MEAN_PRECISION,
+    MEAN_SD,
     NOISE,
     NOISY,
     OFFSET,
@@ -39,11 +38,12 @@ from dpbayes_core.samplers.collapsed.arrays import (
     RELATED,
     ROWS,
     SCALES,
-    SEEN,
     SHAPE,
     SIGMA,
+    TRANSFORM,
     UNIT,
     UNIT_ROWS,
+    UNKINKING,
     VARIANCE_RATE,
     WIDE,
     Target,
@@ -75,9 +75,9 @@ def build_target(evidence: Evidence, prior: Prior, layout: Layout) -> Target:
     for place, release in enumerate(releases):
         matrices[place, NOISY] = layout.arranged(release.matrix(), corner=release.count)
         matrices[place, SCALES][layout.places(release)] = release.mechanism.scales[: len(release.entries)]
-        matrices[place, SEEN] = matrices[place, NOISY] / parts[place, ROWS]
+        matrices[place, MEAN_NOISY] = matrices[place, NOISY] / parts[place, ROWS]
         spread = STANDARD_DEVIATION[int(parts[place, NOISE])] / parts[place, ROWS]
-        matrices[place, HIDDEN] = spread * np.maximum(matrices[place, SCALES], matrices[place, SCALES].T)
+        matrices[place, MEAN_SD] = spread * np.maximum(matrices[place, SCALES], matrices[place, SCALES].T)
         weights[place] = _weights(parts[place], layout, single=len(releases) == 1, power=numbers[POWER])
     blocks = np.column_stack([layout.first, layout.size, layout.step, 1 + (layout.first - 1) / 2])
     response = layout.arranged(prior.response_matrix(schema)) / unit_rows
@@ -95,7 +95,7 @@ def dimensions(part: Floats, layout: Layout) -> int:
 
 
 def _rows(release: Release, m: int) -> float:
-    """The number of rows, or a possible one near the noisy count."""
+    """The number of rows; where it is not public, the noisy count, raised to a possible one."""
     return float(release.rows) if release.rows is not None else max(release.count, m + 2.0)
 
 
@@ -106,12 +106,12 @@ def _part(release: Release, layout: Layout) -> list[float]:
     bent = noise == LAPLACE and release.rows is not None and columns == size
     part = np.zeros(12)
     part[[ROWS, NOISE, COLUMNS, EARLY]] = rows, noise, columns, layout.continuous.start
-    part[[LOW, BENT, LATENT]] = 1 - lost, KINKED if bent else PLAIN, release.rows is None
+    part[[LOW, TRANSFORM, LATENT]] = 1 - lost, UNKINKING if bent else PLAIN, release.rows is None
     return part.tolist()
 
 
 def _relate(parts: Floats, releases: Sequence[Release], size: int) -> int:
-    """The best known part of those with enough rows, relative to which the coordinates of all others are; or -1."""
+    """Set and return the reference, the part with most information of those with enough rows; -1 without one."""
     hidden = [
         STANDARD_DEVIATION[int(part[NOISE])] * float(np.median(release.mechanism.scales)) / part[ROWS]
         for part, release in zip(parts, releases, strict=True)
@@ -126,17 +126,17 @@ def _relate(parts: Floats, releases: Sequence[Release], size: int) -> int:
 
 
 def _place_sigma(parts: Floats, reference: int, size: int) -> None:
-    """Sigma gets its coordinate from the only part or from the reference, whose rows have coordinates of their own."""
+    """Give sigma a coordinate in the only part or in the reference."""
     holder = parts[max(reference, 0)]
     whole = holder[COLUMNS] == size
     holder[[SIGMA, WIDE]] = RATIO if whole else ABSOLUTE, whole
 
 
 def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Floats:
-    """Powers of C_kk, alone and with each row: density and Jacobian; for a single part, the terms of the whole, too."""
+    """The powers of C_kk in density and Jacobian; for a single part with the terms of the whole."""
     weights, size, lost = np.zeros((11, len(layout.order))), len(layout.order), 1 - part[LOW]
     for first, width in zip(layout.first, layout.size, strict=True):
-        weights[ALONE, 1:first] += width
+        weights[FIXED_POWER, 1:first] += width
     for i in layout.continuous:
         if i < part[COLUMNS]:
             weights[:2, i] = -lost - i, 1
@@ -147,7 +147,7 @@ def _weights(part: Floats, layout: Layout, *, single: bool, power: float) -> Flo
 
 
 def _constant(target: Target, prior: Prior, layout: Layout) -> float:
-    """Normalises the density of means and scatters in the coordinates; with levels or few rows, up to a constant."""
+    """The log normalising constant of means and scatters; with levels or few rows, up to a constant."""
     numbers, m = target.numbers, len(layout.order) - 1
     d, inside, lost, unit = m - 1, layout.inside, numbers[INTERCEPT], numbers[UNIT_ROWS]
     value = (lost * d / 2 + d * (d - 1) / 4) * log(pi)

@@ -28,7 +28,7 @@ class Stretch(NamedTuple):
 
 
 class Space(NamedTuple):
-    """The target in whitened coordinates (the only block apart from the rest, for speed), and the metric."""
+    """The target in whitened coordinates, and the metric; `block` is a single part's block, separate for speed."""
 
     target: Target
     work: Floats
@@ -51,7 +51,7 @@ class Point(NamedTuple):
 
 
 def new_point(size: int) -> Point:
-    """A point to be filled."""
+    """A point with zeros."""
     return Point(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(1))
 
 

@@ -1,7 +1,7 @@
 """The linear map that whitens the chains' coordinates: mode and curvature of a smoothed target.
 
-Laplace noise is smoothed (pseudo-Huber) so that a mode and a curvature exist; the chains sample the true target. A
-narrow prior and a release that contradicts it may have a mode each: for one part both are searched for, and weighed.
+Laplace noise is smoothed (pseudo-Huber) so that a curvature exists; the chains sample the true target. A narrow prior
+that contradicts the release may give two modes: for one part both are searched for and their masses compared.
 """
 
 from typing import NamedTuple
@@ -11,29 +11,29 @@ import numpy as np
 from dpbayes_core.arrays import Floats, Integers
 from dpbayes_core.linear_algebra import invert_lower
 from dpbayes_core.samplers.collapsed.arrays import (
-    BENT,
-    KINKED,
+    CORRECTING,
     LAPLACE,
     NOISE,
     OFFSET,
     SMOOTHED,
-    STEADIED,
+    TRANSFORM,
+    UNKINKING,
     Target,
     work_for,
 )
 from dpbayes_core.samplers.collapsed.curvature import Search
 from dpbayes_core.samplers.collapsed.density import log_density
-from dpbayes_core.samplers.collapsed.joint_mode import climb_together
+from dpbayes_core.samplers.collapsed.joint_mode import climb_coupled
 from dpbayes_core.samplers.collapsed.newton import climb
 from dpbayes_core.sampling.work_limits import MOST_OF_COUPLING, coupling
 
-LARGEST = 1500  # dimensions; beyond, the curvature costs more than it gives
+LARGEST = 1500  # dimensions; beyond, the curvature costs more than it saves
 ROUNDS = 100
-MOST_OF_SECOND = 500  # dimensions; beyond, the search for a second mode costs more than it is worth
+MOST_OF_SECOND = 500  # dimensions; beyond, the search for a second mode costs more than it saves
 SECOND_ROUNDS = 30
-CERTAIN = 10.0  # by so much in logarithms is one mode's weight, roughly known, beyond doubt
-APART = 2.0  # a second mode is that far from the first, where the sd of draws is 1 in each dimension
-ALONE = 3  # rounds where coupling is too dear to look for: steps without it gain little more
+CERTAIN = 10.0  # difference of the log weights, rough estimates, above which one mode surely dominates
+FAR = 2.0  # least distance of a second mode from the first, in whitened units
+UNCOUPLED_ROUNDS = 3  # rounds where coupling is too expensive to compute: later steps without it gain little
 
 
 class Whitening(NamedTuple):
@@ -45,11 +45,11 @@ class Whitening(NamedTuple):
     cross: Floats
     directions: Floats
     scaling: Floats
-    second: Floats  # another mode of some weight, in standard numbers; none where one is enough
+    second: Floats  # a second mode that may matter, in standard numbers; empty without one
 
 
 class Peak(NamedTuple):
-    """A mode, the Cholesky factor of its curvature, and about the logarithm of its probability mass."""
+    """A mode, the Cholesky factor of its curvature, and the approximate log of its probability mass."""
 
     position: Floats
     factor: Floats
@@ -57,7 +57,7 @@ class Peak(NamedTuple):
 
 
 def whiten(target: Target, start: Floats, unshrunk: Floats) -> Whitening:
-    """The whitening of a target: a block for each part, and where there are several the directions that couple them.
+    """The whitening of a target: a block for each part, and the directions that couple several parts.
 
     `unshrunk` is a second start of the search.
     """
@@ -73,14 +73,14 @@ def whiten(target: Target, start: Floats, unshrunk: Floats) -> Whitening:
         lower = np.zeros_like(peak.factor)
         invert_lower(peak.factor, lower, start.size)
         return Whitening(peak.position, starts, lower.T[None].copy(), *_uncoupled(start.size)[:-1], second)
-    together = coupling(start.size, len(target.response)) <= MOST_OF_COUPLING
-    search = Search(smoothed, work_for(target), starts, together)
-    centre, stretch = climb_together(start, search, ROUNDS if together else ALONE)
+    coupled = coupling(start.size, len(target.response)) <= MOST_OF_COUPLING
+    search = Search(smoothed, work_for(target), starts, coupled)
+    centre, stretch = climb_coupled(start, search, ROUNDS if coupled else UNCOUPLED_ROUNDS)
     return Whitening(centre, starts, stretch.blocks, stretch.cross, stretch.directions, stretch.scaling, np.zeros(0))
 
 
 def _peaks(target: Target, start: Floats, unshrunk: Floats) -> tuple[Peak, Floats]:
-    """The mode near `start`, or that near `unshrunk` if it certainly weighs more; and the other if it may matter."""
+    """The mode near `start`, or that near `unshrunk` if its mass is surely larger; and the other if it may matter."""
     first = _peak(target, start, ROUNDS)
     if start.size > MOST_OF_SECOND:
         return first, np.zeros(0)
@@ -90,7 +90,7 @@ def _peaks(target: Target, start: Floats, unshrunk: Floats) -> tuple[Peak, Float
     if second.weight > first.weight + CERTAIN:
         return second, np.zeros(0)
     away = np.sum(first.factor * (second.position - first.position)[:, None], axis=0)  # no LAPACK
-    return first, away if np.sum(away**2) > APART**2 * away.size else np.zeros(0)
+    return first, away if np.sum(away**2) > FAR**2 * away.size else np.zeros(0)
 
 
 def _peak(target: Target, start: Floats, rounds: int) -> Peak:
@@ -102,7 +102,7 @@ def _peak(target: Target, start: Floats, rounds: int) -> Peak:
 def _smoothed(target: Target) -> Target:
     parts = target.parts.copy()
     parts[parts[:, NOISE] == LAPLACE, NOISE] = SMOOTHED
-    parts[parts[:, BENT] == KINKED, BENT] = STEADIED
+    parts[parts[:, TRANSFORM] == UNKINKING, TRANSFORM] = CORRECTING
     return target._replace(parts=parts)
 
 

@@ -1,17 +1,17 @@
-"""Coordinates of the C of one part under a prior that does not depend on sigma: standardised by what was released.
+"""Coordinates of the C of one part under a prior that does not depend on sigma, standardised by the release.
 
 Rows of factors are as in coordinates.py. The length r of a continuous row has r^2 = o soft(y),
 soft(y) = log(1 + e^y): linear where its noise is small, logarithmic where the noise hides it. Its partial
-correlations w are centred where the noisy products put them, and scaled by how precisely. The row of the response is
-that of the slopes (responding.py).
+correlations w are centred and scaled by the noisy products and their precision. The response's row is in
+responding.py.
 
-A level whose count the noise may hide comes after the products of the numbers. Where a level is almost empty, its
-relation to numbers may be anything that leaves them positive definite; before products that are well known, that
-condition would be a wall. So the rows of the numbers are filled without it first, B their lower triangle. Then the
-row of the level is placed relative to them: its products with numbers are c B g, c its own length, |g| < 1, g_k = r_k
-tanh w_k with r_k = prod_{j<k} 1 / cosh w_j. Row by row, rotations by these angles take B and the empty column to D
-and B g, DD' + B g g'B' = BB'. The log Jacobian is as that of a row of numbers: the sum of the logs of the diagonal of
-D, less half the log of the precision of each w.
+A level whose count the noise may hide (a late level) comes after the products of the numbers. Products of an almost
+empty level with numbers are bounded only by positive definiteness; if they came first, well-known products of the
+numbers would make that bound a hard constraint. So the rows of the numbers are filled first, without the level, B
+their lower triangle. Then the level's products with numbers are c B g, c its own length, |g| < 1, g_k = r_k tanh w_k
+with r_k = prod_{j<k} 1 / cosh w_j. Row by row, rotations by these angles turn B and the empty column into D and B g,
+DD' + B g g'B' = BB'. The log Jacobian is as that of a row of numbers: the sum of the logs of the diagonal of D, less
+half the log of the precision of each w.
 """
 
 from math import asinh, exp, log, sqrt
@@ -22,14 +22,14 @@ from dpbayes_core.samplers.collapsed.arrays import (
     BAR,
     EARLY,
     FACTOR,
-    HIDDEN,
     LENGTHS,
     LOW,
+    MEAN_NOISY,
+    MEAN_SD,
     REACH,
-    SEEN,
+    ROTATION,
+    ROTATION_BAR,
     SQUARE,
-    TURN,
-    TURN_BAR,
     Part,
 )
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous, place_factors, pull_factors
@@ -38,10 +38,10 @@ from dpbayes_core.samplers.collapsed.softening import correlation_of, correlatio
 
 
 @compiled
-def late_seen(part: Part, work: Floats, i: int, c: int) -> tuple[float, float]:
+def late_residual(part: Part, work: Floats, i: int, c: int) -> tuple[float, float]:
     """The residual of the noisy product of row i and a late level in units of its noise, and its derivative in g_i."""
-    hidden, before = part.matrices[HIDDEN, i, c], 0.0
-    left = part.matrices[SEEN, i, c]
+    hidden, before = part.matrices[MEAN_SD, i, c], 0.0
+    left = part.matrices[MEAN_NOISY, i, c]
     for j in range(c):
         left -= work[FACTOR, c, j] * work[FACTOR, i, j]
     for k in range(first_continuous(part), i):
@@ -51,11 +51,11 @@ def late_seen(part: Part, work: Floats, i: int, c: int) -> tuple[float, float]:
 
 
 @compiled
-def turn_row(work: Floats, first: int, i: int, c: int) -> None:
+def rotate_row(work: Floats, first: int, i: int, c: int) -> None:
     """Rotate row i, so that its column c is filled."""
     carry = 0.0
     for k in range(i, first - 1, -1):
-        own, tanh, rest = work[FACTOR, i, k], work[TURN, k, c], work[TURN, c, k]
+        own, tanh, rest = work[FACTOR, i, k], work[ROTATION, k, c], work[ROTATION, c, k]
         work[FACTOR, i, k] = rest * own - tanh * carry
         carry = tanh * own + rest * carry
     work[FACTOR, i, c] = carry
@@ -63,48 +63,48 @@ def turn_row(work: Floats, first: int, i: int, c: int) -> None:
 
 @compiled
 def place_late(position: Floats, part: Part, work: Floats) -> float:
-    """Fill the late columns of numbers' rows, whose coordinates start `position`; returns the log Jacobian."""
+    """Fill the late levels' columns in the numbers' rows; returns the log Jacobian."""
     low, first, last, value = int(part.numbers[LOW]), first_continuous(part), work.shape[1] - 1, 0.0
     for c in range(int(part.numbers[EARLY]), first):
         offset, reach = 0, 1.0
         for i in range(first, last):
             offset += 1 - low
             work[REACH, i, c] = reach
-            t, rho = late_seen(part, work, i, c)
+            t, rho = late_residual(part, work, i, c)
             q, firm, _ = correlation_of(t, rho)
             e = exp(asinh(q) + position[offset + c - 1] / sqrt(firm))
-            work[TURN, i, c], work[TURN, c, i] = (e - 1.0 / e) / (e + 1.0 / e), 2.0 / (e + 1.0 / e)
-            work[REACH, c, i] = reach * work[TURN, i, c]
-            reach *= work[TURN, c, i]
-            turn_row(work, first, i, c)
+            work[ROTATION, i, c], work[ROTATION, c, i] = (e - 1.0 / e) / (e + 1.0 / e), 2.0 / (e + 1.0 / e)
+            work[REACH, c, i] = reach * work[ROTATION, i, c]
+            reach *= work[ROTATION, c, i]
+            rotate_row(work, first, i, c)
             value += log(work[FACTOR, i, i]) - 0.5 * log(firm)
             offset += i
     return value
 
 
 @compiled
-def turn_back(work: Floats, first: int, i: int, c: int) -> None:
-    """Reverse of `turn_row`: the row and its BAR as they were before; derivatives in the angles."""
+def pull_rotation(work: Floats, first: int, i: int, c: int) -> None:
+    """Reverse of `rotate_row`: restores the row and its BAR, and fills derivatives in the angles."""
     carry, in_carry = work[FACTOR, i, c], work[BAR, i, c]
     for k in range(first, i + 1):
-        own, in_own, tanh, rest = work[FACTOR, i, k], work[BAR, i, k], work[TURN, k, c], work[TURN, c, k]
-        work[TURN_BAR, k, c] += own * in_carry - carry * in_own
+        own, in_own, tanh, rest = work[FACTOR, i, k], work[BAR, i, k], work[ROTATION, k, c], work[ROTATION, c, k]
+        work[ROTATION_BAR, k, c] += own * in_carry - carry * in_own
         work[FACTOR, i, k], carry = rest * own + tanh * carry, rest * carry - tanh * own
         work[BAR, i, k], in_carry = rest * in_own + tanh * in_carry, rest * in_carry - tanh * in_own
     work[FACTOR, i, c], work[BAR, i, c] = 0.0, 0.0
 
 
 @compiled
-def pull_seen(part: Part, work: Floats, i: int, c: int, slopes: tuple[float, float]) -> float:
-    """Reverse of `late_seen`: derivatives in what it depends on, given those in its results; returns the one in r_i."""
+def pull_late_residual(part: Part, work: Floats, i: int, c: int, slopes: tuple[float, float]) -> float:
+    """Reverse of `late_residual`, given derivatives in its results; returns the derivative in r_i."""
     pivot, own, reach = work[FACTOR, c, c], work[FACTOR, i, i], work[REACH, i, c]
-    in_t, in_rho = slopes[0] / part.matrices[HIDDEN, i, c], slopes[1] / part.matrices[HIDDEN, i, c]
+    in_t, in_rho = slopes[0] / part.matrices[MEAN_SD, i, c], slopes[1] / part.matrices[MEAN_SD, i, c]
     work[BAR, i, i] += in_rho * pivot * reach
     work[BAR, c, c] += in_rho * own * reach
     for k in range(first_continuous(part), i):
         work[BAR, c, c] -= in_t * work[FACTOR, i, k] * work[REACH, c, k]
         work[BAR, i, k] -= in_t * pivot * work[REACH, c, k]
-        work[TURN_BAR, c, k] -= in_t * pivot * work[FACTOR, i, k]
+        work[ROTATION_BAR, c, k] -= in_t * pivot * work[FACTOR, i, k]
     for j in range(c):
         work[BAR, c, j] -= in_t * work[FACTOR, i, j]
         work[BAR, i, j] -= in_t * work[FACTOR, c, j]
@@ -113,35 +113,40 @@ def pull_seen(part: Part, work: Floats, i: int, c: int, slopes: tuple[float, flo
 
 @compiled
 def pull_late(position: Floats, part: Part, work: Floats, gradient: Floats) -> None:
-    """Reverse of `place_late`: derivatives in its coordinates, and in BAR those in C before it; C becomes as before."""
+    """Reverse of `place_late`: derivatives in its coordinates, and in BAR those in C before it, which is restored."""
     low, first, last = int(part.numbers[LOW]), first_continuous(part), work.shape[1] - 1
     for c in range(first - 1, int(part.numbers[EARLY]) - 1, -1):
         offset, in_next = 0, 0.0
         for i in range(first, last):
-            work[TURN_BAR, i, c], work[TURN_BAR, c, i] = 0.0, 0.0
+            work[ROTATION_BAR, i, c], work[ROTATION_BAR, c, i] = 0.0, 0.0
             offset += 1 - low + i
         for i in range(last - 1, first - 1, -1):
             offset -= i
             work[BAR, i, i] += 1.0 / work[FACTOR, i, i]
-            turn_back(work, first, i, c)
-            tanh, rest, reach, in_reach = work[TURN, i, c], work[TURN, c, i], work[REACH, i, c], work[TURN_BAR, c, i]
-            in_w = rest * (work[TURN_BAR, i, c] + reach * (in_reach * rest - in_next * tanh))
-            t, rho = late_seen(part, work, i, c)
+            pull_rotation(work, first, i, c)
+            tanh, rest, reach, in_reach = (
+                work[ROTATION, i, c],
+                work[ROTATION, c, i],
+                work[REACH, i, c],
+                work[ROTATION_BAR, c, i],
+            )
+            in_w = rest * (work[ROTATION_BAR, i, c] + reach * (in_reach * rest - in_next * tanh))
+            t, rho = late_residual(part, work, i, c)
             q, firm, _ = correlation_of(t, rho)
             slope = in_w / sqrt(firm)
             in_firm = -0.5 * (slope * position[offset + c - 1] + 1.0) / firm
             gradient[offset + c - 1] = slope
             slopes = correlation_slopes(t, rho, in_w / sqrt(1.0 + q * q), in_firm)
             in_next = in_reach * tanh + in_next * rest
-            in_next += pull_seen(part, work, i, c, slopes)
+            in_next += pull_late_residual(part, work, i, c, slopes)
             offset -= 1 - low
 
 
 @compiled
-def correlation_seen(part: Part, work: Floats, i: int, k: int, length: float) -> tuple[float, float, float]:
+def correlation_residual(part: Part, work: Floats, i: int, k: int, length: float) -> tuple[float, float, float]:
     """The residual of the noisy product of rows i and k in units of its noise, and its derivative in T_k / r_k."""
-    hidden = part.matrices[HIDDEN, i, k]
-    left = part.matrices[SEEN, i, k]
+    hidden = part.matrices[MEAN_SD, i, k]
+    left = part.matrices[MEAN_NOISY, i, k]
     for j in range(k):
         left -= work[FACTOR, k, j] * work[FACTOR, i, j]
     return left / hidden, work[FACTOR, k, k] * length / hidden, hidden
@@ -149,7 +154,7 @@ def correlation_seen(part: Part, work: Floats, i: int, k: int, length: float) ->
 
 @compiled
 def place_wide_row(position: Floats, i: int, part: Part, work: Floats) -> float:
-    """Fill row i of C behind its mean; returns the log Jacobian."""
+    """Fill row i of C after its mean; returns the log Jacobian."""
     length, value = length_of(position[i - 1], part.weights[SQUARE, i])
     early, first = int(part.numbers[EARLY]), first_continuous(part)
     work[FACTOR, i, early:first] = 0.0
@@ -157,7 +162,7 @@ def place_wide_row(position: Floats, i: int, part: Part, work: Floats) -> float:
         if early <= k < first:
             continue
         work[LENGTHS, i, k] = length
-        t, rho, _ = correlation_seen(part, work, i, k, length)
+        t, rho, _ = correlation_residual(part, work, i, k, length)
         q, firm, _ = correlation_of(t, rho)
         e = exp(asinh(q) + position[k - 1] / sqrt(firm))
         work[FACTOR, i, k] = length * (e - 1.0 / e) / (e + 1.0 / e)
@@ -169,7 +174,7 @@ def place_wide_row(position: Floats, i: int, part: Part, work: Floats) -> float:
 
 @compiled
 def pull_wide_row(position: Floats, i: int, part: Part, work: Floats, gradient: Floats) -> None:
-    """Reverse of `place_wide_row`: derivatives in the coordinates, and in BAR those in what is before in C."""
+    """Reverse of `place_wide_row`: derivatives in the coordinates, and in BAR those in the earlier rows of C."""
     in_length, after = work[BAR, i, i], work[FACTOR, i, i]
     early, first = int(part.numbers[EARLY]), first_continuous(part)
     for k in range(i - 1, 0, -1):
@@ -177,7 +182,7 @@ def pull_wide_row(position: Floats, i: int, part: Part, work: Floats, gradient: 
             continue
         length = work[LENGTHS, i, k]
         tanh, rest = work[FACTOR, i, k] / length, after / length
-        t, rho, hidden = correlation_seen(part, work, i, k, length)
+        t, rho, hidden = correlation_residual(part, work, i, k, length)
         q, firm, _ = correlation_of(t, rho)
         in_length += 1.0 / after
         in_w = work[BAR, i, k] * length * rest * rest - in_length * after * tanh

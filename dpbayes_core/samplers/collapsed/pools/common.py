@@ -1,9 +1,9 @@
-"""What the parts of a pool have in common: its prior, and its coordinates.
+"""The parameters that the parts of a pool share: their prior and their coordinates.
 
 Numbers of part j are regressed on (1, factors): coefficients B_j around B, with an sd tau for the intercept of each
 number and for its coefficients of each factor; residual scatters around Psi = L L', whose log sds differ by t. The
-response has one theta and one sigma. B, L, theta and log sigma are standardised by their prior and what the parts say
-of them at these tau and t, so that no coordinate narrows as tau and t vanish.
+response has one theta and one sigma. B, L, theta and log sigma are standardised by their prior and the parts'
+estimates at these tau and t, so that no coordinate narrows as tau and t vanish.
 """
 
 from math import exp, log, sqrt
@@ -13,7 +13,7 @@ from dpbayes_core.compiled import compiled
 from dpbayes_core.samplers.collapsed.arrays import (
     AIM,
     ANCHOR,
-    APART,
+    BETWEEN,
     FAINT,
     LEAST,
     LOW,
@@ -29,11 +29,11 @@ from dpbayes_core.samplers.collapsed.arrays import (
 )
 from dpbayes_core.samplers.collapsed.pools.shared import (
     DEGREES,
+    ERROR,
+    ESTIMATE,
     FEW,
     HEAVY,
     LOGGED,
-    LOOSE,
-    SAYS,
     Shared,
     Standard,
     from_standard,
@@ -46,7 +46,7 @@ from dpbayes_core.samplers.collapsed.pools.shared import (
 
 @compiled
 def slope_standard(target: Target, i: int, logged: float) -> Standard:
-    """What standardises a coefficient: its estimate from the parts at the mode, and its prior at this sigma."""
+    """The estimate from the parts and the prior at this sigma that standardise a coefficient."""
     weights = target.weights[0]
     scale = 1.0 if target.numbers[RATE] > 0.0 else exp(logged)
     return Standard(weights[AIM, i], weights[PRECISE, i], weights[ANCHOR, i], scale * weights[FAINT, i])
@@ -54,7 +54,7 @@ def slope_standard(target: Target, i: int, logged: float) -> Standard:
 
 @compiled
 def place_theta(position: Floats, target: Target, shared: Shared) -> float:
-    """Fill theta and sigma, whose logarithm is the last coordinate."""
+    """Fill theta and sigma, whose logarithm is the last coordinate; returns the log of their prior, with Jacobian."""
     low, size, numbers = int(target.parts[0, LOW]), len(shared.theta), target.numbers
     logged, value = position[size - low], 0.0
     shared.numbers[LOGGED] = logged
@@ -85,8 +85,8 @@ def pull_theta(position: Floats, target: Target, shared: Shared, slopes: Shared,
             half += target.response[max(i, k), min(i, k)] * shared.theta[k]
         square += (half - target.response[size, i]) * shared.theta[i]
         bar = slopes.theta[i] - unit * half * scale
-        own, _, in_spread = standard_slopes(slope_standard(target, i, logged), position[i - low], bar)
-        gradient[i - low] = own
+        in_coordinate, _, in_spread = standard_slopes(slope_standard(target, i, logged), position[i - low], bar)
+        gradient[i - low] = in_coordinate
         in_logged += 0.0 if wide else in_spread
     square += target.response[size, size]
     if wide:
@@ -97,29 +97,29 @@ def pull_theta(position: Floats, target: Target, shared: Shared, slopes: Shared,
 
 
 @compiled
-def agreed(target: Target, place: tuple[int, int], loose: float, prior: tuple[float, float]) -> tuple[float, float]:
-    """Mean and precision of the parts' estimates together with the prior's mean and precision."""
+def combined(target: Target, place: tuple[int, int], between: float, prior: tuple[float, float]) -> tuple[float, float]:
+    """Combine the parts' estimates with a prior's mean and precision: the weighted mean, and its precision."""
     total, weighted = prior[1], prior[0] * prior[1]
     for j in range(len(target.parts)):
-        weight = 1.0 / (loose + target.matrices[j, LOOSE, place[0], place[1]])
+        weight = 1.0 / (between + target.matrices[j, ERROR, place[0], place[1]])
         total += weight
-        weighted += weight * target.matrices[j, SAYS, place[0], place[1]]
+        weighted += weight * target.matrices[j, ESTIMATE, place[0], place[1]]
     return weighted / total, total
 
 
 @compiled
-def agreed_slopes(target: Target, place: tuple[int, int], loose: float, mean: float) -> tuple[float, float]:
-    """Derivatives in `loose` of the precision times the parts' estimates less `mean`, and of the precision."""
+def combined_slopes(target: Target, place: tuple[int, int], between: float, mean: float) -> tuple[float, float]:
+    """Derivatives in `between` of the weighted sum of the parts' estimates less `mean`, and of the precision."""
     in_mean, in_total = 0.0, 0.0
     for j in range(len(target.parts)):
-        weight = 1.0 / (loose + target.matrices[j, LOOSE, place[0], place[1]])
+        weight = 1.0 / (between + target.matrices[j, ERROR, place[0], place[1]])
         in_total -= weight * weight
-        in_mean -= weight * weight * (target.matrices[j, SAYS, place[0], place[1]] - mean)
+        in_mean -= weight * weight * (target.matrices[j, ESTIMATE, place[0], place[1]] - mean)
     return in_mean, in_total
 
 
 @compiled
-def looseness(i: int, k: int, first: int, target: Target, shared: Shared) -> float:
+def variance_between(i: int, k: int, first: int, target: Target, shared: Shared) -> float:
     """The variance between parts of an entry of L."""
     share = 1.0 / shared.numbers[HEAVY]
     return 0.5 * share if i == k else target.weights[0, SQUARE, i] * share
@@ -127,11 +127,11 @@ def looseness(i: int, k: int, first: int, target: Target, shared: Shared) -> flo
 
 @compiled
 def place_spreads(position: Floats, target: Target, shared: Shared) -> tuple[float, int]:
-    """Fill tau and t; returns their prior with Jacobian, and how many coordinates they take."""
+    """Fill tau and t; returns the log of their prior with Jacobian, and their number."""
     part, (count, width) = part_at(target, 0), shared.centre.shape
     groups, value = groups_of(part), 0.0
     for at in range(count * groups + 1):
-        value += position[at] - 0.5 * (exp(position[at]) / target.numbers[APART]) ** 2
+        value += position[at] - 0.5 * (exp(position[at]) / target.numbers[BETWEEN]) ** 2
     for r in range(count):
         for c in range(width):
             shared.spread[r, c] = exp(position[r * groups + group_of(c, part)])
@@ -142,21 +142,21 @@ def place_spreads(position: Floats, target: Target, shared: Shared) -> tuple[flo
 
 @compiled
 def place_centre(position: Floats, target: Target, shared: Shared) -> float:
-    """Fill B."""
+    """Fill B; returns the log of its prior, with Jacobian."""
     (count, width), precision, value = shared.centre.shape, target.numbers[MEAN_PRECISION], 0.0
     first = target.response.shape[0] - 1 - count
     for r in range(count):
         for c in range(width):
-            mean, total = agreed(target, (first + r, c), shared.spread[r, c] ** 2, (0.0, precision))
-            own = mean + position[r * width + c] / sqrt(total)
-            shared.centre[r, c] = own
-            value -= 0.5 * (log(total) + precision * own * own)
+            mean, total = combined(target, (first + r, c), shared.spread[r, c] ** 2, (0.0, precision))
+            entry = mean + position[r * width + c] / sqrt(total)
+            shared.centre[r, c] = entry
+            value -= 0.5 * (log(total) + precision * entry * entry)
     return value
 
 
 @compiled
 def place_root(position: Floats, target: Target, shared: Shared) -> float:
-    """Fill L and Psi."""
+    """Fill L and Psi; returns the log of their prior, with Jacobian."""
     numbers, count, at, value = target.numbers, len(shared.root), 0, 0.0
     first = target.response.shape[0] - 1 - count
     for r in range(count):
@@ -164,10 +164,10 @@ def place_root(position: Floats, target: Target, shared: Shared) -> float:
         for c in range(r + 1):
             i, k = first + r, first + c
             typical = target.weights[0, LEAST, i] if c == r else 0.0
-            mean, total = agreed(target, (i, k), looseness(i, k, first, target, shared), (typical, FEW))
-            own = mean + position[at] / sqrt(total)
+            mean, total = combined(target, (i, k), variance_between(i, k, first, target, shared), (typical, FEW))
+            entry = mean + position[at] / sqrt(total)
             value -= 0.5 * log(total)
-            shared.root[r, c] = exp(own) if c == r else own
+            shared.root[r, c] = exp(entry) if c == r else entry
             square += shared.root[r, c] ** 2
             at += 1
         value += (count - r + 1.0 + numbers[POWER]) * log(shared.root[r, r])
@@ -181,7 +181,7 @@ def place_root(position: Floats, target: Target, shared: Shared) -> float:
 
 @compiled
 def place_shared(position: Floats, target: Target, shared: Shared) -> float:
-    """Fill everything that parts have in common; returns the log of its prior, with Jacobian."""
+    """Fill all shared parameters; returns the log of their prior, with Jacobian."""
     (count, width), (value, at) = shared.centre.shape, place_spreads(position, target, shared)
     value += place_centre(position[at:], target, shared)
     at += count * width
@@ -203,17 +203,17 @@ def pull_root(position: Floats, target: Target, shared: Shared, slopes: Shared, 
         square = shared.scatter[r, r]
         in_square = -0.5 * (count - 1.0 + numbers[POWER]) / square - numbers[VARIANCE_RATE]
         for c in range(r + 1):
-            i, k, own = first + r, first + c, shared.root[r, c]
-            bar = slopes.root[r, c] + 2.0 * in_square * own
+            i, k, entry = first + r, first + c, shared.root[r, c]
+            bar = slopes.root[r, c] + 2.0 * in_square * entry
             if c == r:
-                bar = bar * own + count - r + 1.0 + numbers[POWER]
+                bar = bar * entry + count - r + 1.0 + numbers[POWER]
             typical = target.weights[0, LEAST, i] if c == r else 0.0
-            loose = looseness(i, k, first, target, shared)
-            mean, total = agreed(target, (i, k), loose, (typical, FEW))
-            in_mean, in_total = agreed_slopes(target, (i, k), loose, mean)
+            between = variance_between(i, k, first, target, shared)
+            mean, total = combined(target, (i, k), between, (typical, FEW))
+            in_mean, in_total = combined_slopes(target, (i, k), between, mean)
             gradient[at] = bar / sqrt(total)
-            in_loose = bar * in_mean / total - 0.5 * in_total / total * (bar * position[at] / sqrt(total) + 1.0)
-            slopes.numbers[HEAVY] -= in_loose * loose / shared.numbers[HEAVY]
+            in_between = bar * in_mean / total - 0.5 * in_total / total * (bar * position[at] / sqrt(total) + 1.0)
+            slopes.numbers[HEAVY] -= in_between * between / shared.numbers[HEAVY]
             at += 1
 
 
@@ -224,18 +224,18 @@ def pull_centre(position: Floats, target: Target, shared: Shared, slopes: Shared
     first = target.response.shape[0] - 1 - count
     for r in range(count):
         for c in range(width):
-            place, loose = (first + r, c), shared.spread[r, c] ** 2
-            mean, total = agreed(target, place, loose, (0.0, precision))
-            in_mean, in_total = agreed_slopes(target, place, loose, mean)
+            place, between = (first + r, c), shared.spread[r, c] ** 2
+            mean, total = combined(target, place, between, (0.0, precision))
+            in_mean, in_total = combined_slopes(target, place, between, mean)
             u, bar = position[r * width + c], slopes.centre[r, c] - precision * shared.centre[r, c]
             gradient[r * width + c] = bar / sqrt(total)
-            in_loose = bar * in_mean / total - 0.5 * in_total / total * (bar * u / sqrt(total) + 1.0)
-            slopes.spread[r, c] += 2.0 * in_loose * shared.spread[r, c]
+            in_between = bar * in_mean / total - 0.5 * in_total / total * (bar * u / sqrt(total) + 1.0)
+            slopes.spread[r, c] += 2.0 * in_between * shared.spread[r, c]
 
 
 @compiled
 def pull_shared(position: Floats, target: Target, shared: Shared, slopes: Shared, gradient: Floats) -> None:
-    """Reverse of `place_shared`: derivatives in its coordinates."""
+    """Reverse of `place_shared`: derivatives in the shared coordinates."""
     part, (count, width) = part_at(target, 0), shared.centre.shape
     groups = groups_of(part)
     at = count * groups + 1
@@ -245,7 +245,7 @@ def pull_shared(position: Floats, target: Target, shared: Shared, slopes: Shared
     at += count * (count + 1) // 2
     pull_theta(position[at:], target, shared, slopes, gradient[at:])
     for place in range(count * groups + 1):
-        gradient[place] = 1.0 - (exp(position[place]) / target.numbers[APART]) ** 2
+        gradient[place] = 1.0 - (exp(position[place]) / target.numbers[BETWEEN]) ** 2
     for r in range(count):
         for c in range(width):
             gradient[r * groups + group_of(c, part)] += slopes.spread[r, c] * shared.spread[r, c]

@@ -37,7 +37,7 @@ def stirling(x: float) -> float:
 
 @compiled
 def stirling_slope(x: float) -> float:
-    """Its derivative."""
+    """The derivative of `stirling`."""
     square = 1.0 / (x * x)
     return -square * (1.0 / 12 - square * (1.0 / 120 - square * (1.0 / 252 - square / 240)))
 
@@ -59,22 +59,22 @@ def digamma_ratio(x: float, a: float) -> float:
 
 
 @inlined
-def columns_of(part: Part, own: Floats, frame: Frame) -> int:
-    """The columns of K that are not empty: with fewer residual rows than numbers, so many."""
+def columns_of(part: Part, work: Floats, frame: Frame) -> int:
+    """The number of columns of K that are not empty: all, or the residual rows where these are fewer."""
     count = len(frame.ratio)
-    return max(0, min(count, int(part.numbers[COLUMNS]) - own.shape[1] + 1 + count))
+    return max(0, min(count, int(part.numbers[COLUMNS]) - work.shape[1] + 1 + count))
 
 
 @inlined
 def degrees_of(part: Part, frame: Frame) -> float:
-    """Rows less the columns of (1, factors)."""
+    """Residual degrees of freedom: rows less the columns of (1, factors)."""
     return part.numbers[ROWS] - frame.shared.centre.shape[1]
 
 
 @inlined
-def scatter_standard(r: int, c: int, part: Part, own: Floats, frame: Frame) -> Standard:
-    """The release and the law that standardise entry (r, c) of L_j; on the diagonal, its logarithm."""
-    shared, first = frame.shared, own.shape[1] - 1 - len(frame.ratio)
+def scatter_standard(r: int, c: int, part: Part, work: Floats, frame: Frame) -> Standard:
+    """The noisy value and the law that standardise entry (r, c) of L_j; on the diagonal, its logarithm."""
+    shared, first = frame.shared, work.shape[1] - 1 - len(frame.ratio)
     hat, known = part.matrices[HAT, first + r, first + c], part.matrices[KNOWN, first + r, first + c]
     square = 1.0 / degrees_of(part, frame) + 1.0 / shared.numbers[HEAVY]
     if r == c:
@@ -87,7 +87,7 @@ def scatter_standard(r: int, c: int, part: Part, own: Floats, frame: Frame) -> S
 
 @inlined
 def mixture_root(part: Part, frame: Frame) -> float:
-    """log|I + E|, E = K K' n / nu', and the inverse of its Cholesky factor: pivots less 1, so that nothing cancels."""
+    """log|I + E|, E = K K' n / nu', without cancellation; fills the inverse of the Cholesky factor of I + E."""
     count, scale, value = len(frame.ratio), part.numbers[ROWS] / frame.shared.numbers[DEGREES], 0.0
     root = np.zeros((count, count))
     for i in range(count):
@@ -109,7 +109,7 @@ def mixture_root(part: Part, frame: Frame) -> float:
 
 @inlined
 def pull_mixture(scale: float, factor: float, frame: Frame) -> float:
-    """in_ratio = `factor` times twice scale (I + E)^-1 K; returns the trace of (I + E)^-1 E."""
+    """in_ratio = 2 factor scale (I + E)^-1 K; returns the trace of (I + E)^-1 E."""
     count, trace = len(frame.ratio), 0.0
     half = np.zeros((count, count))
     for i in range(count):
@@ -127,7 +127,7 @@ def pull_mixture(scale: float, factor: float, frame: Frame) -> float:
 
 
 @inlined
-def scatter_law(part: Part, own: Floats, frame: Frame) -> tuple[float, float, float]:
+def scatter_law(part: Part, work: Floats, frame: Frame) -> tuple[float, float, float]:
     """The matrix-F law in K with log pivots, its derivatives in K (in_ratio), and in nu' and the rows."""
     count, rows, nu = len(frame.ratio), part.numbers[ROWS], frame.shared.numbers[HEAVY]
     half, degrees = 0.5 * degrees_of(part, frame), frame.shared.numbers[DEGREES]
@@ -138,7 +138,7 @@ def scatter_law(part: Part, own: Floats, frame: Frame) -> tuple[float, float, fl
         x = 0.5 * (nu - i)
         value += gamma_ratio(x, half) + half * log1p((count + 1.0 - i) / degrees)
         in_degrees += 0.5 * digamma_ratio(x, half) - half / degrees
-    for i in range(columns_of(part, own, frame)):
+    for i in range(columns_of(part, work, frame)):
         x, pivot, level = 0.5 * (nu - i), log(frame.ratio[i, i]), log(0.5 * rows)
         value += half * level + log(2.0) + (2.0 * half - i) * pivot - lgamma(half - 0.5 * i)
         in_rows += (
@@ -149,41 +149,41 @@ def scatter_law(part: Part, own: Floats, frame: Frame) -> tuple[float, float, fl
 
 
 @inlined
-def place_scatter(position: Floats, part: Part, own: Floats, frame: Frame) -> float:
+def place_scatter(position: Floats, part: Part, work: Floats, frame: Frame) -> float:
     """Fill L_j and K; returns the log Jacobian of K with log pivots."""
     (count, width), value = frame.shared.centre.shape, 0.0
-    first, root, columns = own.shape[1] - 1 - count, frame.shared.root, columns_of(part, own, frame)
+    first, root, columns = work.shape[1] - 1 - count, frame.shared.root, columns_of(part, work, frame)
     frame.ratio[:] = 0.0
     for r in range(count):
         at = row_start(r, part, width, first) + width
         for c in range(min(r + 1, columns)):
-            on = scatter_standard(r, c, part, own, frame)
+            on = scatter_standard(r, c, part, work, frame)
             entry, slope = from_standard(on, float(position[at + c]))
             value += slope
             if c == r:
-                own[FACTOR, first + r, first + r] = exp(entry)
+                work[FACTOR, first + r, first + r] = exp(entry)
                 frame.ratio[r, r] = exp(entry - on.centre)
             else:
-                own[FACTOR, first + r, first + c] = entry
+                work[FACTOR, first + r, first + c] = entry
                 frame.ratio[r, c] = (entry - on.centre) / root[r, r]
                 value -= log(root[r, r])
     return value
 
 
 @inlined
-def pull_scatter(position: Floats, part: Part, own: Floats, frame: Frame, gradient: Floats) -> float:
-    """Reverse of `place_scatter`, given derivatives in L_j (BAR) and in K; returns the one in the rows."""
+def pull_scatter(position: Floats, part: Part, work: Floats, frame: Frame, gradient: Floats) -> float:
+    """Reverse of `place_scatter`, given derivatives in L_j (BAR) and in K; returns the derivative in the rows."""
     (count, width), in_square = frame.shared.centre.shape, 0.0
-    first, root, slopes = own.shape[1] - 1 - count, frame.shared.root, frame.slopes
-    columns = columns_of(part, own, frame)
+    first, root, slopes = work.shape[1] - 1 - count, frame.shared.root, frame.slopes
+    columns = columns_of(part, work, frame)
     for r in range(count - 1, -1, -1):
         at = row_start(r, part, width, first) + width
         for c in range(min(r + 1, columns)):
-            on, inner = scatter_standard(r, c, part, own, frame), frame.in_ratio[r, c]
-            bar = own[BAR, first + r, first + c]
+            on, inner = scatter_standard(r, c, part, work, frame), frame.in_ratio[r, c]
+            bar = work[BAR, first + r, first + c]
             if c == r:
                 inner *= frame.ratio[r, r]
-                bar = bar * own[FACTOR, first + r, first + r] + inner
+                bar = bar * work[FACTOR, first + r, first + r] + inner
                 gradient[at + c], in_centre, in_log = standard_slopes(on, float(position[at + c]), bar)
                 slopes.root[r, r] += (in_centre - inner) / root[r, r]
             else:

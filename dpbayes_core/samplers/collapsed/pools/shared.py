@@ -1,9 +1,9 @@
-"""Places of what the parts of a pool share, and the standard coordinate of a number that has a release and a prior.
+"""The arrays of parameters that a pool's parts share; the standard coordinate of a number with a release and a prior.
 
 Where noise around `hat` has precision `known`, and the prior is normal around `centre` with sd `spread`, the number
-is normal given both, and its coordinate u is that normal, standardised: by the noise where it is small, by the prior
-where the noise is large, and in between no coordinate narrows as `spread` does. Any hat and precision are exact: they
-move u only.
+is normal given both, and its coordinate u is that normal, standardised: by the noise where that is small, by the prior
+where the noise is large, so that no coordinate narrows with `spread`. The density is exact for any hat and precision,
+which only shift and scale u.
 """
 
 from math import log, sqrt
@@ -21,10 +21,10 @@ from dpbayes_core.samplers.collapsed.arrays import (
 )
 from dpbayes_core.samplers.collapsed.coordinates import first_continuous
 
-FEW = 1.0  # precision that the coordinates of L add, about a typical one
-# matrices of a part beyond z and its scales: likely values of its rows of C, and the precision of the noise;
-# its estimates of B and L, and their squared errors without tau and t
-HAT, KNOWN, SAYS, LOOSE = 2, 3, 4, 5
+FEW = 1.0  # precision of a normal law around typical values that, with the parts' estimates, standardises L
+# matrices of a part after z and its scales: likely values of its rows of C, and the precision of their noise; its
+# estimates of B and L, and their squared errors without tau and t
+HAT, KNOWN, ESTIMATE, ERROR = 2, 3, 4, 5
 # places in Shared.numbers: nu' = 1 / (2 t^2), nu, log sigma
 DEGREES, HEAVY, LOGGED = range(3)
 
@@ -42,13 +42,13 @@ class Shared(NamedTuple):
 
 @compiled
 def part_at(target: Target, index: int) -> Part:
-    """One release's arrays."""
+    """The arrays of one release."""
     return Part(target.parts[index], target.matrices[index], target.weights[index], target.blocks)
 
 
 @compiled
 def row_start(r: int, part: Part, width: int, first: int) -> int:
-    """Where the coordinates of number r start among a part's: no columns are beyond its rows."""
+    """The index of number r's first coordinate among a part's; empty columns have no coordinates."""
     at, columns = r * width, int(part.numbers[COLUMNS]) - first
     for i in range(r):
         at += max(0, min(i + 1, columns))
@@ -57,7 +57,7 @@ def row_start(r: int, part: Part, width: int, first: int) -> int:
 
 @compiled
 def new_shared(target: Target) -> Shared:
-    """Zeros."""
+    """Shared parameters, or derivatives, of 0."""
     part = part_at(target, 0)
     first, size = first_continuous(part), target.response.shape[0]
     count, width = size - 1 - first, first - int(part.numbers[LOW])
@@ -79,12 +79,12 @@ def group_of(column: int, part: Part) -> int:
 
 @compiled
 def groups_of(part: Part) -> int:
-    """How many taus a number has."""
+    """The number of taus of each number."""
     return 0 if part.numbers[LOW] > 0.0 else 1 + part.blocks.shape[0]
 
 
 class Standard(NamedTuple):
-    """What standardises a number: its noisy value with the noise's precision, and a normal prior."""
+    """The noisy value, its precision and the normal prior that standardise a number."""
 
     hat: float
     known: float  # precision of the noise around it
@@ -102,7 +102,7 @@ def from_standard(on: Standard, u: float) -> tuple[float, float]:
 
 @inlined
 def standard_slopes(on: Standard, u: float, bar: float) -> tuple[float, float, float]:
-    """Derivatives in u, the centre and the log spread, given the one in the number; the log Jacobian's included."""
+    """Derivatives in u, the centre and the log spread, given that in the number; the log Jacobian is included."""
     weight = 1.0 / (on.spread * on.spread)
     square = 1.0 / (on.known + weight)
     share, root = weight * square, sqrt(square)
