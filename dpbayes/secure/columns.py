@@ -20,9 +20,9 @@ from dpbayes_core.exact_sums.kernels import (
     clip_and_count,
     clip_and_count_known,
     look_up,
-    settle_codes,
+    replace_codes,
 )
-from dpbayes_core.regression.holders import NOBODY
+from dpbayes_core.regression.holders import UNDECLARED
 
 BLOCK_ROWS = 32_768  # a block of a dozen columns stays in the processor's cache from clipping to summing
 Column = Any  # pyarrow.ChunkedArray; pyarrow carries no type information
@@ -132,7 +132,7 @@ def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Co
     codes = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int32), *parts])
     if rule.words:
         codes[codes >= len(levels)] = NULL_CODE
-    nulls, unknown = settle_codes(codes, *_replacement_codes(rule, levels))
+    nulls, unknown = replace_codes(codes, *_replacement_codes(rule, levels))
     counts.update(nulls=int(nulls), unknown_levels=int(unknown))
     return codes
 
@@ -140,7 +140,7 @@ def _codes(column: Column, rule: ColumnRule, levels: tuple[str, ...], counts: Co
 def _replacement_codes(rule: ColumnRule, levels: tuple[str, ...]) -> tuple[int, int]:
     """The codes for null, and for a level that is not declared."""
     if rule.names_holders:
-        return NOBODY, NOBODY
+        return UNDECLARED, UNDECLARED
     unknown = None if rule.unknown is None else levels.index(rule.unknown)
     if rule.stays_missing:
         return MISSING, MISSING if unknown is None else unknown

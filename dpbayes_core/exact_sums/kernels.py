@@ -10,13 +10,13 @@ from dpbayes_core.arrays import Floats, ShortIntegers
 
 UNKNOWN_CODE: Final = -1
 NULL_CODE: Final = -2
-MISSING: Final = -1  # the code of a level that stays missing
+MISSING: Final = -1  # the code of a missing level
 _njit: Final[Any] = njit(cache=True, nogil=True)  # untyped in numba; nogil lets threads run at the same time
 
 
 @_njit
 def clip_and_count(values: Floats, low: float, high: float, instead: float, out: Floats) -> tuple[int, int]:
-    """Fill `out` with numbers inside the bounds; how many values were NaN, and how many were outside."""
+    """Fill `out` with the values clipped to the bounds; returns how many were NaN, and how many were outside."""
     not_a_number, outside = 0, 0
     for i in range(len(values)):
         value = values[i]
@@ -31,7 +31,7 @@ def clip_and_count(values: Floats, low: float, high: float, instead: float, out:
 def clip_and_count_known(
     values: Floats, valid: NDArray[np.uint8], start: int, low: float, high: float, instead: float, out: Floats
 ) -> tuple[int, int]:
-    """As `clip_and_count`, where bit `start + i` of `valid` is 1 if there is a value i."""
+    """As `clip_and_count`; value i is null unless bit `start + i` of `valid` is 1."""
     not_a_number, outside = 0, 0
     for i in range(len(values)):
         value, place = values[i], start + i
@@ -45,7 +45,7 @@ def clip_and_count_known(
 
 @_njit
 def quantise_into(values: Any, middle: float, width: float, scale: float, out: Any) -> None:
-    """Fill `out` with values rounded to `scale` steps a width, clipped; NaN becomes the middle."""
+    """Fill `out` with clipped values in whole steps from the middle, `scale` steps a width; NaN becomes 0."""
     top = scale / 2
     for i in range(len(values)):
         steps = np.rint((values[i] - middle) / width * scale)
@@ -69,7 +69,7 @@ def count_pairs(first: Any, second: Any, counts: NDArray[np.int64]) -> None:
 
 @_njit
 def look_up(places: Any, of_places: Any, out: Any) -> None:
-    """Fill `out` with the entry of each place, the last one where there is none; several times as fast as indexing."""
+    """Fill `out` with `of_places[place]`, its last entry for a place outside; several times as fast as indexing."""
     last = len(of_places) - 1
     for i in range(len(places)):
         place = places[i]
@@ -77,8 +77,8 @@ def look_up(places: Any, of_places: Any, out: Any) -> None:
 
 
 @_njit
-def settle_codes(codes: ShortIntegers, of_null: int, of_unknown: int) -> tuple[int, int]:
-    """Replace codes of null and of unknown levels by these; returns how many there were of each."""
+def replace_codes(codes: ShortIntegers, of_null: int, of_unknown: int) -> tuple[int, int]:
+    """Replace the codes of null and of unknown levels by these codes; returns how many there were of each."""
     nulls, unknown = 0, 0
     for i in range(len(codes)):
         code = codes[i]

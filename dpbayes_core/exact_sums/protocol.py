@@ -1,4 +1,4 @@
-"""The statistics that one pass over confidential rows sums: exact integers, the same for every cut of the rows."""
+"""The protocol of a statistic: exact integer sums over confidential rows, the same for every split of the rows."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from dpbayes_core.confidential import Confidential
 
 @dataclass(frozen=True, repr=False, eq=False)
 class EncodedTable(Confidential):
-    """Rows as integers, (rows, width): all that the statistic sees of them, and which rows count."""
+    """Rows encoded as integers, (rows, width), and which of them count."""
 
     integers: NDArray[np.int32]
     counts: NDArray[np.bool_] | None = None  # of each row; None where all do
@@ -24,7 +24,7 @@ class EncodedTable(Confidential):
 
 
 class Statistic(Protocol):
-    """A sum over rows: how a row is encoded as integers, and what is summed."""
+    """A sum over rows: the encoding of a row as integers, and the summed functions of these."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -37,11 +37,11 @@ class Statistic(Protocol):
         ...
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """The integers of each row, and whether it counts; total on values, no rows included."""
+        """The integers of each row, and whether it counts; defined for every value and for tables without rows."""
         ...
 
     def sum(self, encoded: EncodedTable, people: Words | None) -> Any:
-        """The exact sums over those that count; `people` is (rows, 2), a hash of each row's person, where needed."""
+        """The exact sums over the rows that count; `people` is (rows, 2), a hash of each row's person, where needed."""
         ...
 
     def empty(self) -> Any:

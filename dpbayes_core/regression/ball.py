@@ -1,4 +1,4 @@
-"""A bound on the length of a row's covariates, besides the bounds of each column; whole numbers stay whole."""
+"""A bound on the norm of a row's covariates, in addition to the bounds of each column."""
 
 import math
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SHRINK = 1 - 2.0**-45  # more than what three roundings of doubles can add
+SHRINK = 1 - 2.0**-45  # compensates for more than three roundings of doubles
 
 
 @dataclass(frozen=True)
 class Ball:
-    """|x| <= covariates and |y| <= response, both on the standardised scale; longer rows are scaled down to it."""
+    """|x| <= covariates and |y| <= response on the standardised scale; longer rows are scaled down to these norms."""
 
     covariates: float
     response: float
@@ -28,14 +28,14 @@ class Ball:
             raise ValueError("cannot bound rows: the norm of the response is not in [0.001, 1]. State one within.")
 
     def clip(self, integers: NDArray[Any], unit: int) -> None:
-        """Bring rows (covariates, then the response) into the ball, in place; `unit` is the integer of 1."""
+        """Scale integer rows (covariates, then the response) into the ball, in place; `unit` is the integer of 1."""
         largest = math.floor(Fraction(self.response) * unit)
         np.clip(integers[:, -1], -largest, largest, out=integers[:, -1])
         rows = integers[:, :-1].astype(np.int64)
         squares = (rows * rows).sum(axis=1)  # below 2**53 for any number of columns that fits in memory
         (long,) = np.nonzero(squares > math.floor((Fraction(self.covariates) * unit) ** 2))
         factor = self.covariates * unit * SHRINK / np.sqrt(squares[long].astype(np.float64))
-        # towards zero: what is dropped makes the row shorter, so that the whole numbers lie in the ball themselves
+        # rounded towards zero, so that the integers are in the ball, too
         integers[long, :-1] = np.trunc(rows[long] * factor[:, None]).astype(integers.dtype)
 
     def to_record(self) -> dict[str, float]:

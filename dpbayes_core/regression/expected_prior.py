@@ -1,7 +1,7 @@
-"""The independent prior in units of the columns' expected moments: the default where the response's sd is stated.
+"""The default prior where the response's sd is stated: independent, in units of the columns' expected moments.
 
-One sd of a covariate, or a level compared with its reference, changes the response by a few of its own sds, however
-wide the bounds are. Where the sd of a covariate is not stated, its bounds give one.
+One sd of a covariate, or a level instead of the reference, changes the response by a few of the response's sds,
+whatever the bounds are. Where the sd of a covariate is not stated, its bounds give one.
 """
 
 import math
@@ -14,17 +14,17 @@ from dpbayes_core.regression.prior import LEAST, MOST
 from dpbayes_core.regression.schema import Continuous, RegressionSchema
 
 REACH = 2.0
-"""Expected sds of the response by which one expected sd of a covariate moves it: the sd of its slope's prior."""
+"""The prior sd of a slope, in expected sds of the response per expected sd of the covariate."""
 HALF_WIDTH = 3.5
-"""Expected sds of the response that stand for the half width of its bounds."""
+"""The number of expected sds of the response that replaces the half width of its bounds."""
 
 
 def expected_prior(schema: RegressionSchema, expected: Mapping[str, Expected]) -> IndependentPrior:
-    """In units of the response's expected sd: slopes REACH a covariate's sd, levels HALF_WIDTH, sigma's mean 1.
+    """Prior sds, in the response's expected sd: slopes REACH per covariate's sd, levels HALF_WIDTH; sigma's mean is 1.
 
-    A covariate whose sd is not stated has HALF_WIDTH a half width of its bounds. Without an intercept sizes are about
-    0. The intercept at the middles of the bounds varies as much as slopes make it vary around the expected means.
-    Values beyond the limits of a stated prior are set to the limits.
+    A covariate whose sd is not stated has HALF_WIDTH per half width of its bounds. Without an intercept, root mean
+    squares replace sds. The intercept at the middles of the bounds varies as the slopes imply, around the expected
+    means. Values beyond the limits of a stated prior are set to the limits.
     """
     guesses = {
         column.name: expected[column.name].standardised(schema.standardised(column))
@@ -36,12 +36,12 @@ def expected_prior(schema: RegressionSchema, expected: Mapping[str, Expected]) -
     named = dict[str, float]()
     for variable in schema.variables[:-1]:
         if variable.kind == "two-level":
-            named[variable.label] = _within(HALF_WIDTH * unit / 2)  # from -1 to 1 are two steps
+            named[variable.label] = _within(HALF_WIDTH * unit / 2)  # the levels are 2 apart: -1 and 1
         elif variable.column in guesses:
             named[variable.label] = _within(REACH * unit / _size(guesses[variable.column], schema))
-    apart = [named[name] * guess.mean for name, guess in guesses.items() if name in named and schema.intercept]
+    offsets = [named[name] * guess.mean for name, guess in guesses.items() if name in named and schema.intercept]
     return IndependentPrior(
-        intercept_sd=_within(math.hypot(IndependentPrior.intercept_sd, *apart)),
+        intercept_sd=_within(math.hypot(IndependentPrior.intercept_sd, *offsets)),
         coefficient_sd=general,
         noise_scale=_within(IndependentPrior.scale_for(unit, IndependentPrior.noise_shape)),
         named=tuple((name, 0.0, sd) for name, sd in named.items()),
@@ -49,7 +49,7 @@ def expected_prior(schema: RegressionSchema, expected: Mapping[str, Expected]) -
 
 
 def is_expected(record: Mapping[str, Any]) -> bool:
-    """Whether a prior's record is of this kind, whatever was expected."""
+    """Whether a prior's record is one of this module's, for any expected moments."""
     return (
         record.get("law") == LAW
         and record["noise_shape"] == IndependentPrior.noise_shape

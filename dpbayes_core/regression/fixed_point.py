@@ -1,4 +1,4 @@
-"""Columns as integers: products and sums are then exact in any order, and sensitivity is a number of integers."""
+"""Columns encoded as integers: products and sums are then exact in any order, and so is the sensitivity."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +38,7 @@ def encoded_integers(schema: RegressionSchema, names: Sequence[str], columns: Co
 
 
 def rows_that_count(schema: RegressionSchema, columns: Columns) -> NDArray[np.bool_] | None:
-    """Of complete cases the rows without a missing value: NaN of a number, a code of no level; None where all count."""
+    """With complete cases, the rows without a missing value (NaN, or a code of no level); None where all rows count."""
     if schema.cases == "all":
         return None
     present = [

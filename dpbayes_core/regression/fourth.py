@@ -1,4 +1,4 @@
-"""Third and fourth moments of the covariates, summed in the same pass as the second moments, and released with them.
+"""Third and fourth moments of the covariates, summed and released together with the second moments.
 
 Sums of products of 16-bit integers are exact: each product of two is cut into two halves.
 """
@@ -32,7 +32,7 @@ FOURTH_BITS = 16
 HALF_BITS = FOURTH_BITS - 1  # a product of two variables, up to 2**30 in size, is cut in halves of 15 bits
 FOURTH_UNIT = 2**HALF_BITS
 BLOCK_ROWS = 2048  # a block of pairs stays in the processor's cache
-MOST_ROWS = 2**23  # products of halves are at most 2**30: so many add up exactly in doubles
+MOST_ROWS = 2**23  # products of halves are at most 2**30: the sum of this many is exact in doubles
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,18 @@ class FourthMoments:
 
     @property
     def needs_people(self) -> bool:
-        """No: every row weighs the same."""
+        """False: every row has the same weight."""
         return False
 
     @cached_property
     def entries(self) -> tuple[Places, ...]:
-        """Four places in order, 0 for the constant: no square of a level, no two levels of one column."""
+        """Four variables each, in order and 0 for the constant: no square of a level, no two levels of one column."""
         return tuple(fourth_entries(self.schema))
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """Per covariate a number in [-FOURTH_UNIT, FOURTH_UNIT], or the code of a level; which rows count is not here.
+        """Per covariate a number in [-FOURTH_UNIT, FOURTH_UNIT], or the code of a level.
 
-        That depends on the response, too, which only the second moments contain.
+        The encoding of the second moments says which rows count, since that depends on the response, too.
         """
         return EncodedTable(encoded_integers(self.schema, self.columns, columns, FOURTH_BITS))
 
@@ -107,7 +107,7 @@ class FourthMoments:
 
 @dataclass(frozen=True, repr=False)
 class MomentSums(Confidential):
-    """Confidential sums of both, over the same rows."""
+    """Confidential second and fourth moments of the same rows."""
 
     second: ExactStatistics
     fourth: ExactStatistics
@@ -129,10 +129,10 @@ class MomentSums(Confidential):
 
 @dataclass(frozen=True)
 class SecondAndFourthMoments(WithSecondMoments):
-    """Both statistics of one regression; a row's integers for the second precede those for the fourth."""
+    """Second and fourth moments of one regression; in a row's integers, those for the second moments come first."""
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """The integers of both."""
+        """The integers for second moments, then those for fourth."""
         second, fourth = self.second.encode(columns), self._fourth.encode(columns)
         both = np.concatenate([second.integers, fourth.integers], axis=1)
         return EncodedTable(np.asfortranarray(both), second.counts)
@@ -154,7 +154,7 @@ class SecondAndFourthMoments(WithSecondMoments):
 
 @dataclass(frozen=True, kw_only=True)
 class HigherMoments:
-    """Noisy third and fourth moments of the covariates, as released: each times its weight."""
+    """Noisy third and fourth moments of the covariates, each times its weight, as released."""
 
     schema: RegressionSchema
     mechanism: Mechanism
@@ -162,7 +162,7 @@ class HigherMoments:
 
     @property
     def entries(self) -> tuple[Places, ...]:
-        """Four places in order, 0 for the constant: what each value is the sum of products of."""
+        """The four variables, in order and 0 for the constant, whose products each value sums."""
         return FourthMoments(self.schema).entries
 
     @cached_property
@@ -181,12 +181,12 @@ class HigherMoments:
         return self.mechanism.scales / self.weights
 
     def protected(self, neighbours: str, max_rows_per_unit: int) -> bool:
-        """Whether the noise suffices for how far neighbours can move the values."""
+        """Whether the mechanism's sensitivities are at least those of the values."""
         due = fourth_sensitivity(self.schema, neighbours, max_rows_per_unit)
         return len(self.values) == len(due.weights) and self.mechanism.protects(due)
 
     def payload(self) -> dict[str, Any]:
-        """The noisy numbers, the places they belong to, and their weights."""
+        """The noisy numbers, the entries that they estimate, and their weights."""
         entries = [list(entry) for entry in self.entries]
         return {"entries": entries, "values": list(self.values), "weights": self.weights.tolist()}
 
@@ -194,7 +194,7 @@ class HigherMoments:
     def release(
         cls, schema: RegressionSchema, mechanism: Mechanism, noise: NoiseSource, exact: ExactStatistics
     ) -> "HigherMoments":
-        """The exact sums, weighted as whole numbers, on the mechanism's grid, with its noise."""
+        """The exact sums times integer weights, on the mechanism's grid, with its noise."""
         weights = fourth_weights(schema, mechanism.norm)
         weighted = tuple(total * weight for total, weight in zip(exact.sums, weights, strict=True))
         rounded = on_grid(ExactStatistics(exact.rows, weighted), mechanism.grid, 4 * HALF_BITS + WEIGHT_BITS)

@@ -1,4 +1,4 @@
-"""A statistic of several holders in one pass: a column with declared values names the holder of each row."""
+"""A statistic of several holders in one pass over one table, of which a column names each row's holder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from dpbayes_core.confidential import Confidential
 from dpbayes_core.exact_sums.protocol import EncodedTable, Statistic
 from dpbayes_core.regression.residual_moments import SecondMomentsWithRows
 
-NOBODY = -1  # the code of a row that belongs to no declared holder
+UNDECLARED = -1  # the code of a row of no declared holder
 
 
 @dataclass(frozen=True, repr=False)
 class HolderStatistics(Confidential):
     """Confidential sums of each holder, in the declared order."""
 
-    parts: tuple[Any, ...]  # what the statistic's `sum` gives
+    parts: tuple[Any, ...]  # results of the statistic's `sum`
 
     def __add__(self, other: "HolderStatistics") -> "HolderStatistics":
         return HolderStatistics(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
@@ -30,17 +30,17 @@ class HolderStatistics(Confidential):
         return {name: np.stack([one[name] for one in arrays]) for name in arrays[0]}
 
     def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> "HolderStatistics":
-        """The inverse of `to_arrays`, for as many holders and sums of the same kind."""
+        """The inverse of `to_arrays`, for the same holders and statistic as `self`."""
         kept = [{name: held[place] for name, held in arrays.items()} for place in range(len(self.parts))]
         return HolderStatistics(tuple(part.from_arrays(own) for part, own in zip(self.parts, kept, strict=True)))
 
 
 @dataclass(frozen=True)
 class HolderSums:
-    """The same statistic for each holder; rows of undeclared holders count nowhere.
+    """The same statistic for each holder; rows of undeclared holders do not count.
 
-    Where membership is fixed one person moves one holder's sums, as in a table of that holder alone. Where a person may
-    move between holders two of them change, each as under add-remove.
+    With fixed membership one person changes one holder's sums, as in a table of that holder alone. Where a person may
+    move between holders, two holders' sums change, each as under add-remove.
     """
 
     each: Statistic
@@ -48,7 +48,7 @@ class HolderSums:
     holders: tuple[str, ...]  # by the column's codes
 
     def __post_init__(self) -> None:
-        if isinstance(self.each, SecondMomentsWithRows):  # whether kept rows can be stacked depends on values
+        if isinstance(self.each, SecondMomentsWithRows):  # whether stored rows can be stacked depends on values
             raise TypeError("cannot sum by holder and keep rows: each holder has its own number. Release one table.")
 
     @property
@@ -58,13 +58,13 @@ class HolderSums:
 
     @property
     def needs_people(self) -> bool:
-        """As the statistic."""
+        """Whether the statistic needs them."""
         return self.each.needs_people
 
     def encode(self, columns: Columns) -> EncodedTable:
         """The statistic's integers, then the holder's code."""
         codes = np.asarray(columns[self.column])
-        known = np.where((codes >= 0) & (codes < len(self.holders)), codes, NOBODY).astype(np.int32)
+        known = np.where((codes >= 0) & (codes < len(self.holders)), codes, UNDECLARED).astype(np.int32)
         each = self.each.encode(columns)
         return EncodedTable(np.asfortranarray(np.column_stack([each.integers, known])), each.counts)
 

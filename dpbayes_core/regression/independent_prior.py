@@ -1,7 +1,7 @@
 """The prior that a study states as `law: independent`: coefficients and the residual sd are independent.
 
-On the standardised scale 1 is half the width of the response's bounds: from the middle to an end of a column's bounds
-the response changes by about one half width, and sigma may be small.
+The default sds: from the middle to an end of a covariate's bounds the response changes by about half the width of its
+own bounds, which is 1 on the standardised scale; sigma may be small.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ RESIDUAL = 0.5  # shape of the conjugate law of sigma2 that approximates this on
 
 @dataclass(frozen=True, kw_only=True)
 class IndependentPrior(Prior):
-    """theta ~ N(mu0, Lam0^-1) whatever sigma is, sigma ~ Gamma(noise_shape, scale noise_scale); all independent."""
+    """theta ~ N(mu0, Lam0^-1), independent of sigma ~ Gamma(noise_shape, scale noise_scale)."""
 
     squares: ClassVar[tuple[str, ...]] = ("variance",)
     unit: ClassVar[str] = "half the width of the response's bounds"
@@ -31,7 +31,7 @@ class IndependentPrior(Prior):
 
     @property
     def reference(self) -> float:
-        """The unit of the sds, on the standardised scale: they do not depend on sigma."""
+        """1, the unit of the sds on the standardised scale: they do not depend on sigma."""
         return 1.0
 
     @staticmethod
@@ -44,15 +44,15 @@ class IndependentPrior(Prior):
         return self.noise_scale * generator.standard_gamma(self.noise_shape, count)
 
     def spreads(self, sds: Floats, sigma: Floats) -> Floats:
-        """(draws, coefficients): the sds, whatever sigma is."""
+        """(draws, coefficients): the sds, which do not depend on sigma."""
         return np.broadcast_to(sds, (len(sigma), len(sds)))
 
     def scaling(self, sigma2: Floats) -> Floats:
-        """One, whatever sigma2 is."""
+        """1 for every sigma2."""
         return np.ones_like(sigma2)
 
     def log_noise(self, log_sigma2: Floats) -> Floats:
-        """Log density of log sigma2, up to a constant: of log sigma, whose Jacobian is a constant."""
+        """Log density of log sigma2, up to a constant: that of log sigma, since the Jacobian is constant."""
         return self.noise_shape * log_sigma2 / 2 - np.exp(log_sigma2 / 2) / self.noise_scale
 
     def noise_tails(self, sigma: Floats) -> tuple[Floats, Floats]:
@@ -64,7 +64,7 @@ class IndependentPrior(Prior):
 
     @property
     def least_square(self) -> float:
-        """Zero: its law lets sigma be small. It adds sigma2 times `response_matrix` to second moments."""
+        """0: the prior does not keep sigma away from 0."""
         return 0.0
 
     @property
@@ -74,7 +74,7 @@ class IndependentPrior(Prior):
 
     @property
     def conjugate(self) -> Prior:
-        """A normal-inverse-gamma law of about the same sds, for samplers that take no other."""
+        """A normal-inverse-gamma law of about the same sds, for samplers that take only such a prior."""
         sd = self.typical_variance**0.5
         return Prior(
             intercept_sd=self.intercept_sd / sd,
@@ -88,7 +88,7 @@ class IndependentPrior(Prior):
         )
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON: `law` distinguishes it from a normal-inverse-gamma prior's, which has none."""
+        """Plain data for canonical JSON; a normal-inverse-gamma prior's record has no `law`."""
         return {"law": LAW, **super().to_record()}
 
     @classmethod

@@ -19,7 +19,7 @@ PRODUCT_BITS = 2 * BITS - 2
 BLOCK_ROWS = 2 ** (EXACT_BITS - PRODUCT_BITS)  # every partial sum of a block is then an exact double
 FINEST_GRID = 30
 LIMB_BITS = 32
-HEADROOM_BITS = 6  # room for 64 times the declared rows: the declaration need not be right
+HEADROOM_BITS = 6  # room for 64 times the declared rows: the declaration may be wrong
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +39,7 @@ class ExactStatistics(Confidential):
         return ExactStatistics(self.rows + other.rows, tuple(sums))
 
     def with_count(self) -> "ExactStatistics":
-        """The same with the number of rows as its first sum: `schema.entries_with_count`, where it is not public."""
+        """The same with the number of rows as first sum, as in `schema.entries_with_count`."""
         return ExactStatistics(self.rows, (self.rows * UNIT**2, *self.sums))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -66,13 +66,13 @@ def from_limbs(high: NDArray[np.int64], low: NDArray[np.int64]) -> list[int]:
 
 
 def regression_statistics(schema: RegressionSchema, columns: Columns) -> ExactStatistics:
-    """Exact second moments of raw columns (factors as level codes); total on values, empty columns included."""
+    """Exact second moments of raw columns (factors as level codes); defined for all values and for empty columns."""
     statistic = SecondMoments(schema)
     return statistic.sum(statistic.encode(columns))
 
 
 def grid_for(rows: int) -> int:
-    """The finest grid (in bits) on which 64 times the declared, public number of rows is an exact double."""
+    """The finest grid, in bits, on which 64 times the declared number of rows is an exact double."""
     if rows < 1:
         raise ValueError("cannot choose a grid: the declared number of rows must be positive. Declare about how many.")
     return min(FINEST_GRID, EXACT_BITS - 1 - HEADROOM_BITS - (rows - 1).bit_length())
@@ -93,18 +93,18 @@ def on_grid(exact: ExactStatistics, grid: int, bits: int = PRODUCT_BITS) -> Floa
 
 @dataclass(frozen=True)
 class SecondMoments:
-    """The released second moments of one regression; a factor stays one code a row and is never expanded."""
+    """The second moments of one regression; a factor is one code a row and never expanded to indicators."""
 
     schema: RegressionSchema
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Covariates in their declared order, the response last; `encode` keeps it."""
+        """Covariates in their declared order, the response last."""
         return tuple(column.name for column in (*self.schema.covariates, self.schema.response))
 
     @property
     def needs_people(self) -> bool:
-        """No: every row weighs the same."""
+        """False: every row has the same weight."""
         return False
 
     def encode(self, columns: Columns) -> EncodedTable:
@@ -155,7 +155,7 @@ class SecondMoments:
 
 @dataclass(frozen=True)
 class WithSecondMoments:
-    """Base of statistics that sum second moments and something else of the same rows."""
+    """Base of statistics that contain the second moments and another statistic of the same rows."""
 
     schema: RegressionSchema
 
@@ -166,7 +166,7 @@ class WithSecondMoments:
 
     @property
     def needs_people(self) -> bool:
-        """No: people do not weigh rows."""
+        """False: every row has the same weight."""
         return False
 
     @cached_property
@@ -177,17 +177,17 @@ class WithSecondMoments:
 
 @dataclass(frozen=True, eq=False)
 class ColumnLayout:
-    """Which column of the integers holds which variables of the schema."""
+    """The variables of the schema that each column of integers encodes."""
 
     numbers: tuple[tuple[int, int], ...]  # (column, variable); variable 0 is the constant
     factors: tuple[tuple[int, tuple[int, ...]], ...]  # (column, variables of its levels but the reference)
-    variables: NDArray[np.int64]  # the constant and those of the numbers
-    first: NDArray[np.int64]  # row and column of a released entry: numbers before factors, as they are summed
+    variables: NDArray[np.int64]  # the constant and the numbers' variables
+    first: NDArray[np.int64]  # row and column of each released entry in the order of summing: numbers before factors
     second: NDArray[np.int64]
 
     @classmethod
     def of(cls, schema: RegressionSchema) -> "ColumnLayout":
-        """Columns of three levels or more are factors, all others are numbers."""
+        """The layout of a schema: columns of three levels or more are factors, all others numbers."""
         numbers: list[tuple[int, int]] = []
         factors: list[tuple[int, tuple[int, ...]]] = []
         variable = 1

@@ -1,13 +1,13 @@
-"""A test of whether people were assigned to several releases at random, by the released numbers alone.
+"""A test of whether people were assigned to several releases at random, from the released numbers alone.
 
 Under random assignment, every covariate and every product of two has one mean in all parts, up to chance and noise.
 With r_j the released mean in part j, s_j its noise, n_j its rows and u the variance of one row's value,
 
     V_j = s_j^2 / n_j^2 + u / n_j        Q = sum_j (r_j - r)^2 / V_j        r the mean weighted by 1 / V_j
 
-is about chi-square with one degree less than there are parts. Standardised values lie in [-1, 1], so that u is at most
-min(E x_k^2, E x_l^2) - (E x_k x_l)^2 of a product x_k x_l, whatever the covariates' law. All means are tried, so the
-smallest probability counts as often as there are means.
+is about chi-square with parts - 1 degrees of freedom. Standardised values are in [-1, 1], so that u is at most
+min(E x_k^2, E x_l^2) - (E x_k x_l)^2 for a product x_k x_l, for every law of the covariates. All means are tested, so
+the smallest p-value is multiplied by their number.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ from dpbayes_core.privacy.mechanisms.noise_law import GAUSSIAN, law_of
 from dpbayes_core.regression.release import Release
 from dpbayes_core.regression.schema import RegressionSchema
 
-UNLIKELY = 0.01  # a probability below it speaks against a random split
-LEAST_ROWS = 4.0  # noise sds of a noisy count: below it a mean cannot be estimated
+UNLIKELY = 0.01  # the p-value below which a random split is rejected
+LEAST_ROWS = 4.0  # a noisy count must exceed this many of its noise sds
 
 
 @dataclass(frozen=True)
 class PartsCheck:
-    """How unlikely the most different mean is under a random split, all means taken together."""
+    """The result of the test: the p-value over all means, and the mean that differs most."""
 
     probability: float
-    means: int  # that were tried
-    columns: tuple[str, ...]  # of the most different one: a covariate, or the two of a product
+    means: int  # the number of means tested
+    columns: tuple[str, ...]  # of the mean that differs most: a covariate, or the two of a product
     statistic: float  # its Q
     degrees: int
 
@@ -53,7 +53,7 @@ class PartsCheck:
 
 
 def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
-    """The test of a random split by the released numbers; None where no two parts have a count above its noise."""
+    """The test of a random split; None where fewer than two parts have a count above its noise."""
     from scipy import stats  # slow to import
 
     parts = counted_parts(releases)
@@ -65,7 +65,7 @@ def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
     noise = np.stack([_noise(one, places, rare) for one in parts])
     means = np.stack([_at(one.matrix(), places, one.schema) for one in parts]) / counts
     about = (means * counts).sum(axis=0) / counts.sum()
-    hidden = np.array([count_noise(one) * heavier(one, rare) for one in parts])[:, None] * about
+    hidden = np.array([count_noise(one) * tail_factor(one, rare) for one in parts])[:, None] * about
     variances = (noise**2 + hidden**2) / counts**2 + _spread(parts, places, noise) / counts
     centre = (means / variances).sum(axis=0) / (1 / variances).sum(axis=0)
     found = ((means - centre) ** 2 / variances).sum(axis=0)
@@ -81,12 +81,12 @@ def parts_check(releases: Sequence[Release]) -> PartsCheck | None:
 
 
 def counted_parts(releases: Sequence[Release]) -> list[Release]:
-    """The parts whose number of rows is not hidden by noise."""
+    """The parts whose number of rows is clearly above its noise."""
     return [one for one in releases if one.count >= max(1.0, LEAST_ROWS * count_noise(one))]
 
 
 def _covariates(schema: RegressionSchema) -> list[tuple[int, int]]:
-    """The places of released means and products of covariates; the response is none of them."""
+    """The entries that are means or products of covariates, without the response."""
     return [place for place in schema.entries if place[1] < schema.m]
 
 
@@ -96,9 +96,9 @@ def _at(matrix: Floats, places: Sequence[tuple[int, int]], schema: RegressionSch
 
 
 def _spread(parts: Sequence[Release], places: Sequence[tuple[int, int]], noise: Floats) -> Floats:
-    """The largest variance that a row's value can have, by the means of all parts; of several rows of one person, too.
+    """An upper bound on the variance of a row's value, from the means of all parts, times the most rows of a person.
 
-    Noise may have made it too small: twice its standard deviation is added.
+    Twice the standard deviation of the noise is added.
     """
     schema, rows = parts[0].schema, sum(one.count for one in parts)
     moments = np.sum([one.matrix() for one in parts], axis=0) / rows
@@ -113,21 +113,21 @@ def _spread(parts: Sequence[Release], places: Sequence[tuple[int, int]], noise: 
 
 def _noise(release: Release, places: Sequence[tuple[int, int]], rare: float) -> Floats:
     scales = dict(zip(release.entries, release.mechanism.scales.tolist(), strict=False))
-    return heavier(release, rare) * law_of(release.mechanism).deviation * np.array([scales[p] for p in places])
+    return tail_factor(release, rare) * law_of(release.mechanism).deviation * np.array([scales[p] for p in places])
 
 
 def count_noise(release: Release) -> float:
-    """Of the number of rows: its standard deviation, 0 where that is public."""
+    """The standard deviation of the noise on the number of rows; 0 where that is public."""
     if release.rows is not None:
         return 0.0
     return float(release.mechanism.deviations[0])
 
 
-def heavier(release: Release, rare: float) -> float:
-    """How many times wider normal noise is that exceeds every bound at least as often as this noise.
+def tail_factor(release: Release, rare: float) -> float:
+    """The factor by which normal noise of the same sd must be widened to have tails at least as heavy.
 
-    Laplace noise exceeds t with probability exp(-t / scale): a normal law that does so as often at one t does so more
-    often before it. That t is where both are as rare as `rare`.
+    Laplace noise exceeds t with probability exp(-t / scale); a normal law that exceeds some t equally often exceeds
+    every smaller bound more often. That t is where both probabilities are `rare`.
     """
     law = law_of(release.mechanism)
     return law.exceeded(rare) / (law.deviation * GAUSSIAN.exceeded(rare))

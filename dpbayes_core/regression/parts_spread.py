@@ -1,11 +1,11 @@
-"""A test of whether several releases that are analysed as one have the same residual variance, by released numbers.
+"""A test of whether releases that are analysed as one have the same residual variance, from released numbers alone.
 
-The sampler takes one residual standard deviation for all parts. Where it is not the same, noise has to explain the
-difference, and coefficients of the pool may be far from those of every part. With a fit to what is within the parts,
+The sampler assumes one residual standard deviation for all parts. Where it differs, the sampler attributes the
+difference to noise, and coefficients of the pool may be far from those of every part. With slopes fitted within parts,
 u_j = (-constant of part j, -slopes, 1) and Z_j the part's released moments, v_j = u_j' Z_j u_j / n_j is its residual
-variance, and u_j' Z_j u_j has the noise of a weighted sum of released numbers. A squared residual of at most R^2 varies
-by at most R^2 v, and by at most (k - 1) v^2 where residuals have a kurtosis of at most k. So the v_j are compared like
-the means of `parts_alike.py`, by chi-square.
+variance, and u_j' Z_j u_j has the noise of a weighted sum of released numbers. The variance of a squared residual of at
+most R^2 is at most R^2 v, and at most (k - 1) v^2 where residuals have a kurtosis of at most k. So the v_j are compared
+by chi-square, as the means are in `parts_alike.py`.
 """
 
 import math
@@ -16,24 +16,24 @@ from typing import Any
 import numpy as np
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.regression.parts_alike import UNLIKELY, counted_parts, heavier
+from dpbayes_core.regression.parts_alike import UNLIKELY, counted_parts, tail_factor
 from dpbayes_core.regression.release import Release
 
-LARGEST = 2.0  # R, in half widths of the response's bounds: from one end of them to the other
-KURTOSIS = 9.0  # that residuals may have: Student's t with five degrees of freedom has it
-DISCERNIBLE = 3.0  # times the noise: above it the error of the fit is less than the noise on a residual variance
+LARGEST = 2.0  # R, in half widths of the response's bounds: the bounds' whole width
+KURTOSIS = 9.0  # the largest assumed kurtosis of residuals: that of Student's t with five degrees of freedom
+DISCERNIBLE = 3.0  # least scatter over noise; above it, fitting errors are less than the noise on a residual variance
 
 
 @dataclass(frozen=True)
 class SpreadCheck:
-    """How unlikely such different residual variances are where they are the same, and the least and the largest."""
+    """The result of the test: its p-value, and the least and the largest residual sd."""
 
     probability: float
     statistic: float
     degrees: int
     least: float  # residual sd, in the response's units; 0 where noise leaves none
     most: float
-    kurtosis: float | None  # that residuals may have; None of a version that knew their bounds only
+    kurtosis: float | None  # largest assumed; None in records of a version that used bounds alone
 
     @property
     def alarm(self) -> bool:
@@ -54,7 +54,7 @@ class SpreadCheck:
 
 
 def spread_check(releases: Sequence[Release], kurtosis: float | None = KURTOSIS) -> SpreadCheck | None:
-    """The test by the released numbers; None where noise hides the covariates, or the rows of all but one part."""
+    """The test; None where noise hides the covariates, or the number of rows of all parts but one."""
     from scipy import stats  # slow to import
 
     parts = counted_parts(releases)
@@ -84,7 +84,7 @@ def spread_check(releases: Sequence[Release], kurtosis: float | None = KURTOSIS)
 
 
 def _slopes(parts: Sequence[Release]) -> Floats | None:
-    """Of the response on the covariates within the parts; None where noise is about as large as their scatter."""
+    """Slopes of the response on the covariates within parts; None where noise is about as large as their scatter."""
     whole = np.sum([_scatter(one) for one in parts], axis=0)
     noise = math.sqrt(sum(float(one.mechanism.deviations.max()) ** 2 for one in parts))
     values, vectors = np.linalg.eigh(whole[:-1, :-1])
@@ -94,7 +94,7 @@ def _slopes(parts: Sequence[Release]) -> Floats | None:
 
 
 def _scatter(part: Release) -> Floats:
-    """Around the part's own means, where there is an intercept."""
+    """The noisy scatter around the part's means; around 0 without an intercept."""
     matrix = part.matrix()
     if not part.schema.intercept:
         return matrix
@@ -102,15 +102,15 @@ def _scatter(part: Release) -> Floats:
 
 
 def _variance(part: Release, slopes: Floats, rare: float) -> tuple[float, float]:
-    """Of a part's residuals, and the standard deviation of its noise."""
+    """The variance of a part's residuals, and the standard deviation of its noise."""
     along, matrix = np.append(-slopes, 1.0), part.matrix()
     if part.schema.intercept:
         along = np.append(-(along @ matrix[0, 1:]) / part.count, along)
     value, hidden = float(along @ matrix @ along) / part.count, part.rows is None
     size = len(part.values) - int(hidden)
     forms = np.array([along @ part.schema.complete(unit, 0.0) @ along for unit in np.eye(size)])
-    if hidden:  # the first number is the count: of the sum of squares, and of what that is divided by
+    if hidden:  # the first value is the noisy count, which enters the sum of squares and its divisor
         constant = along @ part.schema.complete(np.zeros(size), 1.0) @ along
         forms = np.append(constant - value, forms)
     noise = math.sqrt(float(((forms * part.mechanism.deviations) ** 2).sum()))
-    return value, heavier(part, rare) * noise / part.count
+    return value, tail_factor(part, rare) * noise / part.count

@@ -11,9 +11,9 @@ from dpbayes_core.regression.schema import RegressionSchema
 
 @dataclass(frozen=True)
 class Pool:
-    """Two or more releases of the same columns, whose people are disjoint; their order is part of what it is.
+    """Two or more releases of the same columns on disjoint people, in an order that matters.
 
-    `alike`: people were assigned to the parts at random, so that the parts' covariates have one law.
+    `alike` states that people were assigned to the parts at random, so that covariates have one law in all parts.
     """
 
     kind: ClassVar[str] = "regression"
@@ -40,12 +40,12 @@ class Pool:
 
     @property
     def differing(self) -> bool:
-        """Whether the numbers among the covariates may have a law of their own in each part; factors always may."""
+        """Whether numeric covariates may have another law in each part; factors always may."""
         return not self.alike and has_numbers(self.schema)
 
     @property
     def count(self) -> float:
-        """The number of rows of all, noisy where a part's is not public."""
+        """The number of rows of all parts, noisy where a part's is not public."""
         return sum(part.count for part in self.parts)
 
     @property
@@ -68,17 +68,17 @@ def parts_of(evidence: Evidence) -> tuple[Release, ...]:
 
 
 PartsLaw = Literal["differ", "alike", "none"]
-"""What a sampler takes the parts' numbers to be: of laws of their own, or of one law; or nothing is assumed of them."""
+"""A sampler's assumption on the numeric covariates of parts: different laws, one law, or none."""
 
-HEEDING = frozenset({"collapsed"})
-"""The samplers under which parts may differ, unless they are said to be alike."""
+ALLOW_DIFFERENT_PARTS = frozenset({"collapsed"})
+"""The samplers that allow parts to differ, unless `alike` is stated."""
 
 TAKEN_AS_RELEASED = frozenset({"naive", "fixed-s", "fixed-s-fast"})
-"""The samplers that take the released moments of the covariates for exact, whatever law those have."""
+"""The samplers that take the released moments of the covariates as exact, without assuming a law."""
 
 
 def has_numbers(schema: RegressionSchema) -> bool:
-    """Whether a covariate is a number; levels have shares of their own in every part in any case."""
+    """Whether a covariate is numeric; factors may have other shares in every part in any case."""
     return any(variable.kind == "continuous" for variable in schema.variables[:-1])
 
 
@@ -86,4 +86,4 @@ def parts_law(sampler: str, *, alike: bool, numbers: bool) -> PartsLaw:
     """The law that a sampler assumes for the covariates of several parts, by `alike` and whether there are numbers."""
     if sampler in TAKEN_AS_RELEASED or not numbers:
         return "none"
-    return "differ" if sampler in HEEDING and not alike else "alike"
+    return "differ" if sampler in ALLOW_DIFFERENT_PARTS and not alike else "alike"

@@ -1,6 +1,6 @@
 """The response that a regression's posterior predicts for public rows of covariates, in the user's units.
 
-A row's expected response is b'(1, x), one for each draw of b; its response adds a normal residual of the draw's sigma.
+A row's expected response is b'(1, x) for each draw of b; its response adds a normal residual with the draw's sigma.
 Clipping at the response's bounds is no part of the model, so predictions may leave them.
 """
 
@@ -39,7 +39,7 @@ class Forecast:
 
 
 def covariate_rows(schema: RegressionSchema, rows: Rows) -> Floats:
-    """(rows, coefficients): the factor of each coefficient; columns that are no covariates are ignored."""
+    """The design matrix (rows, coefficients); columns that are not covariates are ignored."""
     missing = [column.name for column in schema.covariates if column.name not in rows]
     if missing:
         raise StudyInvalid(f"cannot predict: column {missing[0]} is missing. Give every covariate.")
@@ -89,7 +89,7 @@ def predict(
 def forecast(
     draws: Mapping[str, Floats], schema: RegressionSchema, rows: Rows, probabilities: Sequence[float] = (0.025, 0.975)
 ) -> Forecast:
-    """Moments and quantiles of each row's prediction, the residual integrated out: no randomness besides the draws."""
+    """Moments and quantiles of each row's prediction, the residual integrated out instead of simulated."""
     given = covariate_rows(schema, rows)
     sigma = draws[SIGMA].ravel()
     parts: list[Forecast] = []
@@ -116,12 +116,12 @@ def _forecast(expected: Floats, sigma: Floats, probabilities: Sequence[float]) -
 def mixture_quantile(means: Floats, sds: Floats, probability: float) -> Floats:
     """The quantile of an equal mixture of normals, column by column: means (parts, columns), sds (parts,).
 
-    Newton's steps where they stay inside the bracket, bisection where they do not.
+    Newton's steps inside the bracket, else bisection.
     """
     from scipy.special import ndtr, ndtri
 
     each = means + float(ndtri(probability)) * sds[:, None]
-    low, high = each.min(axis=0), each.max(axis=0)  # the mixture's quantile lies between its parts'
+    low, high = each.min(axis=0), each.max(axis=0)  # the mixture's quantile is between its parts'
     unit = np.sqrt(means.var(axis=0) + np.mean(sds**2))
     at = means.mean(axis=0) + float(ndtri(probability)) * unit
     for _ in range(ROUNDS):

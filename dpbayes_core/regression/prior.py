@@ -1,4 +1,4 @@
-"""The prior of a regression, on the standardised scale, where every column lies in [-1, 1]."""
+"""The prior of a regression, on the standardised scale, where every column is in [-1, 1]."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -26,12 +26,12 @@ class PriorRefusal(Refusal):
 
 @dataclass(frozen=True, kw_only=True)
 class Prior:
-    """theta | sigma2 ~ N(mu0, sigma2 Lam0^-1), sigma2 ~ InvGamma; covariates' sample moments have laws of their own."""
+    """theta | sigma2 ~ N(mu0, sigma2 Lam0^-1), sigma2 ~ InvGamma, and laws of the covariates' sample moments."""
 
     squares: ClassVar[tuple[str, ...]] = ("noise_scale", "variance")
     """Fields in squared units."""
     unit: ClassVar[str] = "the residual sd that noise expects"
-    """What the sds of coefficients are multiples of."""
+    """The unit of the coefficients' sds."""
 
     intercept_sd: float = 10.0  # in units of the residual sd, as the next one
     coefficient_sd: float = 1.5
@@ -39,7 +39,7 @@ class Prior:
     noise_scale: float = 0.1
     mean_sd: float = 0.5  # the sample mean of each continuous covariate ~ N(0, mean_sd^2)
     variance: float = 0.2  # its sample variance ~ exponential with this mean
-    correlation: float = 1.0  # LKJ shape of the sample correlations; 1: every correlation matrix alike
+    correlation: float = 1.0  # LKJ shape of the sample correlations; 1: uniform
     named: tuple[tuple[str, float, float], ...] = ()  # (coefficient, mean, sd in residual sds), instead of the above
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Prior:
     def from_user(cls, choices: Mapping[str, Mapping[str, Any]], schema: RegressionSchema) -> Self:
         """A study's `{intercept: {sd}, coefficients: {sd}, named: {age: {mean, sd}}, noise: {shape, scale or sd}}`.
 
-        What is named, and the sd of the noise, are in the table's units; the rest as the fields say, and by default.
+        Named laws and the sd of the noise are in the table's units; other values are in the fields' units.
         """
         given = _general(choices)
         half, noise = half_width(schema), choices.get("noise", {})
@@ -74,7 +74,7 @@ class Prior:
         return prior
 
     def _check_limits(self) -> None:
-        """Refuse numbers that overflow arithmetic; only in a stated prior, for archived ones must remain readable."""
+        """Refuse numbers that overflow arithmetic; only in a stated prior, since archived ones must remain readable."""
         for name, value in asdict(self).items():
             power = 2 if name in self.squares else 1
             if name != "named" and not LEAST**power <= value <= MOST**power:
@@ -89,7 +89,7 @@ class Prior:
                 raise PriorRefusal("named", what, "Give such numbers")
 
     def in_units(self, schema: RegressionSchema) -> dict[str, tuple[float, float]]:
-        """Mean and sd in the table's units of each coefficient that is named, at the residual sd `reference`."""
+        """Mean and sd in the table's units of each named coefficient, at the residual sd `reference`."""
         found: dict[str, tuple[float, float]] = {}
         for name, mean, sd in self.named:
             start, unit = _units(name, schema)
@@ -106,16 +106,16 @@ class Prior:
 
     @property
     def reference(self) -> float:
-        """The residual sd, in half widths of the response's bounds, at which sds are stated in the table's units.
+        """The residual sd, in half widths of the response's bounds, by which sds in the table's units are converted.
 
-        It is that of the mean precision; a named coefficient's marginal law is Student's t with 2 noise_shape degrees
-        around its mean, and its scale is the stated sd.
+        It is the one at the prior mean of 1 / sigma2, so that a named coefficient's marginal law is Student's t with
+        2 noise_shape degrees of freedom around its mean, and the stated sd as scale.
         """
         return math.sqrt(self.noise_scale / self.noise_shape)
 
     @staticmethod
     def scale_for(sd: float, shape: float) -> float:
-        """The scale of the noise's law of this shape at which `reference` is `sd`."""
+        """The `noise_scale` that, with this shape, makes `reference` equal to `sd`."""
         return shape * sd**2
 
     def noise_draws(self, count: int, generator: np.random.Generator) -> Floats:
@@ -123,11 +123,11 @@ class Prior:
         return np.sqrt(self.noise_scale / generator.standard_gamma(self.noise_shape, count))
 
     def spreads(self, sds: Floats, sigma: Floats) -> Floats:
-        """(draws, coefficients): standard deviations of coefficients whose `laws` have these sds, given sigma."""
+        """(draws, coefficients): standard deviations given sigma, where `laws` has these sds."""
         return sigma[:, None] * sds
 
     def scaling(self, sigma2: Floats) -> Floats:
-        """The factor of the squares of coefficients' sds, given sigma2."""
+        """The factor of coefficients' prior variances, given sigma2."""
         return sigma2
 
     def log_noise(self, log_sigma2: Floats) -> Floats:
@@ -143,7 +143,7 @@ class Prior:
 
     @property
     def least_square(self) -> float:
-        """The summand of the residuals' sum of squares: 2 b0."""
+        """2 b0, which the prior adds to the residual sum of squares."""
         return 2 * self.noise_scale
 
     @property
@@ -153,7 +153,7 @@ class Prior:
 
     @property
     def conjugate(self) -> "Prior":
-        """The normal-inverse-gamma law for samplers that take no other: itself."""
+        """The normal-inverse-gamma prior for samplers that take only such a prior: itself."""
         return self
 
     def to_record(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class Prior:
         return cls(**{name: value for name, value in record.items() if name not in _OLD_COVARIATES})
 
     def response_matrix(self, schema: RegressionSchema) -> Floats:
-        """M0: what the prior adds to the second moments of (1, x, y) in the regression; its leading block is Lam0."""
+        """M0, which the prior adds to the second moments of (1, x, y); its leading block is Lam0."""
         means, sds, basis = self.laws(schema)
         precision = (basis / sds**2) @ basis.T  # the columns of basis are independent under the prior
         linear = basis @ (means / sds**2)
@@ -179,10 +179,10 @@ class Prior:
         return -2 * float(np.sum(np.log(sds)))
 
     def laws(self, schema: RegressionSchema) -> tuple[Floats, Floats, Floats]:
-        """Independent laws: means and sds by coefficient, and as columns the combinations of theta that they belong to.
+        """Means and sds of independent combinations of theta, one for each coefficient, and these as matrix columns.
 
-        A coefficient is a standardised slope up to its unit. The intercept that is named in the table's units is the
-        response where covariates are 0 or at their reference; the one that is not is the response at their middles.
+        A named intercept is the response where covariates are 0 or at their reference; otherwise the combination is
+        the response at the middles of the covariates.
         """
         names = schema.coefficients
         named = {name: (mean, sd) for name, mean, sd in self.named}
@@ -220,7 +220,7 @@ def _general(choices: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _standardised(
     name: str, law: Mapping[str, float], schema: RegressionSchema, reference: float
 ) -> tuple[str, float, float]:
-    """A law in the table's units as one of `named`."""
+    """A law stated in the table's units as an element of `named`."""
     if unknown := sorted(set(law) - {"mean", "sd"}):
         raise PriorRefusal("named", f"named.{name}.{unknown[0]} is not part of it", "Write mean and sd")
     if "sd" not in law:
@@ -230,19 +230,19 @@ def _standardised(
 
 
 def _units(name: str, schema: RegressionSchema) -> tuple[float, float]:
-    """A standardised coefficient of 0, and a step of 1, in the table's units."""
+    """The offset and the factor from a standardised coefficient to the table's units."""
     place = schema.coefficients.index(name)
     slope = float(user_coefficients(schema)[place, place])
     return schema.response.bounds.middle if name == INTERCEPT else 0.0, slope * half_width(schema)
 
 
 def half_width(schema: RegressionSchema) -> float:
-    """1 on the response's standardised scale in its own units."""
+    """Half the width of the response's bounds: 1 on the standardised scale, in the response's units."""
     return schema.standardised(schema.response).width / 2
 
 
 def user_coefficients(schema: RegressionSchema) -> Floats:
-    """The matrix that gives, times theta, the coefficients in the covariates' own units, of a response in [-1, 1]."""
+    """The matrix from theta to coefficients in the covariates' own units, for a response in [-1, 1]."""
     unit = replace(schema, response=replace(schema.response, bounds=Bounds(-1.0, 1.0)))
     size = len(schema.coefficients)
     return unit.to_user_units(np.eye(size), np.zeros(size))[0]

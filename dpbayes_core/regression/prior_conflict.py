@@ -1,11 +1,11 @@
-"""Whether the prior decides the posterior, and whether prior and release conflict, from the posterior's draws alone.
+"""Whether the prior dominates the posterior, and whether prior and release conflict, from posterior draws alone.
 
-Every parameter is written as a normal score of its prior: before the release the scores are independent and standard
-normal. With m and V their posterior mean and covariance, a normal posterior has its likelihood's mean at (I - V)^-1 m:
-that is where the scores would be without the prior, and the other parameters follow by their regression on the scores.
-Before the release m has the covariance I - E(V), so that m'(I - V)^-1 m is about chi-square, one degree a score.
-Where a posterior is not normal it may be wider than its prior along some axis: that counts as information, too. All
-scores are considered together: of two nearly collinear covariates each may seem known where the prior decides both.
+Every parameter is transformed to a normal score of its prior: a priori the scores are independent standard normals. If
+the posterior is normal with mean m and covariance V, the likelihood's mean is (I - V)^-1 m: the scores without the
+prior, from which other parameters follow by regression. A priori m has covariance I - E(V), so that m'(I - V)^-1 m is
+about chi-square with a degree of freedom for each score. A posterior that is not normal may be wider than its prior
+along some axis; that counts as information, too. Scores are considered jointly, since of two nearly collinear
+covariates each may seem known where the prior dominates both.
 """
 
 import math
@@ -19,41 +19,41 @@ from dpbayes_core.arrays import Floats
 from dpbayes_core.regression.prior import Prior, half_width, user_coefficients
 from dpbayes_core.regression.schema import INTERCEPT, SIGMA, RegressionSchema
 
-UNLIKELY = 0.01  # a probability below it is called a conflict
-DECISIVE = 1.0  # posterior sds: a parameter that the prior moves so far is decided by the prior
-LARGER = 0.5  # of the prior's variance: where more remains of a combination, the prior weighs more than the release
-LEAST_REDUCTION = 0.05  # of the prior's variance: the least reduction assumed for any combination
+UNLIKELY = 0.01  # the p-value below which prior and release conflict
+DECISIVE = 1.0  # posterior sds: the prior decides a parameter that it moves this far
+LARGER = 0.5  # share of a combination's prior variance above which the prior has more weight than the release
+LEAST_REDUCTION = 0.05  # least share by which the release is assumed to reduce any prior variance
 
 
 @dataclass(frozen=True)
 class ParameterConflict:
-    """One parameter: how unlikely its posterior is under the prior, and what the prior does to it."""
+    """One parameter: how unlikely its posterior is under the prior, and the prior's influence on it."""
 
     name: str
     probability: float  # of its score alone: under the prior, of a posterior mean at least this far from the prior's
-    left: float  # posterior variance of its score, of which the prior's is 1
+    left: float  # posterior variance of its score; the prior's is 1
     pull: float  # how far it would move without the prior, in posterior sds, all scores taken together
 
 
 @dataclass(frozen=True)
 class Surprise:
-    """How far the posterior mean of all scores is from the prior's, relative to how far a release may move it."""
+    """The distance of the scores' posterior mean from the prior's, relative to its prior distribution."""
 
     statistic: float  # m'(I - V)^-1 m
-    degrees: int  # about chi-square with so many before the release
+    degrees: int  # of its approximate chi-square distribution a priori
 
 
 @dataclass(frozen=True)
 class Weakest:
     """The combination of scores, of unit length, that the release informs least."""
 
-    left: float  # its posterior variance, of which the prior's is 1
+    left: float  # its posterior variance; the prior's is 1
     combination: tuple[tuple[str, float], ...]  # parameter and weight; the largest weight is positive
 
 
 @dataclass(frozen=True)
 class PriorConflict:
-    """All parameters together, and each one."""
+    """The result for all parameters jointly, and for each one."""
 
     probability: float  # of a surprise at least this large
     surprise: Surprise
@@ -67,7 +67,7 @@ class PriorConflict:
 
     @property
     def decides(self) -> bool:
-        """Whether some number would differ without the prior, or is known by little more than the prior."""
+        """Whether the prior moves some parameter by DECISIVE sds, or outweighs the release in some direction."""
         return self.weakest.left > LARGER or any(one.pull >= DECISIVE for one in self.parameters)
 
     def to_record(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class PriorConflict:
 
 
 def prior_conflict(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Floats]) -> PriorConflict:
-    """How much the prior decides a posterior, and how unlikely the posterior is under it; `draws` are in user units."""
+    """A prior's influence on a posterior, and how unlikely the posterior is under it; `draws` are in user units."""
     from scipy import special  # scipy.stats, which calls these, is slow to import
 
     names = (*schema.coefficients, SIGMA)
@@ -107,7 +107,7 @@ def prior_conflict(prior: Prior, schema: RegressionSchema, draws: Mapping[str, F
 
 
 def _moved(drawn: Floats, scores: Floats, push: Floats) -> Floats:
-    """How far each parameter moves, in its sds, where the mean of the scores moves by V times `push`."""
+    """How far each parameter moves, in its posterior sds, if the mean of the scores moves by V times `push`."""
     about = drawn - drawn.mean(axis=1, keepdims=True)
     shift = about @ (scores - scores.mean(axis=1, keepdims=True)).T @ push / (drawn.shape[1] - 1)
     spread = about.std(axis=1, ddof=1)
@@ -134,10 +134,10 @@ def normal_scores(prior: Prior, schema: RegressionSchema, draws: Mapping[str, Fl
 
 
 def _noise_score(prior: Prior, sigma: Floats) -> Floats:
-    """The normal score of sigma, its tails each from its own side."""
+    """The normal score of sigma, each tail computed from its own end."""
     from scipy import special
 
     below, above = prior.noise_tails(sigma)
-    least = math.ulp(0.0)  # the score stops at 38 where a tail underflows
+    least = math.ulp(0.0)  # limits the score to 38 where a tail underflows
     score = special.ndtri(np.maximum(np.minimum(below, above), least))
     return np.where(below < above, score, -score)

@@ -1,4 +1,4 @@
-"""A first fit by noisy second moments: public, and good enough to tell large residuals from small ones."""
+"""A public first fit from noisy second moments, precise enough to weigh rows by their residuals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from dpbayes_core.privacy.mechanisms import Mechanism
 from dpbayes_core.regression.schema import RegressionSchema
 
 REACH = 5.0  # residual sds at which a residual is cut off
-LEAST, MOST = 2.0**-10, 2.0  # of that limit, in half widths of the response's bounds
-AGREES = 1e-6  # another machine's linear algebra moves a fit by less
+LEAST, MOST = 2.0**-10, 2.0  # limits of that cut-off, in half widths of the response's bounds
+AGREES = 1e-6  # differences of linear algebra between machines change a fit by less
 
 
 @dataclass(frozen=True)
 class PublicFit:
-    """Coefficients, the constant first, and the residual sd, with columns mapped to [-1, 1]; all post-processing."""
+    """Standardised coefficients, the constant first, and the residual sd; computed from released numbers alone."""
 
     coefficients: tuple[float, ...]
     sigma: float
     limit: float  # where residuals are cut off, on the response's standardised scale
 
     def agrees(self, other: "PublicFit") -> bool:
-        """Whether both are the same up to rounding of linear algebra."""
+        """Whether both are equal up to rounding of linear algebra."""
         own, others = ((*one.coefficients, one.sigma, one.limit) for one in (self, other))
         return len(own) == len(others) and bool(np.allclose(own, others, rtol=AGREES, atol=AGREES))
 
@@ -40,9 +40,9 @@ class PublicFit:
 
 
 def public_fit(schema: RegressionSchema, mechanism: Mechanism, noisy: Floats, count: float) -> PublicFit:
-    """Ridge regression on noisy moments of (1, x, y), whose noise is as large as the mechanism says.
+    """Ridge regression on moments of (1, x, y) with the mechanism's noise.
 
-    The penalty is the size of the noise on the covariates' scatter, and sigma2 is at least what noise could hide.
+    The penalty is the size of the noise on the covariates' scatter; residual squares are at least their noise.
     """
     rows, deviation = max(count, 1.0), float(mechanism.deviations.max())
     means = np.clip(noisy[0, 1:] / rows, -1.0, 1.0)
@@ -57,5 +57,5 @@ def public_fit(schema: RegressionSchema, mechanism: Mechanism, noisy: Floats, co
 
 
 def fit_of(coefficients: tuple[float, ...], sigma: float) -> PublicFit:
-    """A fit whose residuals are cut off at so many of its sds, within limits."""
+    """The fit with residuals cut off at REACH sds, within limits."""
     return PublicFit(coefficients, sigma, min(max(REACH * sigma, LEAST), MOST))

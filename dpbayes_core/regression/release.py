@@ -27,7 +27,7 @@ from dpbayes_core.regression.sensitivity.box import (
 
 @dataclass(frozen=True, kw_only=True)
 class Release(PublicNumbers):
-    """Noisy second moments in standardised units; everything a sampler may know about the data.
+    """Noisy second moments in standardised units, from which alone a sampler starts.
 
     Where the mechanism has additional noise, third and fourth moments of the covariates are released with it, or second
     moments weighted by squared residuals.
@@ -37,16 +37,16 @@ class Release(PublicNumbers):
 
     schema: RegressionSchema
     neighbours: str
-    rows: int | None  # public where a row that counts is replaced by one, else None: the count is then the first value
+    rows: int | None  # None where it is not public: the noisy count is then the first value
     mechanism: Mechanism
     values: tuple[float, ...]  # one per entry
     max_rows_per_unit: int = 1
     higher: tuple[float, ...] = ()  # the values of `fourth`
-    residuals: ResidualMoments | None = None  # of a second step, with the additional noise
+    residuals: ResidualMoments | None = None  # from a second step, with the additional noise
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """Places of the values."""
+        """The entry (i, j) that each value estimates."""
         return released_entries(self.schema, self.neighbours, self.max_rows_per_unit)
 
     @property
@@ -64,14 +64,14 @@ class Release(PublicNumbers):
 
     @property
     def protected(self) -> bool:
-        """Whether the noise suffices for how far neighbours can move these statistics, one value each."""
+        """Whether the mechanisms' sensitivities are at least those of these statistics, one value for each."""
         if self.neighbours not in NEIGHBOURS or self.max_rows_per_unit < 1:
             return False
         return self._protected_from(regression_sensitivity(self.schema, self.neighbours, self.max_rows_per_unit))
 
     @property
     def understated(self) -> float | None:
-        """The factor by which an earlier version charged it with too small a sensitivity; None where it did not."""
+        """The factor by which the sensitivity is too small in a release of an earlier version; else None."""
         if self.protected or self.neighbours not in NEIGHBOURS or self.max_rows_per_unit < 1:
             return None
         people = (self.neighbours, self.max_rows_per_unit)
@@ -83,19 +83,19 @@ class Release(PublicNumbers):
     def _protected_from(self, due: Sensitivity) -> bool:
         public = count_is_public(self.neighbours, self.max_rows_per_unit, self.schema.cases)
         whole = public == (self.rows is not None) and len(self.values) == len(self.entries)
-        return whole and self.mechanism.protects(due) and self._rest_is()
+        return whole and self.mechanism.protects(due) and self._additional_protected()
 
-    def _rest_is(self) -> bool:
+    def _additional_protected(self) -> bool:
         if self.residuals is not None:
             by_it = self.residuals.mechanism == additional_noise_of(self.mechanism) and not self.higher
-            by_fit = self.residuals.fit.agrees(self.fit())  # else residuals might be of a fit that was not charged
+            by_fit = self.residuals.fit.agrees(self.fit())  # else residuals may be from a fit that was not released
             return by_it and by_fit and self.residuals.protected(self.neighbours, self.max_rows_per_unit)
         if additional_noise_of(self.mechanism) is None and not self.higher:
             return True
         return self.fourth is not None and self.fourth.protected(self.neighbours, self.max_rows_per_unit)
 
     def payload(self) -> dict[str, Any]:
-        """The noisy numbers and the places they belong to."""
+        """The noisy numbers and the entries that they estimate."""
         rest = {} if self.fourth is None else {"fourth": self.fourth.payload()}
         rest |= {} if self.residuals is None else {"residuals": self.residuals.payload()}
         return {"entries": [list(e) for e in self.entries], "rows": self.rows, "values": list(self.values), **rest}
@@ -106,7 +106,7 @@ class Release(PublicNumbers):
         return self.schema.complete(np.array(moments), self.count)
 
     def fit(self) -> PublicFit:
-        """The fit of its own noisy moments, which gives the residuals of a second step."""
+        """The fit to these noisy moments, by which the second step takes residuals."""
         return public_fit(self.schema, self.mechanism, self.matrix(), self.count)
 
     def to_record(self) -> dict[str, Any]:
@@ -143,21 +143,21 @@ def _residuals(
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionDesign:
-    """Noisy second moments of one regression, its number of rows among them where that is not public.
+    """The design of noisy second moments of one regression, with the number of rows where that is not public.
 
     Where the mechanism has additional noise, also third and fourth moments of the covariates, or second moments
-    weighted by squared residuals: a second step on the same rows, with a fit by the noisy numbers of the first step.
+    weighted by squared residuals, in a second step on the same rows with a fit to the first step's noisy numbers.
     """
 
     schema: RegressionSchema
     mechanism: Mechanism
     neighbours: str = REPLACE_ONE
     max_rows_per_unit: int = 1
-    besides: Literal["fourth", "residuals"] = "fourth"  # what the additional noise is for
+    besides: Literal["fourth", "residuals"] = "fourth"  # the statistic that gets the additional noise
 
     def statistic(self) -> SecondMoments | SecondAndFourthMoments | SecondMomentsWithRows:
         """Sums of products of the encoded columns."""
-        if self._beside is None:
+        if self._additional_noise is None:
             return SecondMoments(self.schema)
         return (SecondAndFourthMoments if self.besides == "fourth" else SecondMomentsWithRows)(self.schema)
 
@@ -181,29 +181,28 @@ class RegressionDesign:
         )
 
     def _with_residuals(self, noise: NoiseSource, exact: SumsAndRows, first: Release) -> Release:
-        if self._beside is None:
+        if self._additional_noise is None:
             return first
-        found = ResidualMoments.release(self.schema, self._beside, noise, first.fit(), exact.rows)
+        found = ResidualMoments.release(self.schema, self._additional_noise, noise, first.fit(), exact.rows)
         return replace(first, residuals=found)
 
     def _higher(self, noise: NoiseSource, exact: ExactStatistics | MomentSums) -> tuple[float, ...]:
-        if self._beside is None or not isinstance(exact, MomentSums):
+        if self._additional_noise is None or not isinstance(exact, MomentSums):
             return ()
-        return HigherMoments.release(self.schema, self._beside, noise, exact.fourth).values
+        return HigherMoments.release(self.schema, self._additional_noise, noise, exact.fourth).values
 
     @property
-    def _beside(self) -> Mechanism | None:
+    def _additional_noise(self) -> Mechanism | None:
         return additional_noise_of(self.mechanism)
 
 
-HEAVY = 0.2  # a mean weight above which standard deviations become a tenth too small, and soon half
+HEAVY = 0.2  # mean weight above which standard deviations are at least a tenth too small
 
 
 def weighs_few_rows(release: Release) -> bool:
-    """Whether rows have a large mean weight in some direction of the covariates, by the released numbers alone.
+    """Whether rows have a large mean weight in some direction of the covariates, from released numbers alone.
 
-    Under equal spread a row's mean weight is a twenty-fifth in every direction; directions of the covariates that noise
-    hides are left out.
+    With equal residual variances the mean weight is 1/25 in every direction; directions that noise hides are ignored.
     """
     if release.residuals is None:
         return False

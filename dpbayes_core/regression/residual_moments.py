@@ -1,7 +1,7 @@
 """Noisy second moments of the covariates, each row weighted by its squared residual: the middle of a sandwich.
 
 A row's weight is w = min(e / E, 1)^2, e its residual by a public fit and E five of the fit's residual sds. Its root is
-a whole number of steps of 2^-19, and so is every covariate times it: a row adds w r r' for a row r of the columns' box.
+rounded to steps of 2^-19, and so is every covariate times that: a row adds w r r' for some row r within the bounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from dpbayes_core.regression.sensitivity.residual import residual_entries, resid
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SumsAndRows(Confidential):
-    """Confidential second moments, and the encoded rows that they are sums of: a second step reads these again."""
+    """Confidential second moments, and the encoded rows for a second step."""
 
     second: ExactStatistics
     rows: tuple[ShortIntegers, ...]
@@ -47,10 +47,10 @@ class SumsAndRows(Confidential):
 
 @dataclass(frozen=True)
 class SecondMomentsWithRows(WithSecondMoments):
-    """Second moments of one regression, whose encoded rows are kept until residuals can be taken of them."""
+    """Second moments of one regression, together with the encoded rows, from which the second step takes residuals."""
 
     def encode(self, columns: Columns) -> EncodedTable:
-        """As for second moments alone."""
+        """The integers for second moments."""
         return self.second.encode(columns)
 
     def sum(self, encoded: EncodedTable, people: Words | None = None) -> SumsAndRows:
@@ -65,7 +65,7 @@ class SecondMomentsWithRows(WithSecondMoments):
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualMoments:
-    """Noisy sums of products of the covariates and the constant, weighed by squared residuals, as released."""
+    """Noisy sums of products of the covariates and the constant, weighted by squared residuals, as released."""
 
     schema: RegressionSchema
     mechanism: Mechanism
@@ -74,7 +74,7 @@ class ResidualMoments:
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """Places of the values; (0, 0) is the sum of the weights."""
+        """The entry (i, j) that each value estimates; (0, 0) is the sum of the weights."""
         return residual_entries(self.schema)
 
     @property
@@ -83,16 +83,16 @@ class ResidualMoments:
         return self.mechanism.scales * self.fit.limit**2
 
     def matrix(self) -> Floats:
-        """The noisy sum of e^2 (1, x)(1, x)', on the standardised scale: tied entries filled in."""
+        """The noisy sum of e^2 (1, x)(1, x)' on the standardised scale, with tied entries filled in."""
         return completed(self.schema, np.array(self.values)) * self.fit.limit**2
 
     def protected(self, neighbours: str, max_rows_per_unit: int) -> bool:
-        """Whether the noise suffices for how far neighbours can move the values."""
+        """Whether the mechanism's sensitivities are at least those of the values."""
         due = residual_sensitivity(self.schema, neighbours, max_rows_per_unit)
         return len(self.values) == len(due.weights) and self.mechanism.protects(due)
 
     def payload(self) -> dict[str, Any]:
-        """The noisy numbers, the places they belong to, and the fit that residuals were taken by."""
+        """The noisy numbers, the entries that they estimate, and the fit that gave the residuals."""
         entries = [list(entry) for entry in self.entries]
         return {"entries": entries, "fit": self.fit.to_record(), "values": list(self.values)}
 
@@ -112,7 +112,7 @@ class ResidualMoments:
 
 
 def completed(schema: RegressionSchema, values: Floats) -> Floats:
-    """The symmetric matrix of (1, x) from its entries: a two-level column's square is 1, an indicator's is itself."""
+    """The symmetric matrix of (1, x) from its entries; a two-level column squares to 1, an indicator to itself."""
     full = np.zeros((schema.m, schema.m))
     for (i, j), value in zip(residual_entries(schema), values, strict=True):
         full[i, j] = full[j, i] = value
@@ -125,19 +125,19 @@ def completed(schema: RegressionSchema, values: Floats) -> Floats:
 
 
 def residual_sums(schema: RegressionSchema, fit: PublicFit, rows: Sequence[ShortIntegers]) -> ExactStatistics:
-    """Exact sums over encoded rows, the same for every order and cut; the number of rows stays where it was."""
+    """Exact weighted sums over encoded rows, the same for every order and split of the rows."""
     layout, total = ColumnLayout.of(schema), np.zeros((schema.m, schema.m), dtype=object)
     for part in rows:
         for start in range(0, len(part), BLOCK_ROWS):
             weighed = _weighed(layout, schema.m, fit, part[start : start + BLOCK_ROWS])
-            # exact: whole numbers, of which every partial sum is below 2**53
+            # exact: integers, and every partial sum is below 2**53
             total += (weighed @ weighed.T).astype(np.int64).astype(object)
     sums = tuple(int(total[i, j]) for i, j in residual_entries(schema))
     return ExactStatistics(sum(map(len, rows)), sums)
 
 
 def _weighed(layout: ColumnLayout, size: int, fit: PublicFit, integers: ShortIntegers) -> Floats:
-    """(1, x) of each row times the root of its weight, (variables, rows): whole numbers up to UNIT in size."""
+    """(1, x) of each row times the root of its weight, (variables, rows): integers up to UNIT in size."""
     plain = np.zeros((size, len(integers)))
     plain[0] = UNIT
     *numbers, (response, _) = layout.numbers
@@ -147,7 +147,7 @@ def _weighed(layout: ColumnLayout, size: int, fit: PublicFit, integers: ShortInt
         for code, variable in enumerate(variables, start=1):
             plain[variable] = np.where(integers[:, column] == code, float(UNIT), 0.0)
     residual = integers[:, response].astype(np.float64)
-    for coefficient, values in zip(fit.coefficients, plain, strict=True):  # one by one: no cut changes a digit
+    for coefficient, values in zip(fit.coefficients, plain, strict=True):  # one by one: independent of the split
         residual -= coefficient * values
     root = np.rint(np.minimum(np.abs(residual) / fit.limit, float(UNIT)))
     return np.rint(plain * root / UNIT)

@@ -1,4 +1,4 @@
-"""A regression in public terms: columns, their encoding, its released second moments, and the user's units."""
+"""The schema of a regression: columns, their encoding, the entries of second moments, and the user's units."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -76,11 +76,10 @@ class Variable:
 
 @dataclass(frozen=True)
 class RegressionSchema:
-    """A linear regression in public terms; in entries 0 is the constant, then come the variables from 1 on.
+    """A linear regression's columns and bounds; in an entry (i, j), 0 is the constant and 1, 2, ... the variables.
 
-    Without an intercept columns are only scaled, so that no intercept in the user's units is none here either; there
-    are no sums of single variables, and matrices have no row for the constant. Of complete cases the number of rows
-    depends on values, so it is never public.
+    Without an intercept columns are scaled but not shifted, entries have no sums of single variables, and matrices have
+    no row for the constant. With complete cases the number of rows depends on values, so it is never public.
     """
 
     response: Continuous
@@ -124,7 +123,7 @@ class RegressionSchema:
             raise Refusal("ball", "cannot bound the norm of the covariates: their bounds already do", "Leave it out")
 
     def standardised(self, column: Continuous) -> Standardisation:
-        """How a column becomes a number in [-1, 1]."""
+        """The map from a column to [-1, 1]."""
         return (Standardisation.shifted if self.intercept else Standardisation.scaled)(column.bounds)
 
     @cached_property
@@ -134,12 +133,12 @@ class RegressionSchema:
 
     @property
     def m(self) -> int:
-        """Number of encoded variables besides the constant."""
+        """The number of encoded variables, without the constant."""
         return len(self.variables)
 
     @property
     def d(self) -> int:
-        """Number of coefficients besides the intercept."""
+        """The number of coefficients, without the intercept."""
         return self.m - 1
 
     @property
@@ -150,12 +149,12 @@ class RegressionSchema:
 
     @cached_property
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """Places (i, j), i <= j, of the released moments: neither public, nor zero, nor equal to another."""
+        """The released moments (i, j), i <= j: those that are not public, not always zero, and equal to no other."""
         return tuple(self._free_places())
 
     @property
     def entries_with_count(self) -> tuple[tuple[int, int], ...]:
-        """The entries after (0, 0), the number of rows: what is released where that is not public."""
+        """(0, 0), the number of rows, then the entries: the released moments where that number is not public."""
         return ((0, 0), *self.entries)
 
     def _free_places(self) -> Iterator[tuple[int, int]]:
@@ -168,7 +167,7 @@ class RegressionSchema:
                     yield i, j
 
     def complete(self, values: Floats, n: float) -> Floats:
-        """The symmetric second moments from the released values and n; tied entries filled in.
+        """The symmetric matrix of second moments from the released values and n, with tied entries filled in.
 
         (m+1, m+1), the constant first; (m, m) without intercept.
         """
@@ -179,9 +178,9 @@ class RegressionSchema:
         full[0, 0] = n
         for i, variable in enumerate(self.variables, start=1):
             if variable.kind == "two-level":
-                full[i, i] = n  # its square is 1
+                full[i, i] = n  # the square of a two-level variable is 1
             elif variable.kind == "indicator":
-                full[i, i] = full[0, i]  # its square is itself
+                full[i, i] = full[0, i]  # an indicator equals its square
         return full if self.intercept else full[1:, 1:]
 
     def to_user_units(self, theta: Floats, sigma: Floats) -> tuple[Floats, Floats]:
@@ -213,7 +212,7 @@ class RegressionSchema:
         return table[:, 0], table[:, 1]
 
     def to_record(self) -> dict[str, Any]:
-        """Plain data for canonical JSON; defaults are left out, so that records stay the same."""
+        """Plain data for canonical JSON; defaults are left out, so that older records do not change."""
         record: dict[str, Any] = {
             "response": self.response.to_record(),
             "covariates": [covariate.to_record() for covariate in self.covariates],

@@ -1,4 +1,4 @@
-"""How a bounded column becomes whole steps in [-1, 1]: shifted to its middle, or only scaled where zero must stay."""
+"""The map from a bounded column to [-1, 1] in whole steps: centred, or only scaled where zero must stay zero."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from dpbayes_core.bounds import Bounds
 
 @dataclass(frozen=True)
 class Standardisation:
-    """v = 2 (u - middle) / width for u inside the bounds; v lies in [-1, 1], and one end of the bounds is -1 or 1."""
+    """v = 2 (u - middle) / width for u within the bounds; v is in [-1, 1], and at one bound it is -1 or 1."""
 
     middle: float
     width: float
@@ -22,7 +22,7 @@ class Standardisation:
 
     @classmethod
     def scaled(cls, bounds: Bounds) -> "Standardisation":
-        """Zero stays zero, and the bound further from it becomes -1 or 1."""
+        """Zero stays zero, and the bound farther from it becomes -1 or 1."""
         furthest = max(abs(bounds.low), abs(bounds.high))
         return cls(0.0, Bounds(-furthest, furthest).width, bounds)
 
@@ -37,7 +37,7 @@ class Standardisation:
         return -2 * (self.middle / self.width)
 
     def steps(self, bits: int) -> tuple[int, int]:
-        """The bounds as whole numbers of steps, 2**bits of them a width; no value is encoded beyond."""
+        """The bounds in whole steps, 2**bits of them a width; encoded values are between them."""
         if self.width == self.bounds.width:
             return -(2 ** (bits - 1)), 2 ** (bits - 1)
         low, high = (

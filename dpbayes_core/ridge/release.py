@@ -1,7 +1,7 @@
-"""The release that AdaSSP asks for: noisy moments of (1, x), noisy X'y and a noisy least eigenvalue, at one price.
+"""The release for AdaSSP: noisy moments of (1, x), noisy X'y and a noisy least eigenvalue, charged together.
 
-Sensitivity under replace-one, every column in [-1, 1], r = (1, x) with d columns. The squares of the parts add up, so
-that a release is priced as the sum of its parts:
+Sensitivity under replace-one, every column in [-1, 1], r = (1, x) with d columns. The squared L2 sensitivities of the
+parts add up:
 
 - moments of (1, x): 4 floor((d + 1)^2 / 4), as for any second moments of d columns;
 - X'y: |r y - r' y'| <= |r| |y| + |r'| |y'| <= 2 sqrt(d + 1), attained at r = r' = (1, .., 1), y = 1, y' = -1;
@@ -36,8 +36,8 @@ Matrix = Sequence[Sequence[int]]
 def least_eigenvalue_steps(matrix: Matrix, step: int) -> int:
     """The largest t with matrix - t step I positive definite; -1 where t = 0 has none.
 
-    A function of the eigenvalue alone that moves by at most one step more than it. The first diagonal entry is the
-    number of rows, public and the largest: the number of tests says nothing.
+    It is a function of the eigenvalue alone, and changes by at most one step more. The first diagonal entry is the
+    public number of rows and the largest, so that the number of tests reveals nothing.
     """
     low, high = -1, 1 + matrix[0][0] // step
     for _ in range((high + 1).bit_length()):
@@ -50,7 +50,7 @@ def least_eigenvalue_steps(matrix: Matrix, step: int) -> int:
 
 
 def is_positive_definite(matrix: Matrix, shift: int) -> bool:
-    """Whether matrix - shift I is: every leading minor positive, by Bareiss' elimination in integers."""
+    """Whether matrix - shift I is positive definite, by Bareiss' elimination in integers."""
     size = len(matrix)
     rows = [[int(value) - (shift if i == j else 0) for j, value in enumerate(row)] for i, row in enumerate(matrix)]
     previous = 1
@@ -80,14 +80,14 @@ class RidgeSquares:
 
 
 def ridge_entries(schema: RegressionSchema) -> tuple[tuple[int, int], ...]:
-    """Places (i, j) of the moments of (1, x), then of X'y; the least eigenvalue comes after them and has none."""
+    """The entries (i, j) of the moments of (1, x), then of X'y; the least eigenvalue, which follows, has none."""
     size = schema.m
     moments = tuple((i, j) for i in range(size) for j in range(max(i, 1), size))
     return (*moments, *((i, size) for i in range(size)))
 
 
 def ridge_sensitivity(schema: RegressionSchema) -> Sensitivity:
-    """Of all three together; only Gaussian noise is meant for it."""
+    """The sensitivity of all three parts together, for Gaussian noise."""
     if any(variable.kind != "continuous" for variable in schema.variables) or not schema.intercept:
         raise ValueError(
             "cannot bound sensitivity: a ridge release takes continuous columns and an intercept. Release a regression."
@@ -99,7 +99,7 @@ def ridge_sensitivity(schema: RegressionSchema) -> Sensitivity:
 
 @dataclass(frozen=True, kw_only=True)
 class RidgeRelease(PublicNumbers):
-    """Noisy, in standardised units: moments of (1, x), X'y, least eigenvalue; the number of rows is public."""
+    """Noisy moments of (1, x), X'y and least eigenvalue in standardised units; the number of rows is public."""
 
     kind: ClassVar[str] = "ridge"
 
@@ -112,12 +112,12 @@ class RidgeRelease(PublicNumbers):
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """Places of the values but the last, the least eigenvalue."""
+        """The entries of the values without the last, the least eigenvalue."""
         return ridge_entries(self.schema)
 
     @property
     def protected(self) -> bool:
-        """Whether the noise suffices for how far neighbours can move all of it."""
+        """Whether the mechanism's sensitivities are at least those of the values."""
         if (self.neighbours, self.max_rows_per_unit) != (REPLACE_ONE, 1):
             return False
         gaussian = isinstance(self.mechanism, GaussianMechanism)
@@ -125,7 +125,7 @@ class RidgeRelease(PublicNumbers):
         return gaussian and len(self.values) == len(due.weights) and self.mechanism.protects(due)
 
     def payload(self) -> dict[str, Any]:
-        """The noisy numbers, their places and the number of rows."""
+        """The noisy numbers, their entries and the number of rows."""
         return {
             "entries": [list(place) for place in self.entries],
             "least_eigenvalue": self.values[-1],
@@ -134,7 +134,7 @@ class RidgeRelease(PublicNumbers):
         }
 
     def moments(self) -> Floats:
-        """Noisy (m, m + 1): the moments of (1, x), and X'y as the last column."""
+        """(m, m + 1): the noisy moments of (1, x), and X'y as the last column."""
         found = np.zeros((self.schema.m, self.schema.m + 1))
         found[0, 0] = self.rows
         for (i, j), value in zip(self.entries, self.values, strict=False):
@@ -162,7 +162,7 @@ class RidgeRelease(PublicNumbers):
 
 @dataclass(frozen=True, kw_only=True)
 class RidgeDesign:
-    """One pass of second moments, of which y'y is not released; Gaussian noise for the three parts together."""
+    """The design of an AdaSSP release: second moments without y'y, Gaussian noise on all three parts."""
 
     schema: RegressionSchema
     mechanism: GaussianMechanism
@@ -192,6 +192,6 @@ def ridge_design(
     delta: float | Decimal | None = None,
     rho: float | Decimal | None = None,
 ) -> RidgeDesign:
-    """Noise of a stated rho, or the one that fills a cap of (epsilon, delta) alone."""
+    """The design with noise of a stated rho, or of the largest rho that (epsilon, delta) allows."""
     noise = gaussian_for(ridge_sensitivity(schema), grid=grid, epsilon=epsilon, delta=delta, rho=rho)
     return RidgeDesign(schema=schema, mechanism=noise)

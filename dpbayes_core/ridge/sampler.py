@@ -1,8 +1,8 @@
-"""`ada-ssp` as an entry of the registry: AdaSSP's estimate, and independent draws around it.
+"""The sampler `ada-ssp`: AdaSSP's estimate, and independent draws around it.
 
-AdaSSP is ridge regression whose penalty is only as large as the noise and the least eigenvalue require. Wang's bounds
-with the noise of the release: the penalty makes the noisy moments as safe to invert as a matrix whose least
-eigenvalue exceeds the norm of their noise with probability 1 - MISSED.
+AdaSSP is ridge regression whose penalty is only as large as the noise and the least eigenvalue require: by Wang's
+bounds, with the noise of this release, penalty and least eigenvalue together exceed the norm of the noise on the
+moments with probability 1 - MISSED.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ MISSED = 0.05
 
 @dataclass(frozen=True)
 class RidgeEstimate:
-    """Standardised coefficients, the constant first, and the covariance that the noise gives them to first order."""
+    """Standardised coefficients, the constant first, and their first-order covariance from the noise."""
 
     theta: Floats
     covariance: Floats
@@ -30,14 +30,14 @@ class RidgeEstimate:
 
 
 def penalty_of(release: RidgeRelease) -> float:
-    """What one holder adds to the diagonal."""
+    """The penalty that one holder adds to the diagonal."""
     size, scale = release.schema.m, float(release.mechanism.scales[0])
     least = max(release.values[-1] - float(release.mechanism.scales[-1]) * sqrt(2 * log(2 / MISSED)), 0.0)
     return max(0.0, scale * sqrt(size * log(2 * size**2 / MISSED)) - least)
 
 
 def ridge_estimate(releases: Sequence[RidgeRelease]) -> RidgeEstimate:
-    """Of all holders together: moments, X'y and penalties are summed."""
+    """The estimate from all holders, whose moments, X'y and penalties are summed."""
     total = np.sum([release.moments() for release in releases], axis=0)
     penalty, size = sum(penalty_of(release) for release in releases), len(total)
     inverse = np.linalg.inv(total[:, :size] + penalty * np.eye(size))
@@ -58,7 +58,7 @@ def ridge_estimate(releases: Sequence[RidgeRelease]) -> RidgeEstimate:
 
 @dataclass(frozen=True)
 class AdaSSP(IndependentDraws):
-    """The estimate, and normal draws around it with the spread of the privacy noise."""
+    """Normal draws around the estimate, with the covariance from the privacy noise."""
 
     name: str = "ada-ssp"
     takes: tuple[str, ...] = ("ridge",)
@@ -72,7 +72,7 @@ class AdaSSP(IndependentDraws):
     )
 
     def refusal(self, release: RidgeRelease) -> str | None:
-        """Its penalty is made for Gaussian noise."""
+        """Why it cannot take the release: noise that is not Gaussian, for which the penalty is made."""
         return unread(release.mechanism, (GAUSSIAN,))
 
     def prepare(self, release: RidgeRelease, prior: Any) -> RidgeEstimate:
@@ -85,6 +85,6 @@ class AdaSSP(IndependentDraws):
         return problem.theta + np.stack([root @ one for one in generator.standard_normal((count, len(problem.theta)))])
 
     def draws(self, release: RidgeRelease, parameters: Floats) -> Mapping[str, Floats]:
-        """Coefficients; a release of this kind contains nothing on sigma."""
+        """Coefficients; a release of this kind does not inform sigma."""
         theta, _ = release.schema.to_user_units(parameters, np.zeros(parameters.shape[:-1]))
         return {name: theta[..., place] for place, name in enumerate(release.schema.coefficients)}

@@ -68,7 +68,7 @@ def before(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What a version made that read all pools as alike, under the conjugate law, and wrote nothing of it."""
     with monkeypatch.context() as earlier:
         earlier.setattr(prior, "INDEPENDENT_SAMPLERS", frozenset())
-        earlier.setattr(pool, "HEEDING", frozenset())
+        earlier.setattr(pool, "ALLOW_DIFFERENT_PARTS", frozenset())
         earlier.setattr(crate_posterior, "parts_record", lambda evidence, request, declared: None)
         return analyse(desk)
 

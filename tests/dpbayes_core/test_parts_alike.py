@@ -112,7 +112,7 @@ def test_nor_do_they_where_counts_are_noisy(law: str, count: int, name: str) -> 
 def test_laplace_noise_needs_its_heavier_tail(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     told = noise_of(TWO, 0.1, "laplace")
     assert alarms(dealt("normal", count), told, 5, 150) <= 3
-    monkeypatch.setattr(parts_alike, "heavier", lambda release, rare: 1.0)
+    monkeypatch.setattr(parts_alike, "tail_factor", lambda release, rare: 1.0)
     assert alarms(dealt("normal", count), told, 5, 150) >= 10
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbayes_core.regression.pool import HEEDING, Pool, parts_law, parts_of, pooled
+from dpbayes_core.regression.pool import ALLOW_DIFFERENT_PARTS, Pool, parts_law, parts_of, pooled
 from dpbayes_core.regression.prior import Prior
 from dpbayes_core.samplers.registry import SAMPLERS, samplers_for
 from tests.support.regressions import REGION, SEX, example, schema_of
@@ -54,12 +54,12 @@ def test_those_samplers_heed_whether_parts_are_alike_that_are_said_to(name: str)
     for alike in (False, True):
         evidence = Pool(parts, alike=alike)
         if sampler.refusal(evidence) is not None:
-            assert name not in HEEDING
+            assert name not in ALLOW_DIFFERENT_PARTS
             return
         problem = sampler.prepare(evidence, Prior())
         state, block = sampler.run_block(problem, sampler.start(problem, 1, 0), 5)
         drawn.append(np.concatenate([state.numbers, block.parameters.ravel()]))
-    assert np.array_equal(*drawn) == (name not in HEEDING)
+    assert np.array_equal(*drawn) == (name not in ALLOW_DIFFERENT_PARTS)
 
 
 def test_levels_alone_have_shares_of_their_own_in_every_part() -> None:

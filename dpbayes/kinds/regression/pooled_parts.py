@@ -72,7 +72,7 @@ def parts_record(evidence: Any, request: Request, *, declared: bool, earlier: bo
 
 def _spread(evidence: Any, request: Request, *, earlier: bool) -> dict[str, Any]:
     """Whether the releases contradict a common residual sd, where the sampler assumes one."""
-    if request.sampler not in pool.HEEDING:
+    if request.sampler not in pool.ALLOW_DIFFERENT_PARTS:
         return {}
     from dpbayes_core.regression.parts_spread import KURTOSIS, spread_check
 
@@ -162,7 +162,7 @@ def check_words(found: Record) -> str:
     )
     if found["alarm"]:
         advice = " Do not say that they are alike: analysed without it, their covariates may differ." * bool(
-            pool.HEEDING
+            pool.ALLOW_DIFFERENT_PARTS
         )
         return f"{CONTRADICTED}: {finding}.{advice}"
     return f"The releases do not contradict that people were dealt out at random: {finding}."
@@ -179,7 +179,7 @@ def superseded(posterior: Record) -> str | None:
     """Why today's version would draw a posterior of several releases otherwise, although nothing was altered."""
     links = posterior.get("releases", ())
     law, declared = law_of(posterior)
-    if len(links) < 2 or posterior["sampler"]["name"] not in pool.HEEDING or declared or law != "alike":
+    if len(links) < 2 or posterior["sampler"]["name"] not in pool.ALLOW_DIFFERENT_PARTS or declared or law != "alike":
         return None
     return (
         f"it reads its {len(links)} releases as if people had been dealt out to them at random, which nothing in it "

@@ -1,6 +1,6 @@
-"""Expected moments of the columns before any row is read, and the variance that the noise adds to them.
+"""Expected moments of the columns, from public guesses, and the variance of the noise on them.
 
-Everything is on the standardised scale and a row's average. Levels are equally common where nothing is stated.
+Moments are on the standardised scale and divided by the rows. Levels without stated shares are equally common.
 """
 
 import math
@@ -18,10 +18,10 @@ from dpbayes_core.regression.planning.relations import UNSTATED, Relations, expl
 from dpbayes_core.regression.schema import Continuous, RegressionSchema, Standardisation
 
 EXPLAINED = 0.25
-"""The share of the response's variance that the covariates are taken to explain: slopes hardly depend on it."""
+"""The assumed share of the response's variance that the covariates explain: precision hardly depends on it."""
 
 LEAST_SLOPE = 0.1
-"""What a slope is at least, times the size it would have if nothing were stated: nobody knows that it is 0."""
+"""The least size of a slope, as a share of its default size: a stated 0 is uncertain, too."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Expected:
 
     @classmethod
     def unknown(cls, bounds: Bounds) -> "Expected":
-        """The guess where nothing was declared: around the middle, with a quarter of the width."""
+        """The default guess: the middle of the bounds, and an sd of a quarter of their width."""
         return cls(bounds.middle, bounds.width / 4)
 
     def standardised(self, scale: Standardisation) -> "Expected":
-        """The guess for the encoded number."""
+        """The guess on the standardised scale."""
         return Expected(scale.slope * self.mean + scale.shift, abs(scale.slope) * self.sd)
 
     def clipped(self, bounds: Bounds) -> float:
-        """The share of a normal column of this mean and deviation that lies outside the bounds."""
+        """The share of a normal column of this mean and sd that is outside the bounds."""
         reach = math.sqrt(2) * self.sd
         below, above = (bounds.low - self.mean) / reach, (bounds.high - self.mean) / reach
         return 0.5 * (math.erfc(-below) + math.erfc(above))
@@ -49,10 +49,10 @@ class Expected:
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """One release, or several of disjoint people with one mechanism, taken together."""
+    """Expected moments and their noise: of one release, or of several of disjoint people with one mechanism."""
 
     schema: RegressionSchema
-    rows: float  # of all
+    rows: float  # of all releases
     means: Floats  # (d,), of the encoded covariates; 0 without intercept, where moments are about 0
     covariance: Floats  # (d, d)
     centre: float  # of the response
@@ -74,7 +74,7 @@ class Expectation:
         holders: int = 1,
         relations: Relations = UNSTATED,
     ) -> "Expectation":
-        """From the declared guesses; columns without any by default."""
+        """The expectation from declared guesses, and default guesses for other columns."""
         means, covariance, stated, explained = _covariates(schema, expected, relations)
         response = _standardised(schema, schema.response, expected)
         centre, variance = response.mean, response.sd**2
@@ -98,24 +98,24 @@ class Expectation:
 
     @property
     def d(self) -> int:
-        """Encoded covariates."""
+        """The number of encoded covariates."""
         return len(self.means)
 
     @cached_property
     def centred(self) -> Floats:
-        """(d + 1, m + 1): each covariate less its mean, then the response less its mean, over (1, x, y)."""
+        """(d + 1, m + 1): the covariates and the response less their means, as combinations of (1, x, y)."""
         rows = np.eye(self.d + 1, self.d + 2, 1)
         rows[:, 0] = [*-self.means, -self.centre]
         return rows
 
     @cached_property
     def constant(self) -> Floats:
-        """The constant over (1, x, y)."""
+        """The constant, as a combination of (1, x, y)."""
         return np.eye(1, self.d + 2)[0]
 
     @cached_property
     def partial(self) -> Floats:
-        """(d, m + 1): each covariate less its regression on the others."""
+        """(d, m + 1): each covariate less its regression on the others, as a combination of (1, x, y)."""
         inverse = np.linalg.inv(self.covariance)
         return (inverse / np.diag(inverse)[:, None]) @ self.centred[:-1]
 
@@ -125,12 +125,12 @@ class Expectation:
         return 1 / np.diag(np.linalg.inv(self.covariance))
 
     def forms(self, first: Floats, second: Floats) -> Floats:
-        """The weight of each released entry in the second moment of two combinations of (1, x, y); ties included."""
+        """The weight of each released entry, and of entries tied to it, in the second moment of two combinations."""
         i, j = self.places
         found = first[i] * second[j] + first[j] * second[i]
         found[i == j] /= 2
         kinds = np.array(["constant", *(v.kind for v in self.schema.variables)])
-        tied = (i == 0) & (kinds[j] == "indicator")  # its square is itself
+        tied = (i == 0) & (kinds[j] == "indicator")  # an indicator equals its square
         found[tied] += first[j[tied]] * second[j[tied]]
         two_level = kinds == "two-level"  # their squares are the count
         found[(i == 0) & (j == 0)] += first[two_level] @ second[two_level]
@@ -151,7 +151,7 @@ def _covariates(
 ) -> tuple[Floats, Floats, Floats, float]:
     """Means, covariance, slopes of a response of standard deviation 1 as far as stated, and what they explain."""
     means, covariance, place = np.zeros(schema.d), np.zeros((schema.d, schema.d)), 0
-    single: dict[str, int] = {}  # places of columns that are one variable
+    single: dict[str, int] = {}  # indices of columns with one variable
     for column in schema.covariates:
         size = len(column.variables())
         own = slice(place, place + size)
@@ -176,7 +176,7 @@ def _covariates(
 
 
 def _levels(shares: tuple[float, ...] | None, count: int) -> tuple[Floats, Floats]:
-    """Mean and covariance of a column's variables: -1 and 1 of two levels, else an indicator of each but the first."""
+    """Mean and covariance of a column's variables: -1 or 1 for two levels, else an indicator of each but the first."""
     share = np.full(count, 1 / count) if shares is None else np.array(shares)
     if count == 2:
         return np.array([share[1] - share[0]]), np.array([[4 * share[0] * share[1]]])

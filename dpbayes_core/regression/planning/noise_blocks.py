@@ -1,6 +1,6 @@
-"""The noise on every kind of released moment relative to the moment, and which mechanism's noise widens intervals less.
+"""The noise on every kind of released moment, relative to the moment; the comparison of two mechanisms' noise.
 
-Both come before any row is read.
+Both are computed before any row is read.
 """
 
 import math
@@ -20,16 +20,16 @@ from dpbayes_core.regression.sensitivity.residual import residual_entries
 
 @dataclass(frozen=True)
 class NoiseBlock:
-    """Released numbers of one kind, by the one with most relative noise: averages over rows, columns in [-1, 1]."""
+    """Released numbers of one kind, by that with most relative noise, as averages over rows of columns in [-1, 1]."""
 
     name: str
     numbers: int
     noise: float  # standard deviation
-    measures: float  # the size of what is measured
+    measures: float  # the size of the moment
 
     @property
     def ratio(self) -> float:
-        """Noise relative to what is measured."""
+        """The noise relative to the moment."""
         return self.noise / self.measures
 
 
@@ -41,11 +41,11 @@ class _Entry:
 
 
 def noise_blocks(
-    expectation: Expectation, beside: Mechanism | None = None, holders: int = 1, besides: str = "fourth"
+    expectation: Expectation, additional: Mechanism | None = None, holders: int = 1, besides: str = "fourth"
 ) -> tuple[NoiseBlock, ...]:
-    """Every kind in the order of release; `beside` is the additional noise, where there is any."""
+    """Every kind in the order of release; `additional` is the additional noise, if any, and `besides` its statistic."""
     found: dict[str, list[_Entry]] = {}
-    rest = _higher(expectation, beside, holders) if besides == "fourth" else _weighed(expectation, beside)
+    rest = _higher(expectation, additional, holders) if besides == "fourth" else _weighed(expectation, additional)
     for entry in (*_second(expectation), *rest):
         found.setdefault(entry.block, []).append(entry)
     return tuple(_block(name, entries) for name, entries in found.items())
@@ -79,23 +79,23 @@ def _second(known: Expectation) -> Iterator[_Entry]:
             yield _Entry("products of covariates", noise, float(sizes[i] * sizes[j]))
 
 
-def _higher(known: Expectation, beside: Mechanism | None, holders: int) -> Iterator[_Entry]:
-    if beside is None:
+def _higher(known: Expectation, additional: Mechanism | None, holders: int) -> Iterator[_Entry]:
+    if additional is None:
         return
     sizes = np.array([1.0, *np.sqrt(np.diag(known.covariance))])
-    weights = np.array(fourth_weights(known.schema, beside.norm)) / WEIGHT_UNIT
-    noise = np.sqrt(holders) * beside.deviations / weights / known.rows
+    weights = np.array(fourth_weights(known.schema, additional.norm)) / WEIGHT_UNIT
+    noise = np.sqrt(holders) * additional.deviations / weights / known.rows
     for places, own in zip(FourthMoments(known.schema).entries, noise.tolist(), strict=True):
         name = "third moments of covariates" if places[0] == 0 else "fourth moments of covariates"
         yield _Entry(name, own, float(np.prod(sizes[list(places)])))
 
 
-def _weighed(known: Expectation, beside: Mechanism | None) -> Iterator[_Entry]:
-    """Products of covariates weighed by squared residuals, in units of the square that has weight 1."""
-    if beside is None:
+def _weighed(known: Expectation, additional: Mechanism | None) -> Iterator[_Entry]:
+    """Products of covariates weighted by squared residuals, in units of the residual of weight 1."""
+    if additional is None:
         return
     sizes = np.array([1.0, *np.sqrt(np.diag(known.covariance))])
-    noise = beside.deviations / known.rows
+    noise = additional.deviations / known.rows
     for (i, j), own in zip(residual_entries(known.schema), noise.tolist(), strict=True):
         yield _Entry("products weighed by squared residuals", own, float(sizes[i] * sizes[j]) / REACH**2)
 
@@ -103,16 +103,16 @@ def _weighed(known: Expectation, beside: Mechanism | None) -> Iterator[_Entry]:
 def width_ratio(
     schema: RegressionSchema, first: Mechanism, second: Mechanism, places: tuple[tuple[int, int], ...]
 ) -> float:
-    """How many times wider intervals are with the first noise, where noise decides: the mean over columns, of logs.
+    """The factor by which intervals are wider with the first noise than with the second: a geometric mean over columns.
 
-    Expected moments play no part: neither guesses for planning nor the number of rows may change the answer.
+    It is the limit of much noise: neither guesses for planning nor the number of rows change it.
     """
     widths = [_widths(schema, mechanism, places) for mechanism in (first, second)]
     return math.exp(float(np.mean(np.log(widths[0]) - np.log(widths[1])) / 2))
 
 
 def _widths(schema: RegressionSchema, mechanism: Mechanism, places: tuple[tuple[int, int], ...]) -> list[float]:
-    """The noise's part of each column's squared width, in units of its own."""
+    """The noise's contribution to the squared width of each column's interval, in units of its own."""
     expectation = Expectation.of(schema, mechanism, rows=1, expected={}, places=places)
     response, found, variable = expectation.centred[-1], list[float](), 0
     for column in schema.covariates:

@@ -1,7 +1,7 @@
 """How precise a regression's posterior will be, before any row is read: an approximation in closed form.
 
 Covariates are treated one by one (precision_per_column.py) and share sigma2, which is integrated by quadrature, for
-made-up releases of the expected moments. The result is the conjugate posterior where noise vanishes, and the prior
+simulated releases of the expected moments. The result is the conjugate posterior where noise vanishes, and the prior
 where noise dominates. Figures and limits: docs/planning.md.
 """
 
@@ -17,9 +17,9 @@ from dpbayes_core.regression.planning.expected_moments import Expectation
 from dpbayes_core.regression.planning.precision_per_column import (
     Column,
     Given,
-    MadeUp,
     Moments,
     PriorLaw,
+    SimulatedMoments,
     columns_of,
     moments,
 )
@@ -27,15 +27,15 @@ from dpbayes_core.regression.prior import Prior
 from dpbayes_core.regression.schema import SIGMA
 
 NODES = 32  # of sigma2
-MADE_UP = 24  # releases that are made up, by a fixed seed
+SIMULATIONS = 24  # releases, with a fixed seed
 SEED = 20_261_118
 REFINEMENTS = 8
-DEPTH = 12.0  # log density below its top that is left out
+DEPTH = 12.0  # nodes are remaining out whose log density is this far below the maximum
 TAIL = 0.025  # of probability on either side of a 95% interval
-FINER = 64  # steps between two nodes, where a quantile of sigma is looked for
-HALVINGS = 32  # of the range that a quantile is looked for in
-REACH = 3.0  # sds from its mean that a coefficient's prior is taken to reach
-SCATTER = 1.25  # between the lower and the upper fifth of made-up releases
+FINER = 64  # steps between two nodes in the search for a quantile of sigma
+HALVINGS = 32  # of the range in the search for a quantile
+REACH = 3.0  # half width of a coefficient's prior, in its sds
+SCATTER = 1.25  # ratio of the 80% to the 20% quantile of simulated releases above which a prediction is rough
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Prediction:
     coefficient: str
     sd: float
     half_width: float
-    rough: bool  # it depends on the noise that will be drawn, by a quarter and more, or the prior is impossible
+    rough: bool  # it varies by a quarter or more with the noise that will be drawn, or the prior is impossible
 
 
 def precision_of(expectation: Expectation, prior: Prior) -> tuple[Prediction, ...]:
-    """Every coefficient, the intercept first and sigma last: the median over made-up releases."""
-    if contradicting := impossible(expectation, prior):  # with their means no sigma2 fits
+    """The median over simulated releases for every coefficient, the intercept first and sigma last."""
+    if contradicting := impossible(expectation, prior):  # no sigma2 is compatible with their means
         prior = replace(prior, named=tuple((name, 0.0, sd) for name, _, sd in prior.named))
-    deviations, half_widths = _MadeUpReleases(expectation, prior).widths()
+    deviations, half_widths = _SimulatedReleases(expectation, prior).widths()
     low, middle, high = np.quantile(deviations, (0.2, 0.5, 0.8), axis=1)
     names = (*expectation.schema.coefficients, SIGMA)
     rough = (high > SCATTER * low) | bool(contradicting)
@@ -61,7 +61,7 @@ def precision_of(expectation: Expectation, prior: Prior) -> tuple[Prediction, ..
 
 
 def impossible(expectation: Expectation, prior: Prior) -> tuple[str, ...]:
-    """The slopes whose prior, even at its end nearest 0, has the covariates explain more than the response varies."""
+    """The slopes whose priors, even at the ends nearest 0, imply more variance than the response has."""
     schema = expectation.schema
     means, sds, _ = prior.laws(schema)
     slopes = slice(int(schema.intercept), None)
@@ -72,7 +72,7 @@ def impossible(expectation: Expectation, prior: Prior) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _MadeUpReleases:
+class _SimulatedReleases:
     expectation: Expectation
     prior: Prior
 
@@ -86,31 +86,31 @@ class _MadeUpReleases:
 
     @cached_property
     def residual(self) -> float:
-        """Sigma2 as expected."""
+        """The expected sigma2."""
         return (1 - self.expectation.explained) * self.expectation.variance
 
     @cached_property
     def noise_of_square(self) -> float:
-        """Variance of the noise on the response's variance."""
+        """The variance of the noise on the response's variance."""
         response, constant = self.expectation.centred[-1], self.expectation.constant
         noise = self.expectation.noise_of
         return noise(response, response) + 2 * noise(response, constant) ** 2
 
     @cached_property
-    def made_up(self) -> tuple[list[MadeUp], Floats]:
-        """Made-up releases of each column's moments, and of the response's variance."""
+    def simulated(self) -> tuple[list[SimulatedMoments], Floats]:
+        """Simulated releases of each column's moments, and of the response's variance."""
         generator = np.random.Generator(np.random.Philox(SEED))
-        response = generator.standard_normal((MADE_UP, 1))
-        normals = generator.standard_normal((len(self.columns), 3, MADE_UP, 1))
+        response = generator.standard_normal((SIMULATIONS, 1))
+        normals = generator.standard_normal((len(self.columns), 3, SIMULATIONS, 1))
         sampled = self.residual / self.expectation.rows
-        columns = [MadeUp.of(self.columns, place, sampled, own) for place, own in enumerate(normals)]
+        columns = [SimulatedMoments.of(self.columns, place, sampled, own) for place, own in enumerate(normals)]
         explained = sum(len(one.members) * one.v * one.slope**2 for one in self.columns)
         return columns, self.residual + explained + np.sqrt(self.noise_of_square) * response
 
     def widths(self) -> tuple[Floats, Floats]:
         """Standard deviations and half widths of 95% intervals, in the user's units.
 
-        Each is (coefficients and sigma, made-up releases).
+        Each is (coefficients and sigma, simulated releases).
         """
         grid = self._grid()
         weights, found = self._posterior(grid)
@@ -124,7 +124,7 @@ class _MadeUpReleases:
         height = schema.standardised(schema.response).width / 2
         own = self._user_units(np.sqrt((weights * level).sum(axis=1)), slopes[members])
         sigma = height * _spread(weights, np.sqrt(sigma2), np.zeros_like(sigma2))
-        wide = self._user_units(np.zeros(MADE_UP), ranges[members])
+        wide = self._user_units(np.zeros(SIMULATIONS), ranges[members])
         if schema.intercept:
             within = self._intercept(np.sqrt(level), np.sqrt(variances)[members]) ** 2
             zero = np.zeros_like(within)
@@ -135,11 +135,11 @@ class _MadeUpReleases:
         return np.vstack([own, sigma]), np.vstack([wide, height * _half_range_of_root(weights, grid)])
 
     def _grid(self) -> Floats:
-        """Nodes of log sigma2 where its posterior has its mass, for each made-up release."""
-        low = np.full((MADE_UP, 1), np.log(self.residual) - 14)
+        """Nodes of log sigma2 where its posterior has its mass, for each simulated release."""
+        low = np.full((SIMULATIONS, 1), np.log(self.residual) - 14)
         most = self.expectation.variance + self.law.widest + 8 * np.sqrt(self.noise_of_square)
-        high = np.full((MADE_UP, 1), np.log(most))
-        rows, steps = np.arange(MADE_UP), np.linspace(0, 1, NODES)
+        high = np.full((SIMULATIONS, 1), np.log(most))
+        rows, steps = np.arange(SIMULATIONS), np.linspace(0, 1, NODES)
         for _ in range(REFINEMENTS):
             grid = low + (high - low) * steps
             weights, _ = self._posterior(grid)
@@ -165,31 +165,34 @@ class _MadeUpReleases:
         return weights / weights.sum(axis=1, keepdims=True), found
 
     def _moments(self, sigma2: Floats, squares: Sequence[Floats], alone: Sequence[Moments] | None) -> list[Moments]:
-        """Of every column, with these mean squares of the other coefficients, and what those explain by themselves."""
-        rows, left, spread = self.expectation.rows, None, None
+        """The moments of every column, given mean squares of the other coefficients.
+
+        `alone`, if given, has all columns' moments without regard to the response's variance, which it then limits.
+        """
+        rows, remaining, spread = self.expectation.rows, None, None
         if alone is not None:
             sizes = np.array([len(column.members) for column in self.columns])
             explained = np.tensordot(sizes, np.stack([one.explained for one in alone]), axes=1)
             varying = np.tensordot(sizes, np.stack([one.explained_variance for one in alone]), axes=1)
-            left = self.made_up[1] - sigma2 - explained
+            remaining = self.simulated[1] - sigma2 - explained
             spread = self.noise_of_square + 2 * sigma2**2 / rows + varying
         found: list[Moments] = []
-        for place, (column, made) in enumerate(zip(self.columns, self.made_up[0], strict=True)):
+        for place, (column, made) in enumerate(zip(self.columns, self.simulated[0], strict=True)):
             noise = column.noise_c + np.tensordot(column.others, np.stack(squares), axes=1)
             own = None if alone is None else alone[place]
             given = Given(
                 sigma2=sigma2,
                 rows=rows,
-                loose=self.law.variance(column.tau, sigma2),
+                prior_variance=self.law.variance(column.tau, sigma2),
                 noise=noise,
-                left=None if left is None or own is None else left + own.explained,
+                remaining=None if remaining is None or own is None else remaining + own.explained,
                 spread=None if spread is None or own is None else spread - own.explained_variance,
             )
             found.append(moments(column, made, given, self.prior.variance))
         return found
 
     def _level(self, sigma2: Floats, found: Sequence[Moments]) -> Floats:
-        """Variance of the response's level at the covariates' means."""
+        """The posterior variance of the response's level at the covariates' means."""
         known = self.expectation
         noise = known.noise_of(known.constant, known.centred[-1]) + np.zeros_like(sigma2)
         for column, one in zip(self.columns, found, strict=True):
@@ -197,13 +200,13 @@ class _MadeUpReleases:
         return 1 / (1 / (sigma2 / known.rows + noise) + self.law.level_precision(sigma2))
 
     def _user_units(self, level: Floats, slopes: Floats) -> Floats:
-        """The intercept, if any, and the slopes: (coefficients, made-up releases)."""
+        """Standard deviations of the intercept, if any, and of the slopes: (coefficients, simulated releases)."""
         first = int(self.expectation.schema.intercept)
         found = np.abs(np.diag(self._linear)[first:, None]) * slopes
         return np.vstack([self._intercept(level, slopes), found]) if first else found
 
     def _intercept(self, level: Floats, slopes: Floats) -> Floats:
-        """Its standard deviation from those of the level, (...), and of the slopes, (d, ...)."""
+        """The intercept's standard deviation from those of the level, (...), and of the slopes, (d, ...)."""
         linear = self._linear[0]
         scaled = ((linear[1:] - linear[0] * self.expectation.means) * slopes.T).T
         correlated = np.tensordot(self._correlation, scaled, axes=1)
@@ -211,7 +214,7 @@ class _MadeUpReleases:
 
     @cached_property
     def _linear(self) -> Floats:
-        """The user's coefficients from standardised ones."""
+        """The matrix from standardised coefficients to the user's, up to an offset."""
         schema, size = self.expectation.schema, len(self.expectation.schema.coefficients)
         unit, _ = schema.to_user_units(np.eye(size), np.zeros(size))
         zero, _ = schema.to_user_units(np.zeros((1, size)), np.zeros(1))
@@ -219,7 +222,7 @@ class _MadeUpReleases:
 
     @cached_property
     def _correlation(self) -> Floats:
-        """Of the slopes' posterior, where everything is linear."""
+        """The correlations of the slopes' posterior, in the linear approximation."""
         known = self.expectation
         forms = np.stack([known.forms(row, known.centred[-1]) for row in known.centred[:-1]])
         around = self.residual * known.covariance / known.rows + (forms * known.noise) @ forms.T
@@ -231,7 +234,7 @@ class _MadeUpReleases:
 
 
 def _spread(weights: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Standard deviation of a mixture over the nodes, one a made-up release."""
+    """The standard deviation of a mixture over the nodes, for each simulated release."""
     first = (weights * mean).sum(axis=-1)
     return np.sqrt(np.maximum((weights * (variance + mean**2)).sum(axis=-1) - first**2, 0.0))
 
@@ -254,11 +257,11 @@ def _half_range(weights: Floats, mean: Floats, variance: Floats) -> Floats:
 
 
 def _half_range_of_root(weights: Floats, grid: Floats) -> Floats:
-    """The same of sigma, whose square's logarithm has these weights on evenly spaced nodes: quadratic in between."""
+    """The same for sigma; log sigma2 has these weights on even nodes, and a quadratic log density in between."""
     log = np.log(np.maximum(weights, np.finfo(np.float64).tiny))
-    bend = np.pad(np.diff(log, n=2, axis=1), ((0, 0), (1, 1)), mode="edge")
-    bent, part = (bend[:, :-1] + bend[:, 1:]) / 2, (np.arange(FINER) + 0.5) / FINER
-    between = log[:, :-1, None] + np.diff(log, axis=1)[..., None] * part - 0.5 * bent[..., None] * part * (1 - part)
+    curvature = np.pad(np.diff(log, n=2, axis=1), ((0, 0), (1, 1)), mode="edge")
+    curved, part = (curvature[:, :-1] + curvature[:, 1:]) / 2, (np.arange(FINER) + 0.5) / FINER
+    between = log[:, :-1, None] + np.diff(log, axis=1)[..., None] * part - 0.5 * curved[..., None] * part * (1 - part)
     share = np.cumsum(np.exp(between).reshape(len(log), -1), axis=1)
     fine = np.linspace(0, 1, share.shape[1] + 1)[1:]
     ends = [
@@ -268,16 +271,16 @@ def _half_range_of_root(weights: Floats, grid: Floats) -> Floats:
     return np.diff(np.exp(np.stack(ends) / 2), axis=1)[:, 0] / 2
 
 
-EXCLUDED = 1.96  # sds on either side of a posterior's mean in a 95% interval
-IN_FOUR_OF_FIVE = 0.84  # sds: a normal estimate lies at least so far below the truth in one release of five
-LEAST = 0.1  # of the prior's variance that the data must remove before an effect counts as detectable
+EXCLUDED = 1.96  # half width of a 95% interval, in posterior sds
+IN_FOUR_OF_FIVE = 0.84  # the 80% quantile of a standard normal
+LEAST = 0.1  # share of the prior's variance that the release must remove for an effect to be detectable
 
 
 def detectable_effect(half_width: float, alone: float) -> float | None:
-    """The least effect whose 95% interval leaves 0 out in most releases; None where the prior decides.
+    """The least effect whose 95% interval excludes 0 in most releases; None where the prior decides.
 
-    Were everything normal, most would be four of five. The noise in the covariates' own moments makes it about three
-    of four: measured in `tests/laws/test_foresight_against_posteriors.py`.
+    "Most" is four of five if all is normal, and about three of four with noise in the covariates' moments, as measured
+    in `tests/laws/test_foresight_against_posteriors.py`.
 
     A prior of sd t around 0 and an estimate of standard error e make a posterior of variance v = 1 / (1/t^2 + 1/e^2)
     around k times the estimate, k = 1 - v / t^2. An effect b is detectable where k (b - .84 e) > 1.96 sqrt(v).

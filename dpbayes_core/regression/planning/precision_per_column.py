@@ -18,7 +18,7 @@ from dpbayes_core.regression.schema import INTERCEPT, RegressionSchema
 
 @dataclass(frozen=True)
 class PriorLaw:
-    """A prior of coefficients given sigma2, and of sigma2, on the standardised scale."""
+    """A prior on the standardised scale, as functions of sigma2."""
 
     prior: Prior
 
@@ -28,17 +28,17 @@ class PriorLaw:
         return named.get(label, (0.0, self.prior.coefficient_sd))
 
     def variance(self, sd: float, sigma2: Floats) -> Floats:
-        """The variance of a coefficient of a stated sd."""
+        """The variance given sigma2 of a coefficient with this stated sd."""
         return sd**2 * self.prior.scaling(sigma2)
 
     def level_precision(self, sigma2: Floats) -> Floats:
-        """Its precision for the response's level at the covariates' middles: 0 where the intercept is named."""
+        """The prior precision of the response's level at the covariates' middles: 0 where the intercept is named."""
         if any(name == INTERCEPT for name, *_ in self.prior.named):
             return np.zeros_like(sigma2)
         return 1 / self.variance(self.prior.intercept_sd, sigma2)
 
     def intercept(self, schema: RegressionSchema, sigma2: Floats) -> Floats | None:
-        """The variance in the table's units of the response where covariates are 0, where that is named."""
+        """The prior variance, in the table's units, of an intercept that is named; else None."""
         if (named := self.prior.in_units(schema).get(INTERCEPT)) is None:
             return None
         return named[1] ** 2 * self.variance(1.0, sigma2) / self.variance(1.0, np.array(self.prior.reference**2))
@@ -49,29 +49,29 @@ class PriorLaw:
 
     @property
     def widest(self) -> float:
-        """A large sigma2 under the prior alone, to be added to the largest under the release."""
+        """A large sigma2 under the prior."""
         return self.prior.noise_scale
 
 
 NODES = 24
 STEPS = np.linspace(-4, 4, 11)  # of c, in standard deviations
 HEIGHTS = -0.5 * STEPS**2 - np.log(np.exp(-0.5 * STEPS**2).sum())
-NEGLIGIBLE = 1e-6  # noise relative to what it is added to
+NEGLIGIBLE = 1e-6  # noise relative to the moment
 WIDEST_SPREAD: Mapping[str, float] = {"two-level": 1.0, "indicator": 0.5}
 """The largest standard deviation that a level's variable can have."""
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Coefficients that are equal in everything that matters here, predicted once."""
+    """Coefficients with the same expected moments and prior, which are predicted once."""
 
     members: tuple[int, ...]  # variables
     kind: str
     v: float  # expected
     noise_v: float  # variance
-    noise_c: float  # variance, other coefficients left out
-    others: Floats  # (columns,): what a squared coefficient of each column's adds to it
-    on_mean: float  # variance of the noise on its mean
+    noise_c: float  # variance, other coefficients remaining out
+    others: Floats  # (columns,): the addition to `noise_c` for each unit of another column's squared coefficient
+    on_mean: float  # variance of the noise on the covariate's mean
     slope: float  # an expected size of the coefficient
     tau: float
     mu: float
@@ -79,10 +79,10 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Moments of a column's coefficient given sigma2, and the likelihood of sigma2: (made-up releases, sigma2)."""
+    """Moments of a column's coefficient given sigma2, and the likelihood of sigma2: (simulated releases, sigma2)."""
 
-    log: Floats
-    tilt: Floats  # log density of the response's variance, given the moments of all
+    log: Floats  # log likelihood of sigma2 from the column's moments
+    tilt: Floats  # log density of the response's released variance, given all columns' moments
     mean: Floats
     variance: Floats
     explained: Floats  # of the response's variance, by one coefficient
@@ -90,20 +90,20 @@ class Moments:
 
     @property
     def square(self) -> Floats:
-        """Mean square of the coefficient."""
+        """The posterior mean of the squared coefficient."""
         return self.variance + self.mean**2
 
 
 @dataclass(frozen=True, eq=False)
-class MadeUp:
-    """The released moments of one column in made-up releases: (made-up releases, 1)."""
+class SimulatedMoments:
+    """The released moments of one column in simulated releases: (simulated releases, 1)."""
 
     v: Floats
     c: Floats
 
     @classmethod
-    def of(cls, columns: Sequence[Column], place: int, sampled: float, normals: Floats) -> "MadeUp":
-        """From standard normals (3, made-up releases, 1); the third decides the coefficient's sign alone.
+    def of(cls, columns: Sequence[Column], place: int, sampled: float, normals: Floats) -> "SimulatedMoments":
+        """Simulate from standard normals (3, simulated releases, 1); the third gives only the coefficient's sign.
 
         `sampled` is the variance of the response's residual over the rows.
         """
@@ -115,7 +115,7 @@ class MadeUp:
 
 
 def columns_of(expectation: Expectation, law: PriorLaw) -> tuple[Column, ...]:
-    """The covariates' variables, those alike together."""
+    """The covariates' variables, grouped where their expected moments and priors are equal."""
     found: dict[tuple[object, ...], list[int]] = {}
     laws: list[tuple[float, float]] = []
     for place, variable in enumerate(expectation.schema.variables[:-1]):
@@ -135,34 +135,34 @@ def columns_of(expectation: Expectation, law: PriorLaw) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The conditions that one column's moments are given, all (made-up releases, nodes of sigma2)."""
+    """The conditions for one column's moments, each (simulated releases, nodes of sigma2)."""
 
     sigma2: Floats
     rows: float
-    loose: Floats  # the coefficient's variance by its prior
+    prior_variance: Floats  # the coefficient's variance by its prior
     noise: Floats  # variance of the noise on c
-    left: Floats | None = None  # the response's released variance, less sigma2 and what the others explain
-    spread: Floats | None = None  # the variance of that
+    remaining: Floats | None = None  # the response's released variance, less sigma2 and that which others explain
+    spread: Floats | None = None  # the variance of `remaining`
 
 
-def moments(column: Column, made: MadeUp, given: Given, typical: float) -> Moments:
-    """Integrate over v, and over the rows' own c, which differs from the released one by noise alone.
+def moments(column: Column, released_moments: SimulatedMoments, given: Given, typical: float) -> Moments:
+    """Integrate over v, and over the exact c, which differs from the released one by noise.
 
     A continuous column's v has an exponential prior of mean `typical`, a level's v a flat one within its range.
-    c^2 / v, the explained variance, cannot exceed the response's variance: where `left` is given, it weights c.
+    c^2 / v, the explained variance, cannot exceed the response's variance: where `remaining` is given, it weights c.
     """
-    v, log = (array[:, None, :] for array in _nodes(column, made.v, typical))
-    sigma2, noise, released = given.sigma2[..., None], given.noise[..., None], made.c[..., None]
-    loose, ahead = given.loose[..., None], column.mu
-    before = v * sigma2 / given.rows + v**2 * loose  # variance of c around v ahead
-    total = before + noise
-    log = log - 0.5 * np.log(total) - 0.5 * (released - v * ahead) ** 2 / total
+    v, log = (array[:, None, :] for array in _nodes(column, released_moments.v, typical))
+    sigma2, noise, released = given.sigma2[..., None], given.noise[..., None], released_moments.c[..., None]
+    prior_variance, prior_mean = given.prior_variance[..., None], column.mu
+    exact_variance = v * sigma2 / given.rows + v**2 * prior_variance  # of the exact c around v prior_mean
+    total = exact_variance + noise
+    log = log - 0.5 * np.log(total) - 0.5 * (released - v * prior_mean) ** 2 / total
     weights, found = _normalised(log)
-    first, variance = (released * before + v * ahead * noise) / total, before * noise / total
+    first, variance = (released * exact_variance + v * prior_mean * noise) / total, exact_variance * noise / total
     tilted = np.zeros_like(found)
-    if given.left is not None and given.spread is not None:
+    if given.remaining is not None and given.spread is not None:
         c = first[..., None] + np.sqrt(variance)[..., None] * STEPS
-        gap = given.left[..., None, None] - c**2 / v[..., None]
+        gap = given.remaining[..., None, None] - c**2 / v[..., None]
         tilt = HEIGHTS - 0.5 * gap**2 / given.spread[..., None, None]
         inner, log_tilt = _normalised(tilt)
         first = (inner * c).sum(axis=3)
@@ -170,8 +170,8 @@ def moments(column: Column, made: MadeUp, given: Given, typical: float) -> Momen
         weights, whole = _normalised(log + log_tilt)
         tilted = whole - found - 0.5 * np.log(given.spread)
     # given c, the coefficient has the conjugate posterior of the rows
-    precision = v * given.rows / sigma2 + 1 / loose
-    mean = (first * given.rows / sigma2 + ahead / loose) / precision
+    precision = v * given.rows / sigma2 + 1 / prior_variance
+    mean = (first * given.rows / sigma2 + prior_mean / prior_variance) / precision
     square = mean**2 + 1 / precision + variance * (given.rows / sigma2 / precision) ** 2
     centre = (weights * mean).sum(axis=2)
     explained = (weights * (first**2 + variance) / v).sum(axis=2)
@@ -195,7 +195,7 @@ def _normalised(log: Floats) -> tuple[Floats, Floats]:
 
 
 def _nodes(column: Column, released: Floats, typical: float) -> tuple[Floats, Floats]:
-    """Nodes of v, (made-up releases, nodes), and the log of their weights: noise times prior, exponential or flat."""
+    """Nodes of v, (simulated releases, nodes), and the log of their weights: noise times prior, exponential or flat."""
     deviation = np.sqrt(column.noise_v)
     if deviation <= NEGLIGIBLE * column.v:
         return np.full_like(released, column.v), np.zeros_like(released)

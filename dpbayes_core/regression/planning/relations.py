@@ -1,4 +1,4 @@
-"""Correlations of columns before any row is read: those that are stated, and likely ones for all other pairs."""
+"""Correlations of columns for planning: those that are stated, and default ones for all other pairs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,26 +9,26 @@ import numpy as np
 from dpbayes_core.arrays import Floats
 
 CORRELATION = 0.25
-"""How two columns of numbers are taken to be related of which nothing is stated."""
+"""The default correlation of two numeric columns."""
 
 HIGH_CORRELATION = 0.85
-"""The same where one looks at the worse case: real columns have had it."""
+"""The default in the less favourable case; real columns have had it."""
 
-STEPS = np.linspace(1, 0, 21)  # from the wished matrix to the one that the stated pairs imply
+STEPS = np.linspace(1, 0, 21)  # weights of the default matrix, against the one that the stated pairs imply
 ROUNDS = 500
 POSITIVE, FLOOR = 1e-6, 1e-3  # of eigenvalues
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, so that results are cached
 class Relations:
-    """Public guesses: correlations of pairs of columns, shares of levels, and a default for other pairs of numbers."""
+    """Public guesses: correlations of pairs of columns, shares of levels, and a default correlation of numbers."""
 
     correlations: Mapping[frozenset[str], float] = field(default_factory=dict[frozenset[str], float])
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])  # of all levels
     otherwise: float = CORRELATION
 
     def of(self, first: str, second: str) -> float | None:
-        """The stated correlation of a pair."""
+        """The stated correlation of a pair, or None."""
         return self.correlations.get(frozenset((first, second)))
 
     def unstated(self, numbers: Iterable[str]) -> bool:
@@ -41,10 +41,10 @@ UNSTATED = Relations()
 
 
 def matrix_of(columns: Mapping[str, bool], response: str | None, relations: Relations) -> Floats:
-    """Correlations of columns, True where they are numbers; ValueError where the stated ones cannot all be.
+    """Correlations of columns (name to True for numbers); ValueError where the stated ones are impossible.
 
-    Unstated pairs of numbers get the correlation `otherwise`, others 0. Where that contradicts what is stated, or
-    leaves a column less than half of its own variance given the stated ones, they move towards what those imply.
+    Unstated pairs of numbers get the correlation `otherwise`, other pairs 0. Where that contradicts the stated pairs,
+    or more than halves a column's conditional variance, unstated pairs move towards those that the stated ones imply.
     """
     names, numbers = list(columns), np.array(list(columns.values()), dtype=bool)
     nodes = names if response is None else [*names, response]
@@ -52,11 +52,11 @@ def matrix_of(columns: Mapping[str, bool], response: str | None, relations: Rela
     stated = _stated(names, relations)
     plain = np.where(np.logical_and.outer(numbers, numbers), relations.otherwise, 0.0)
     np.fill_diagonal(plain, 1.0)
-    wished = np.where(np.isnan(stated), plain, stated)
+    defaults = np.where(np.isnan(stated), plain, stated)
     least = np.minimum(own_shares(plain), own_shares(implied) / 2)
     most = (1 + explained_by(names, response, implied, relations)) / 2
     for step in STEPS:
-        found = step * wished + (1 - step) * implied
+        found = step * defaults + (1 - step) * implied
         possible = np.linalg.eigvalsh(found)[0] > 0 and (own_shares(found) >= least - POSITIVE).all()
         if possible and explained_by(names, response, found, relations) <= most:
             return found
@@ -64,7 +64,7 @@ def matrix_of(columns: Mapping[str, bool], response: str | None, relations: Rela
 
 
 def possible(nodes: Sequence[str], relations: Relations) -> bool:
-    """Whether there can be columns with all of the stated correlations."""
+    """Whether columns with all of the stated correlations can exist."""
     try:
         _possible(_stated(nodes, relations))
     except ValueError:
@@ -74,9 +74,9 @@ def possible(nodes: Sequence[str], relations: Relations) -> bool:
 
 @lru_cache(maxsize=16)
 def implied_by(nodes: tuple[str, ...], relations: Relations) -> Floats:
-    """The matrix of the stated correlations in which every other pair correlates through them alone.
+    """The correlation matrix with the stated entries in which every other pair is conditionally independent.
 
-    It is the one of largest determinant: each free entry in turn gets a partial correlation of 0.
+    It has the largest determinant, and is found by giving each free entry in turn a partial correlation of 0.
     """
     stated = _stated(nodes, relations)
     found = _possible(stated)
@@ -97,7 +97,7 @@ def own_shares(matrix: Floats) -> Floats:
 
 
 def slopes_of(names: Sequence[str], response: str | None, matrix: Floats, relations: Relations) -> Floats:
-    """Regression slopes in standard deviations, as far as correlations with the response are stated; else NaN."""
+    """Standardised regression slopes; NaN for columns whose correlation with the response is not stated."""
     found = np.full(len(names), np.nan)
     with_response = [None if response is None else relations.of(name, response) for name in names]
     known = [place for place, value in enumerate(with_response) if value is not None]
@@ -108,7 +108,7 @@ def slopes_of(names: Sequence[str], response: str | None, matrix: Floats, relati
 
 
 def explained_by(names: Sequence[str], response: str | None, matrix: Floats, relations: Relations) -> float:
-    """The share of the response's variance that columns explain whose correlation with it is stated."""
+    """The share of the response's variance explained by columns whose correlation with it is stated."""
     slopes = slopes_of(names, response, matrix, relations)
     known = np.flatnonzero(~np.isnan(slopes))
     return float(slopes[known] @ matrix[np.ix_(known, known)] @ slopes[known])

@@ -1,4 +1,4 @@
-"""How far one person can change the released second moments; every formula is proved in docs/sensitivity.md."""
+"""The sensitivity of the released second moments to one person; every formula is proved in docs/sensitivity.md."""
 
 import math
 from collections.abc import Iterator
@@ -23,25 +23,25 @@ EDGES = (Fraction(0), Fraction(1))
 
 
 def count_is_public(neighbours: str, max_rows_per_unit: int = 1, cases: Cases = "all") -> bool:
-    """Whether neighbours always have the same number of rows: only where one row that counts is replaced by another."""
+    """Whether neighbours always have the same number of rows: if one row that counts is replaced by another."""
     return neighbours == REPLACE_ONE and max_rows_per_unit == 1 and cases == "all"
 
 
 def released_entries(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> tuple[tuple[int, int], ...]:
-    """Places of the entries that are released with noise: the count (0, 0) first where it is not public."""
+    """The entries that are released with noise; the count (0, 0) comes first where it is not public."""
     public = count_is_public(neighbours, max_rows_per_unit, schema.cases)
     return schema.entries if public else schema.entries_with_count
 
 
-@lru_cache(maxsize=64)  # asked for with every charge and every release that is read
+@lru_cache(maxsize=64)  # used with every charge and every release that is read
 def regression_sensitivity(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> Sensitivity:
-    """L1, and L2 with the free weights on squares of continuous columns, for persons of so many rows at most.
+    """The sensitivity in L1 and in L2, with the largest weights on squares that do not increase it.
 
-    Of complete cases a row counts or not, and the bound holds for every weight of a row in [0, 1].
+    With complete cases a row counts or not; the bound covers every weight of a row in [0, 1].
     """
     _check_relation(neighbours, max_rows_per_unit)
     return _sensitivity(schema, _moved(schema, weighted=neighbours == REPLACE_ONE), neighbours, max_rows_per_unit)
@@ -50,7 +50,7 @@ def regression_sensitivity(
 def understated_sensitivity(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> Sensitivity | None:
-    """The sensitivity of the first version where it was too small: it assumed that shrunk rows stay in their box."""
+    """The first version's sensitivity where it was too small: it assumed that shrunk rows stay within the bounds."""
     _check_relation(neighbours, max_rows_per_unit)
     if schema.intercept or schema.ball is None or lowest_of(schema) == lowest_once_shrunk(schema):
         return None
@@ -62,7 +62,7 @@ def understated_sensitivity(
 def weighed_sensitivity(
     schema: RegressionSchema, places: tuple[tuple[int, int], ...], neighbours: str, max_rows_per_unit: int
 ) -> Sensitivity:
-    """The sensitivity of second moments of the covariates at these places, each row weighted by 0 to 1."""
+    """The sensitivity of these entries of the covariates' second moments, with a weight in [0, 1] for each row."""
     _check_relation(neighbours, max_rows_per_unit)
     shape = _Shape.of(schema)
     moved = _moved_in_box(replace(shape, continuous=shape.continuous - 1), weighted=neighbours == REPLACE_ONE)
@@ -113,7 +113,7 @@ def _moved(schema: RegressionSchema, *, weighted: bool) -> Moved:
 
 @dataclass(frozen=True)
 class _Shape:
-    """Numbers of columns by kind, on which the sensitivity depends; numbers of levels cancel."""
+    """The numbers of columns by kind; the sensitivity does not depend on numbers of levels."""
 
     continuous: int  # the response included
     two_level: int
@@ -138,7 +138,7 @@ def _moved_in_box(shape: _Shape, *, weighted: bool) -> Moved:
 
 
 def _weight_bits(shape: _Shape) -> int:
-    """Largest k with 4**k <= (p + 2q + 2C + 3) / 2: squares of continuous columns may weigh 2**k for free."""
+    """The largest k with 4**k <= (p + 2q + 2C + 3) / 2: weights 2**k on squares do not increase the sensitivity."""
     return (_twice_weight_limit(shape).bit_length() - 2) // 2
 
 
@@ -177,7 +177,7 @@ def _largest_l1(shape: _Shape) -> Fraction:
 
 @dataclass(frozen=True)
 class _Split:
-    """The other row: `ups` coordinates at alpha, `downs` at -beta; `pull` sums its constant and two-level columns."""
+    """A second row: `ups` coordinates at alpha, `downs` at -beta; `pull` sums its constant and two-level columns."""
 
     ups: int
     downs: int
@@ -185,7 +185,7 @@ class _Split:
     factors: int
 
     def largest(self) -> Fraction:
-        """Maximum over the unit square; exact, because a concave quadratic peaks inside or on an edge."""
+        """The exact maximum over the unit square, from the stationary points inside and on the edges."""
         return max(self._value(*point) for point in self._candidates())
 
     def _value(self, alpha: Fraction, beta: Fraction) -> Fraction:

@@ -1,4 +1,4 @@
-"""How far one person can move third and fourth moments (docs/sensitivity.md): exactly where all covariates are numbers.
+"""The sensitivity of third and fourth moments (docs/sensitivity.md): exact where all covariates are numbers.
 
 Gaussian noise is added to entries times weights that make them nearly the entries of a symmetric tensor, Laplace noise
 to the entries themselves.
@@ -31,7 +31,7 @@ def fourth_weights(schema: RegressionSchema, norm: str) -> tuple[int, ...]:
 def fourth_sensitivity(
     schema: RegressionSchema, neighbours: str = REPLACE_ONE, max_rows_per_unit: int = 1
 ) -> Sensitivity:
-    """L1 of the entries, L2 of the entries times their weights for Gaussian noise."""
+    """The L1 sensitivity of the entries, and the L2 sensitivity of the entries times their weights."""
     if neighbours not in NEIGHBOURS or max_rows_per_unit < 1:
         raise ValueError("cannot bound sensitivity: there is no such relation, or no row a person. Correct them.")
     alike = _alike(schema)
@@ -67,19 +67,19 @@ def _replaced(schema: RegressionSchema, alike: tuple[Places, ...]) -> tuple[Frac
 
 
 def _alike(schema: RegressionSchema) -> tuple[Places, ...]:
-    """One entry of those that multiply the same columns: in a row at most one of them is not zero."""
+    """One entry for each product of columns: of entries for its levels at most one is not zero in a row."""
     variables = dict(enumerate(schema.variables, start=1))
     return tuple({tuple(variables[i].column if i else "" for i in e): e for e in fourth_entries(schema)}.values())
 
 
 def _range(schema: RegressionSchema, entry: Places) -> int:
-    """How far all entries that multiply the same columns can change together."""
+    """How far the entries of one product of columns can change together, in L1."""
     numbers = all(i and schema.variables[i - 1].kind == "continuous" for i in entry)
     return 1 if numbers and all(times % 2 == 0 for times in Counter(entry).values()) else 2
 
 
 def _kernel(total: int) -> int:
-    """Sum over the ordered quadruples of places with three or four covariates, where x'y over covariates is `total`."""
+    """The sum over ordered quadruples with three or four covariates, as a function of x'y over covariates."""
     return total**4 + 4 * total**3
 
 
@@ -92,7 +92,7 @@ def _weight(entry: Places) -> int:
 
 
 def fourth_entries(schema: RegressionSchema) -> Iterator[Places]:
-    """Products of three or four covariates' variables; a level's own square or another level of it adds nothing."""
+    """Products of three or four covariates' variables, without squares of levels and two levels of one column."""
     variables = schema.variables[:-1]
     for size in (3, 4):
         for chosen in combinations_with_replacement(range(1, len(variables) + 1), size):

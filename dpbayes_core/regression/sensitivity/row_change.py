@@ -1,6 +1,6 @@
-"""How far one row changes the released sums, exactly: without an intercept, and with a bounded norm.
+"""The largest change of the released sums by one row: without an intercept, and with a bounded norm.
 
-These are theorems 5 and 6 of docs/sensitivity.md; box.py rounds the results up and multiplies them for persons.
+These are theorems 5 and 6 of docs/sensitivity.md; box.py rounds the results up, and multiplies them for persons.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Moved:
 
 
 def moved_in_ball(ball: Ball, *, intercept: bool, box: Moved) -> Moved:
-    """Squared L2 of rows in the ball; L1 is that of the columns' box, and so is all where the box is the smaller."""
+    """Squared L2 changes for rows in the ball, or the box's where these are smaller; L1 changes are the box's."""
     replaced, added = _replaced(ball, intercept=intercept), _added(ball, intercept=intercept)
     if box.weight_bits and replaced >= box.replaced_square:
         return box
@@ -37,12 +37,12 @@ def moved_in_ball(ball: Ball, *, intercept: bool, box: Moved) -> Moved:
 def _replaced(ball: Ball, *, intercept: bool) -> Fraction:
     x, y = Fraction(ball.covariates) ** 2, Fraction(ball.response) ** 2
     if intercept:
-        return 2 * x**2 + 2 * x + 2 * x * y + 4 * y + _turned(1 - y, x)
-    return 2 * x**2 + max(2 * x * y + _turned(y, x), x * y + y**2)
+        return 2 * x**2 + 2 * x + 2 * x * y + 4 * y + _largest_gain(1 - y, x)
+    return 2 * x**2 + max(2 * x * y + _largest_gain(y, x), x * y + y**2)
 
 
-def _turned(gain: Fraction, square: Fraction) -> Fraction:
-    """The largest -2 c**2 + 2 c gain for |c| <= square: the gain from rows that point towards each other."""
+def _largest_gain(gain: Fraction, square: Fraction) -> Fraction:
+    """The largest -2 c**2 + 2 c gain for |c| <= square."""
     return gain**2 / 2 if gain <= 2 * square else 2 * square * gain - 2 * square**2
 
 
@@ -56,7 +56,7 @@ ROUNDING = Fraction(1, 10**9)  # far above the error of sums of doubles
 
 
 def moved_without_intercept(lows: tuple[Fraction, ...], *, weighted: bool = True) -> Moved:
-    """L1 is exact for all boxes, L2 for most; else it exceeds the supremum by a few percent at most."""
+    """Changes for rows in a box: L1 is exact, L2 exact for most boxes and else at most a few percent too large."""
     bits = ((len(lows) + 1).bit_length() - 2) // 2 if weighted and set(lows) == {-1} else 0
     ones = Fraction(len(lows) * (len(lows) + 1), 2) + 1
     return Moved(
@@ -69,7 +69,7 @@ def moved_without_intercept(lows: tuple[Fraction, ...], *, weighted: bool = True
 
 
 def lowest_of(schema: RegressionSchema) -> tuple[Fraction, ...]:
-    """The lower end of each variable's box, its sign such that the upper end is 1."""
+    """The lower end of each variable's bounds, with the sign chosen so that the upper end is 1."""
     lows: list[Fraction] = []
     for column in (*schema.covariates, schema.response):
         assert isinstance(column, Continuous)  # the schema takes no other without intercept
@@ -79,7 +79,7 @@ def lowest_of(schema: RegressionSchema) -> tuple[Fraction, ...]:
 
 
 def lowest_once_shrunk(schema: RegressionSchema) -> tuple[Fraction, ...]:
-    """The same for rows after shrinking: where the box excludes 0, a row shrunk into the ball leaves the box."""
+    """The same for rows shrunk into the ball, which may leave a box that excludes 0."""
     *covariates, response = lowest_of(schema)
     if schema.ball is None:
         return (*covariates, response)
@@ -87,16 +87,16 @@ def lowest_once_shrunk(schema: RegressionSchema) -> tuple[Fraction, ...]:
 
 
 def _shrunk(low: Fraction, ball: Ball, covariates: int) -> Fraction:
-    """The least remaining share of a covariate: that in the longest row in which it is at its lower end."""
+    """The lower end of a covariate after shrinking: that of the longest row with the covariate at its lower end."""
     if low <= 0:
         return low  # shrinking moves towards 0
     longest = root_up(low**2 + covariates - 1)
-    steps = floor(Fraction(ball.covariates) * low / longest * UNIT) - 1  # one for what doubles may have rounded
+    steps = floor(Fraction(ball.covariates) * low / longest * UNIT) - 1  # one step for the rounding of doubles
     return min(low, Fraction(max(steps, 0), UNIT))
 
 
 def _least(lows: tuple[Fraction, ...]) -> Fraction:
-    """The least sum of y_i y_j over i <= j: some y stay at their lower ends, the others share one value."""
+    """The least sum of y_i y_j over i <= j: some y are at their lower ends, the others share one value."""
     down, found = sorted(lows, reverse=True), list[Fraction]()
     for kept in range(len(down) + 1):
         shared = min(Fraction(1), -Fraction(sum(down[:kept])) / (len(down) - kept + 1))
@@ -119,18 +119,18 @@ def _largest_square(lows: tuple[Fraction, ...], bits: int) -> Fraction:
 
 
 def _at_corners(lows: tuple[Fraction, ...]) -> Fraction:
-    """The most of all y whose coordinates are lower ends or 1; no less where so many differ that some are merged."""
+    """The maximum over y whose coordinates are lower ends or 1; an upper bound where many ends are merged."""
     low, count = (np.array(part) for part in zip(*_merged(lows), strict=True))
     down = np.stack(np.meshgrid(*(np.arange(n + 1.0) for n in count), indexing="ij"), axis=-1).reshape(-1, len(low))
     up = len(lows) - down.sum(axis=1)
     apart = (1 - np.outer(low, low)) ** 2
-    pairs = ((down @ apart) * down).sum(axis=1) / 2 + down @ np.diag(apart) / 2  # among those down, squares included
+    pairs = ((down @ apart) * down).sum(axis=1) / 2 + down @ np.diag(apart) / 2  # pairs of lower ends, with squares
     reached = float((pairs + up * (down @ (1 - low) ** 2)).max())
     return Fraction(reached) * (1 + ROUNDING)
 
 
 def _merged(lows: tuple[Fraction, ...]) -> list[tuple[float, int]]:
-    """Lower ends and how many have each, the nearest put together at the lower one until corners can be counted."""
+    """Lower ends and their counts; the nearest are merged, at the lower one, until corners can be enumerated."""
     groups = [(float(low), lows.count(low)) for low in sorted(set(lows))]
     while prod(count + 1 for _, count in groups) > MOST_CORNERS:
         at = min(range(len(groups) - 1), key=lambda place: groups[place + 1][0] - groups[place][0])
@@ -139,7 +139,7 @@ def _merged(lows: tuple[Fraction, ...]) -> list[tuple[float, int]]:
 
 
 def _span(low: Fraction, other: Fraction, *, square: bool = False) -> Fraction:
-    """1 less the least product of two variables in [low, 1] and [other, 1]."""
+    """The range of the product of two variables in [low, 1] and [other, 1]: 1 less the least product."""
     if square:
         return 1 - max(low, Fraction(0)) ** 2
     return 1 - (low * other if min(low, other) >= 0 else min(low, other))

@@ -48,7 +48,7 @@ def test_what_is_drawn_otherwise_today_is_superseded_and_nothing_else() -> None:
 
 
 def test_nothing_is_superseded_where_nothing_is_drawn_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "HEEDING", frozenset())
+    monkeypatch.setattr(pool, "ALLOW_DIFFERENT_PARTS", frozenset())
     assert superseded(old()) is None
 
 
@@ -79,6 +79,6 @@ def test_the_check_names_what_differs_most() -> None:
 
 def test_no_other_law_is_promised_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     for heeding, said in ((frozenset({"collapsed"}), True), (frozenset[str](), False)):
-        monkeypatch.setattr(pool, "HEEDING", heeding)
+        monkeypatch.setattr(pool, "ALLOW_DIFFERENT_PARTS", heeding)
         assert ("may differ" in check_words(FOUND | {"alarm": True})) == said
         assert ("may differ" in planned_words("auto", schema_of("x"), alike=False)) == said
