@@ -96,7 +96,7 @@ _RENAMED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Names are loaded when they are used, so that a command that needs none of them starts at once."""
+    """Import a name when it is first used: a command that needs none of them starts at once."""
     if name in _MODULES:
         return import_module(f"dpbayes_core.{_MODULES[name]}")
     if name in _RENAMED:

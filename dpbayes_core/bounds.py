@@ -12,7 +12,7 @@ class Bounds:
     high: float
 
     def __post_init__(self) -> None:
-        # floats, whatever was given: 0 and 0.0 must make the same record, hence the same hash
+        # integers become floats: 0 and 0.0 must give the same record, hence the same hash
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
         if not (math.isfinite(self.low) and math.isfinite(self.high)):

@@ -1,4 +1,4 @@
-"""One spelling for every record, so that hashes and signatures depend on its meaning and not on its layout."""
+"""Canonical JSON of records: hashes and signatures depend on the content and not on its layout."""
 
 import hashlib
 import json
@@ -20,5 +20,5 @@ def digest(value: Any) -> str:
 
 @lru_cache(maxsize=32)
 def sha256_of(data: bytes) -> str:
-    """sha256 of the bytes of a file, in hex; those of one crate are kept, for an audit asks for each several times."""
+    """sha256 of a file's bytes, in hex; cached, because an audit computes each digest of a crate several times."""
     return hashlib.sha256(data).hexdigest()

@@ -1,4 +1,4 @@
-"""How kernels are compiled: with a disk cache that notices changes in the kernels they call."""
+"""Decorators that compile kernels with numba, with a disk cache that notices changes in the kernels they call."""
 
 import builtins
 import dis
@@ -15,7 +15,7 @@ _digests: dict[int, str] = {}
 
 
 def compiled(function: Kernel) -> Kernel:
-    """Compile on first use; releases the interpreter lock, so that a worker stays alive; divides like numpy."""
+    """Compile on first use, to run without the interpreter lock (workers stay responsive), dividing as numpy does."""
     kernel: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
     digest = _digest(cast(FunctionType, function))
     _digests[id(kernel)] = digest
@@ -25,14 +25,14 @@ def compiled(function: Kernel) -> Kernel:
 
 
 def inlined(function: Kernel) -> Kernel:
-    """Compile as part of its callers: for kernels around the density, each of which would optimise it all anew."""
+    """Inline into the callers: compiled by itself, each kernel that calls the density would compile it once more."""
     kernel: Any = njit(inline="always", error_model="numpy")(function)
     _digests[id(kernel)] = _digest(cast(FunctionType, function))
     return cast(Kernel, kernel)
 
 
 def _digest(function: FunctionType) -> str:
-    """sha256 of a kernel's bytecode and of everything global it uses: constants, tuple types, other kernels."""
+    """sha256 of a kernel's bytecode and of the globals it uses: constants, tuple types, other kernels."""
     code = function.__code__
     for step in dis.get_instructions(code):
         if step.opname == "LOAD_GLOBAL" and not (step.argval in function.__globals__ or hasattr(builtins, step.argval)):

@@ -1,10 +1,10 @@
-"""What must not leave the process that computed it."""
+"""The base class of values that must not leave the process that computed them."""
 
 from typing import NoReturn
 
 
 class Confidential:
-    """Base of values made from rows: they are never printed, copied deeply, or pickled."""
+    """Base of values computed from rows: they cannot be printed, deep-copied or pickled."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(values=withheld)"

@@ -1,4 +1,4 @@
-"""What can go wrong, in words for people. Names and public limits only: never a value, index or count of the data."""
+"""The errors that dpbayes expects. Messages contain names and public limits, never a value, index or count of data."""
 
 from decimal import Decimal
 from typing import ClassVar
@@ -12,14 +12,14 @@ class DpbayesError(Exception):
 
 
 class StudyInvalid(DpbayesError):
-    """The study file or the arguments cannot be used as they are."""
+    """The study file or the arguments are not valid."""
 
     kind = "study-invalid"
     exit_code = 2
 
 
 class Refusal(StudyInvalid, ValueError):
-    """A stated value that cannot be used: the argument it was given as, what is wrong with it, and what to do."""
+    """A stated value that cannot be used: the argument's name, the problem, and a remedy."""
 
     def __init__(self, field: str, what: str, remedy: str) -> None:
         super().__init__(field, what, remedy)
@@ -45,14 +45,14 @@ class LedgerMissing(DpbayesError):
 
 
 class RequestChanged(DpbayesError):
-    """The same release was asked for again, with another definition."""
+    """A release with this name exists already, with another definition."""
 
     kind = "request-changed"
     exit_code = 2
 
 
 class BudgetExceeded(DpbayesError):
-    """The charge exceeds what remains of a cap."""
+    """The charge exceeds the remainder of a cap."""
 
     kind = "budget-exceeded"
     exit_code = 3
@@ -79,7 +79,7 @@ class ShapeMismatch(DpbayesError):
 
 
 class IntegrityFailure(DpbayesError):
-    """Something stored is missing or is not what was written."""
+    """A stored file or record is missing or was changed."""
 
     kind = "integrity-failure"
     exit_code = 5

@@ -1,6 +1,6 @@
-"""Small dense factorisations as plain loops: the same bits whatever the number of BLAS threads.
+"""Small dense factorisations as plain loops: the same bits for any number of BLAS threads.
 
-The `slot` forms work on matrices kept as slots of one (slots, size, size) array: one array to pass is fast to pass.
+The `slot` forms work on one matrix of a (slots, size, size) array: a kernel is called faster with one array than many.
 """
 
 from math import sqrt
@@ -13,7 +13,7 @@ from dpbayes_core.compiled import compiled
 
 @compiled
 def cholesky(matrix: Floats, factor: Floats, size: int) -> float:
-    """Lower Cholesky factor of the leading `size` block; returns the smallest pivot (-1: there is no factor)."""
+    """Lower Cholesky factor of the leading `size` block; returns the smallest pivot, or -1 where there is no factor."""
     smallest = np.inf
     for i in range(size):
         for j in range(i):

@@ -1,4 +1,4 @@
-"""Releases of every kind: read back by the kind that their record names."""
+"""Reading a release of any kind from its record."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -15,7 +15,7 @@ RELEASES: Mapping[str, str] = {
     "map": "draws.release.MapRelease",
     "ridge": "ridge.release.RidgeRelease",
 }
-"""Where each kind lives; loaded when one is read, for some are heavy."""
+"""The module and class of each kind, imported when one is read: some are slow to import."""
 
 
 def release_from_record(record: Mapping[str, Any]) -> AnyRelease:

@@ -7,7 +7,7 @@ from fractions import Fraction
 UNITS = 2**64  # a cost of 1 in the ledger's integers
 EXACT = Context(prec=60, Emin=-(10**12), Emax=10**12)  # call its methods: operators would round to 28 digits
 SAFETY = Decimal("1e-45")  # far above the error of a dozen such operations, far below one unit
-HEADROOM = 1 + Fraction(1, 2**48)  # a noise source that certifies its loss in floats may round up a few times
+HEADROOM = 1 + Fraction(1, 2**48)  # factor for the few roundings of a noise source that certifies its loss in floats
 
 Number = int | float | Decimal | Fraction
 
@@ -25,7 +25,7 @@ def decimal(value: Fraction) -> Decimal:
 
 
 def meant(value: Number) -> Fraction:
-    """What a stated parameter means: a float is read as the decimal it prints as, so 0.1 is a tenth in every file."""
+    """The exact value of a stated parameter: a float is read as the decimal it prints as, so 0.1 is a tenth."""
     return fraction(Decimal(repr(float(value))) if isinstance(value, float) else value)
 
 
@@ -41,7 +41,7 @@ def float_down(value: Fraction | Decimal) -> float:
 
 
 def printed_down(value: Number) -> float:
-    """The largest float whose printed decimal is not above what `value` means."""
+    """The largest float whose printed decimal is not above `meant(value)`."""
     exact = meant(value)
     nearest = float(exact)
     return nearest if meant(nearest) <= exact else math.nextafter(nearest, -math.inf)

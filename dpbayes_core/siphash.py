@@ -1,4 +1,4 @@
-"""SipHash-2-4 (Aumasson and Bernstein 2012) for whole columns: a keyed hash that nobody without the key can steer."""
+"""SipHash-2-4 (Aumasson and Bernstein 2012) of whole columns: a keyed hash, not predictable without the key."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Names and sentences as messages may contain them."""
+"""Text from files, made safe and short for messages."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,13 +7,13 @@ MOST_LISTED = 12
 
 
 def shown(text: str, longest: int = 60) -> str:
-    """Text from the file as a message may contain it: one printable line, not too long."""
+    """Text from a file as one printable line of at most `longest` characters."""
     printable = "".join(c if c.isprintable() else "?" for c in text[:longest])
     return printable + "..." if len(text) > longest else printable
 
 
 def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
-    """Names as part of a sentence."""
+    """The first `most` names, joined for a sentence."""
     known = [shown(name) for name in names]
     if not known:
         return "none"
@@ -22,7 +22,7 @@ def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
 
 
 def nearest(name: str, known: Iterable[str], else_say: str, most: int = MOST_LISTED) -> str:
-    """The known name that was probably meant, as a remedy; else so many of those that are known."""
+    """A remedy for an unknown name: the most similar known name, else `else_say` with the first known names."""
     choices = list(known)
     by_lower = {choice.lower(): choice for choice in choices}
     close = get_close_matches(name[:100].lower(), list(by_lower), n=1, cutoff=0.6)

@@ -1,6 +1,6 @@
 """The cost of each mechanism, in integers of 2^-64 rounded against the spender, and the charges that a cap allows.
 
-Pure epsilon and zCDP rho add up, also when later requests depend on earlier answers; nothing else gates here.
+Pure epsilon and zCDP rho add up, also when later requests depend on earlier answers; no other measure decides here.
 """
 
 import math
@@ -39,12 +39,12 @@ _FOR_PEOPLE = Context(prec=15)
 class Cost:
     """A privacy loss in units of 2^-64."""
 
-    epsilon: int | None  # pure epsilon; None where no finite one holds, so that a pure cap refuses it
+    epsilon: int | None  # pure epsilon; None if not finite, so that a pure cap refuses the release
     rho: int  # zCDP
 
 
 def to_units(loss: Number) -> int:
-    """The loss in units, rounded up; a float counts as its exact binary value."""
+    """The loss in units, rounded up; a float is read as its exact binary value."""
     exact = fraction(loss)
     if exact < 0:
         raise ValueError("cannot account for a loss: it is negative. Give a loss of zero or more.")
@@ -60,17 +60,17 @@ def limit_units(limit: Number) -> int:
 
 
 def chargeable(loss: float) -> bool:
-    """Whether a mechanism may state this loss: at least one unit, at most a million: more protects nobody."""
+    """Whether a mechanism may state this loss: at least one unit, at most a million, which protects no person."""
     return math.isfinite(loss) and 0 < loss <= 10**6 and limit_units(loss) > 0
 
 
 def covers(charged: int, certified: float) -> bool:
-    """Whether a charge in units pays for a loss that a noise source certifies; NaN and infinity are never paid for."""
+    """Whether a charge in units is at least the loss that a noise source certifies; never for NaN and infinity."""
     return math.isfinite(certified) and Fraction(certified) * UNITS <= charged
 
 
 def from_units(units: int) -> Decimal:
-    """The loss behind an integer of the ledger, to 15 digits, for people to read."""
+    """The loss of an integer in the ledger, to 15 digits, for messages and pages."""
     return _FOR_PEOPLE.divide(Decimal(units), Decimal(UNITS))
 
 
@@ -139,5 +139,5 @@ def _ratio(sensitivity: Number, scale: Number) -> Fraction:
 
 
 def _units_above(rho: Decimal) -> int:
-    """Rounded up past what 60 digits may have lost."""
+    """Units, rounded up beyond the error of 60 digits."""
     return to_units(max(EXACT.add(rho, SAFETY), Decimal(0)))

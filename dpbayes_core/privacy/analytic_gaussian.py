@@ -1,6 +1,6 @@
 """The exact (epsilon, delta) of Gaussian noise (Balle & Wang 2018), to 60 digits and rounded against the spender.
 
-Printed beside the charge for comparison; caps are never charged by it, because it does not add up.
+It is printed with the charge for comparison; it is never charged, because it does not add up over releases.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from functools import lru_cache
 from dpbayes_core.rounding import EXACT, Number, decimal, float_up, fraction, meant
 
 _NARROW = Decimal("1e-24")  # relative width at which a bisection stops
-_MARGIN = Decimal("1e-30")  # relative: above the error of `_delta`, below anything a float can show
+_MARGIN = Decimal("1e-30")  # relative: above the error of `_delta`, below the precision of a float
 
 
 def analytic_gaussian_scale(sensitivity: Number, epsilon: Number, delta: Number) -> float:
@@ -20,7 +20,7 @@ def analytic_gaussian_scale(sensitivity: Number, epsilon: Number, delta: Number)
     return float_up(EXACT.multiply(scale, moved))
 
 
-@lru_cache(maxsize=256, typed=True)  # called whenever a release is read; a float means what it prints as
+@lru_cache(maxsize=256, typed=True)  # called whenever a release is read; a float is read as the decimal it prints as
 def analytic_gaussian_epsilon(sensitivity: Number, scale: Number, delta: Number) -> float:
     """The least epsilon that Gaussian noise of this standard deviation satisfies at delta, rounded up."""
     ratio, small = EXACT.divide(_positive(scale), _positive(sensitivity)), _probability(delta)
@@ -55,7 +55,7 @@ def _upper_tail(x: Decimal) -> Decimal:
 
 
 def _least(delta_at: Callable[[Decimal], Decimal], delta: Decimal) -> Decimal:
-    """The least positive argument of a falling function that keeps it at or below delta, from above."""
+    """An upper bound, by bisection, on the least positive argument at which a falling function is at most delta."""
     target = EXACT.multiply(delta, EXACT.subtract(1, _MARGIN))
     high = Decimal(1)
     while delta_at(high) > target:

@@ -50,7 +50,7 @@ def epsilon_of(rho: Number, delta: Number) -> float:
     return float_up(max(bound, Decimal(0)))
 
 
-@lru_cache(maxsize=1024, typed=True)  # called for every cap; a float means what it prints as
+@lru_cache(maxsize=1024, typed=True)  # called for every cap; a float is read as the decimal it prints as
 def _largest_rho(epsilon: Number, delta: Number) -> Fraction:
     exact_epsilon, log_delta = meant(epsilon), _log_delta(delta)
     if exact_epsilon <= 0:
@@ -63,7 +63,7 @@ def _largest_rho(epsilon: Number, delta: Number) -> Fraction:
 
 
 def _margin(size: Fraction) -> Decimal:
-    """More than 60 digits can lose on a sum of terms of this size."""
+    """An upper bound on the rounding error of a sum of terms of this size at 60 digits."""
     return EXACT.multiply(SAFETY, decimal(1 + size))
 
 

@@ -18,11 +18,11 @@ UNIFORM_BITS = 53
 
 
 class NoiseSource(Protocol):
-    """Adds noise to statistics and certifies what that costs; only a `trusted` one may make a release."""
+    """Adds noise to statistics and certifies the privacy loss; a release may be made only with a `trusted` source."""
 
     @property
     def identity(self) -> str:
-        """What made the noise, for the ledger; never a seed."""
+        """The name and version of the source, for the ledger; never a seed."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class NoiseSource(Protocol):
 
 
 def check_statistics(values: Floats, entries: int) -> None:
-    """Refuses what a sampler would quietly turn into something else: wrong type or length, NaN, infinities, nothing."""
+    """Refuse values that a sampler would convert silently: wrong type or length, NaN, infinities, no values."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float64:  # pyright: ignore[reportUnnecessaryIsInstance] -- privacy rests on it
         raise ValueError("cannot add noise to statistics: they are not float64. Convert them exactly first.")
     if values.ndim != 1 or len(values) == 0 or len(values) != entries:
@@ -70,7 +70,7 @@ def check_statistics(values: Floats, entries: int) -> None:
 
 
 def check_counts(values: Integers, entries: int) -> None:
-    """Refuses what a sampler of integers would quietly turn into something else: wrong type or length, nothing."""
+    """Refuse values that a sampler of integers would convert silently: wrong type or length, no values."""
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:  # pyright: ignore[reportUnnecessaryIsInstance] -- privacy rests on it
         raise ValueError("cannot add noise to counts: they are not 64-bit integers. Convert them exactly first.")
     if values.ndim != 1 or len(values) == 0 or len(values) != entries:
@@ -78,13 +78,13 @@ def check_counts(values: Integers, entries: int) -> None:
 
 
 def check_count(count: int) -> None:
-    """Refuses to draw no number at all."""
+    """Refuse a count below 1."""
     if count < 1:
         raise ValueError("cannot draw uniform numbers: their number is not positive. Ask for one or more.")
 
 
 def check_scale(scale: float) -> None:
-    """Refuses a scale that would add no noise, or nothing but noise."""
+    """Refuse a scale that is not positive and finite."""
     if not (math.isfinite(scale) and scale > 0):
         raise ValueError("cannot add noise: its scale is not a positive finite number. State a positive loss.")
 
@@ -134,11 +134,11 @@ class OpenDPNoise:
         return _gaussian_loss(entries, scale, sensitivity)
 
     def geometric_loss(self, entries: int, scale: float, sensitivity: int) -> float:
-        """The pure epsilon of OpenDP's own map on integers, where nothing is rounded."""
+        """The pure epsilon of OpenDP's own map on integers, without rounding."""
         return _geometric_loss(entries, scale, sensitivity)
 
 
-@lru_cache(maxsize=16)  # checked and drawn from in turn: a measurement keeps nothing from one draw to the next
+@lru_cache(maxsize=16)  # used to check and then to draw: a measurement has no state between draws
 def _laplace_measurement(entries: int, scale: float) -> "Measurement":
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_laplace
@@ -197,7 +197,7 @@ def _drawn(measurement: "Measurement", values: NDArray[Any], kind: np.dtype[Any]
     noisy = np.empty(0)
     try:
         noisy = np.array(measurement(values.tolist()), dtype=kind)
-    except Exception:  # whatever the library says may quote its argument
+    except Exception:  # the library's message may quote its argument
         failed = True
     if failed or noisy.shape != values.shape or not np.isfinite(noisy).all():
         raise RuntimeError("cannot add noise to statistics: OpenDP refused them. Nothing was released.")
@@ -205,7 +205,7 @@ def _drawn(measurement: "Measurement", values: NDArray[Any], kind: np.dtype[Any]
 
 
 class SeededNoise:
-    """Reproducible noise for tests: anyone who knows the seed can remove it, so no ledger takes it."""
+    """Reproducible noise for tests: who knows the seed can remove it, so the ledger refuses it."""
 
     trusted = False
 
@@ -216,7 +216,7 @@ class SeededNoise:
 
     @property
     def identity(self) -> str:
-        """Says what it is; the seed stays here."""
+        """The name of the source, without its seed."""
         return "seeded test double, not private"
 
     def laplace(self, values: Floats, scale: float) -> Floats:
@@ -246,16 +246,16 @@ class SeededNoise:
         return np.ldexp(steps.astype(np.float64), -UNIFORM_BITS)
 
     def laplace_loss(self, entries: int, scale: float, sensitivity: float) -> float:
-        """What ideal noise would cost."""
+        """The pure epsilon of ideal Laplace noise."""
         check_scale(scale)
         return sensitivity / scale
 
     def gaussian_loss(self, entries: int, scale: float, sensitivity: float) -> float:
-        """What ideal noise would cost."""
+        """The zCDP rho of ideal Gaussian noise."""
         check_scale(scale)
         return (sensitivity / scale) ** 2 / 2
 
     def geometric_loss(self, entries: int, scale: float, sensitivity: int) -> float:
-        """What ideal noise would cost."""
+        """The pure epsilon of ideal geometric noise."""
         check_scale(scale)
         return sensitivity / scale

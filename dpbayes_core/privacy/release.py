@@ -1,4 +1,4 @@
-"""A release in public terms: what is summed, which noise is added, what is published."""
+"""The protocols of a release and of its design, for releases of every kind."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from dpbayes_core.privacy.noise import NoiseSource
 
 
 class AnyRelease(Protocol):
-    """What leaves the secure task, of whatever kind: public, frozen, with the mechanism that made it."""
+    """The public result of the secure task, of any kind, with the mechanism that made it."""
 
     kind: ClassVar[str]
 
@@ -27,12 +27,12 @@ class AnyRelease(Protocol):
 
     @property
     def max_rows_per_unit(self) -> int | None:
-        """How many rows a person may have for that; None where any number is protected."""
+        """The most rows of one person that the mechanism protects; None where any number is protected."""
         ...
 
     @property
     def protected(self) -> bool:
-        """Whether the mechanism suffices for how far neighbours can move what was released."""
+        """Whether the mechanism's sensitivities are at least those of the released values."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class AnyRelease(Protocol):
 
 
 class PublicNumbers(ABC):
-    """The digest and the record that releases of every kind make of their noisy payload."""
+    """The digest and the record of a release, from its noisy payload."""
 
     kind: ClassVar[str]
     mechanism: Any
@@ -74,7 +74,7 @@ class PublicNumbers(ABC):
 
 
 class Design(Protocol):
-    """Everything public that decides a release before any row is read."""
+    """The public definition of a release, complete before any row is read."""
 
     @property
     def neighbours(self) -> str:
@@ -83,13 +83,13 @@ class Design(Protocol):
 
     @property
     def mechanism(self) -> Mechanism:
-        """The noise, calibrated to its own sensitivity: what the ledger prices."""
+        """The noise and its sensitivity, from which the ledger computes the charge."""
         ...
 
     def statistic(self) -> Statistic:
-        """The statistic of the pass; new for each attempt, for it may contain a key that no other attempt may know."""
+        """The statistic of the pass; a new one for each attempt, since it may contain a secret key."""
         ...
 
     def release(self, noise: NoiseSource, exact: Any) -> AnyRelease:
-        """The release; the only step that sees both rows' sums and noise."""
+        """The release; the only step that has both the exact sums and the noise."""
         ...

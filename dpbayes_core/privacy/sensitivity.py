@@ -1,4 +1,4 @@
-"""How far neighbours can move what is released, and which tables are neighbours."""
+"""The sensitivity of released values, and the neighbour relations."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ NEIGHBOURS = (REPLACE_ONE, ADD_REMOVE)
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Largest change of the standardised entries between neighbours; the exact supremum, as the next double up."""
+    """The largest change of the standardised entries between neighbours: the exact supremum, rounded up to a double."""
 
     l1: float  # of the entries themselves
     l2: float  # of the entries multiplied by their weights: an upper bound without them, too

@@ -11,7 +11,7 @@ from dpbayes_core.linear_algebra import cholesky, solve_lower, solve_upper
 
 @compiled
 def draw_coefficients(generator: np.random.Generator, root: Floats, spread: float, draw: Floats) -> None:
-    """Fill `draw` with theta; `spread` is sigma over the square root of the rows that the root is divided by."""
+    """Fill `draw` with theta; `spread` is sigma / sqrt(rows), where `root` is the factor of (M0 + R) / rows."""
     size = root.shape[0] - 1
     for k in range(size):
         draw[k] = root[size, k] + spread * generator.standard_normal()
@@ -29,7 +29,7 @@ def draw_parameters(generator: np.random.Generator, root: Floats, rows: float, s
 
 @compiled
 def describe(root: Floats, scale: float, units: Floats, mean: Floats, variance: Floats) -> None:
-    """Mean and variance of units @ theta under the same posterior; `scale` is sigma2's mean over the root's rows."""
+    """Mean and variance of units @ theta under the same posterior; `scale` is the mean of sigma2 over the rows."""
     size = root.shape[0] - 1
     centre = root[size, :size].copy()
     solve_upper(root, centre, size)

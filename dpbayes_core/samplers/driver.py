@@ -1,4 +1,4 @@
-"""From a release and a prior to a posterior: the choice of a sampler, its chains in rounds, their draws combined."""
+"""From a release and a prior to a posterior: choose a sampler, run its chains in rounds, combine their draws."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dpbayes_core.sampling.protocol import Sampler, SamplerUnsuitable
 from dpbayes_core.sampling.rounds import BLOCK, ChainDraws, Round, first_round, next_round, run_chain
 
 AUTO = "auto"
-BY_AUTO = "auto: the first calibrated sampler that takes this release"  # also where it was asked for by name
+BY_AUTO = "auto: the first calibrated sampler that takes this release"  # also where it was chosen by name
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def sample(
     block: int = BLOCK,
 ) -> Posterior:
     """Run chains in this process until they pass the gate or reach the cap."""
-    check_order(chains=chains, draws=draws, seed=seed, block=block)
+    check_run(chains=chains, draws=draws, seed=seed, block=block)
     choice = choose(release, sampler)
     problem = choice.sampler.prepare(release, prior)
 
@@ -88,7 +88,7 @@ def run_rounds(
     seed: int,
     current: Round | None = None,
 ) -> Posterior:
-    """Rounds until no further one would help; `run` brings the chains to the end of one, in whatever process."""
+    """Run rounds until no further one would help; `run` brings the chains to the end of a round, in any process."""
     current = current or first_round(draws)
     drawn = begin(choice.sampler, problem, current, chains=chains, seed=seed)
     while True:
@@ -102,15 +102,15 @@ def run_rounds(
         current = following
 
 
-def check_order(*, chains: int, draws: int, seed: int, block: int = BLOCK) -> None:
-    """Refuse numbers that no run can have."""
+def check_run(*, chains: int, draws: int, seed: int, block: int = BLOCK) -> None:
+    """Refuse numbers of chains, draws or iterations a block that are too small, and negative seeds."""
     for what, value, least in (("chains", chains, 2), ("draws", draws, 10), ("block", block, 1), ("seed", seed, 0)):
         if value < least:
             raise SamplerUnsuitable(f"cannot sample with {what} {value}: at least {least} needed. Raise it.")
 
 
 def begin(sampler: Sampler, problem: object, current: Round, *, chains: int, seed: int) -> list[ChainDraws]:
-    """The chains of an attempt before their first iteration."""
+    """Every chain of an attempt before its first iteration."""
     starts = (sampler.start(problem, seed, chain, attempt=current.attempt) for chain in range(chains))
     return [ChainDraws(state=state) for state in starts]
 

@@ -33,7 +33,7 @@ def unit_matrix(schema: RegressionSchema) -> Floats:
 
 
 def latent_draws(evidence: Evidence, latent: Floats) -> Mapping[str, Floats]:
-    """The latent statistics' entries by name; nothing where nothing is latent."""
+    """The latent statistics' entries by name; empty where nothing is latent."""
     names = statistic_names(evidence)[: latent.shape[-1]]
     return {name: latent[..., place] for place, name in enumerate(names)}
 
@@ -48,6 +48,6 @@ def statistic_names(evidence: Evidence) -> list[str]:
 
 
 def entry_names(schema: RegressionSchema, entries: Sequence[tuple[int, int]]) -> list[str]:
-    """The number of rows, or the sum or sum of products of standardised variables, that an entry is."""
+    """A name for each entry: the number of rows, a sum, or a sum of products of standardised variables."""
     labels = ["", *(variable.label for variable in schema.variables)]
     return ["rows" if j == 0 else f"sum {labels[j]}" if i == 0 else f"sum {labels[i]}*{labels[j]}" for i, j in entries]

@@ -1,4 +1,4 @@
-"""The conjugate posterior that takes the noisy statistic, repaired, for the exact one: for comparison only."""
+"""The conjugate posterior of the repaired noisy statistic, as if it were exact: for comparison only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from dpbayes_core.sampling.independent import IndependentDraws
 
 @dataclass(frozen=True)
 class NaiveProblem:
-    """The posterior's sufficient numbers."""
+    """The sufficient statistics of the posterior."""
 
     moments: Floats  # (M0 + R) / n with R repaired
     rows: float

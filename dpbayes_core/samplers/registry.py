@@ -1,4 +1,4 @@
-"""Every sampler by name; the order is the order of `auto` among those that take a kind of release."""
+"""Every sampler by name; `auto` tries those that take a kind of release in this order."""
 
 from collections.abc import Mapping
 

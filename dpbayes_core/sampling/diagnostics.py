@@ -28,7 +28,7 @@ class Diagnosis:
     ess_tail: Floats
 
     def failures(self) -> list[str]:
-        """The diagnostics that miss the gate, in words; one that is not a number misses it."""
+        """A sentence for each diagnostic that fails the gate; NaN fails it."""
         words: list[str] = []
         for what, values, worst, limit in (
             ("R-hat", self.rhat, np.argmax(np.nan_to_num(self.rhat, nan=np.inf)), f"above {MOST_RHAT}"),
@@ -38,12 +38,13 @@ class Diagnosis:
             passed = values <= MOST_RHAT if what == "R-hat" else values >= LEAST_ESS
             if not passed.all():
                 bound, digits = (MOST_RHAT, ".3f") if what == "R-hat" else (LEAST_ESS, ".0f")
-                words.append(f"{what} of {self.names[worst]} is {shown_beside(values[worst], bound, digits)}, {limit}")
+                number = digits_against(values[worst], bound, digits)
+                words.append(f"{what} of {self.names[worst]} is {number}, {limit}")
         return words
 
 
-def shown_beside(value: float, bound: float, form: str) -> str:
-    """`value` in this form, and with as many more digits as show on which side of `bound` it is."""
+def digits_against(value: float, bound: float, form: str) -> str:
+    """`value` in this format, with more digits where it would otherwise print like `bound`."""
     digits, style = int(form[1:-1]), form[-1]
     while float(shown := f"{value:.{digits}{style}}") == bound != value:
         digits += 1
@@ -51,7 +52,7 @@ def shown_beside(value: float, bound: float, form: str) -> str:
 
 
 def diagnose(names: Sequence[str], draws: Floats) -> Diagnosis:
-    """The diagnosis of `draws`, of shape (quantities, chains, draws); what is not finite has none, and so fails."""
+    """The diagnosis of `draws`, (quantities, chains, draws); a quantity that is not finite gets NaN, and so fails."""
     found = np.full((3, draws.shape[0]), np.nan)
     at_once = max(1, MOST_AT_ONCE // max(1, draws[0].size)) if len(draws) else 1
     for start in range(0, len(draws) if draws.shape[2] >= FEWEST_DRAWS else 0, at_once):
@@ -66,7 +67,7 @@ def diagnose(names: Sequence[str], draws: Floats) -> Diagnosis:
 
 
 FEWEST_DRAWS = 4
-MOST_AT_ONCE = 1 << 14  # draws that are looked at together: what a processor keeps close at hand
+MOST_AT_ONCE = 1 << 14  # draws that are processed together, so that they fit in the processor's cache
 TAILS = (0.05, 0.95)
 
 
@@ -75,7 +76,7 @@ def _diagnosed(draws: Floats) -> tuple[Floats, Floats, Floats]:
     halves = _split(draws)
     flat = halves.reshape(len(halves), -1)
     order = np.argsort(flat, axis=1)
-    ordered = np.take_along_axis(flat, order, axis=1)  # of which quantiles are fast, and which folds to two sorted runs
+    ordered = np.take_along_axis(flat, order, axis=1)  # sorted: quantiles are fast, and folding gives two sorted runs
     far = np.abs(ordered - np.median(ordered, axis=1, keepdims=True))
     outward = np.argsort(far, axis=1, kind="stable")
     bulk = _normal_scores(order, ordered).reshape(halves.shape)
@@ -112,7 +113,7 @@ def _normal_scores(order: NDArray[np.intp], ordered: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def _scores(count: int) -> Floats:
-    """The scores of ranks 1, 1.5, 2, ..., `count`: Blom's offset says where a rank lies between 0 and 1."""
+    """The normal scores of ranks 1, 1.5, 2, ..., `count`, with Blom's offset."""
     from scipy.special import ndtri
 
     ranks = 0.5 * np.arange(2, 2 * count + 1)
@@ -121,7 +122,7 @@ def _scores(count: int) -> Floats:
 
 
 def _rhat(chains: Floats) -> Floats:
-    """How much larger the variance of all draws is than that within chains."""
+    """R-hat: the root of the variance of all draws over that within chains."""
     count = chains.shape[2]
     between = count * np.var(chains.mean(axis=2), axis=1, ddof=1)
     within = np.var(chains, axis=2, ddof=1).mean(axis=1)
@@ -129,7 +130,7 @@ def _rhat(chains: Floats) -> Floats:
 
 
 def _effective(chains: Floats) -> Floats:
-    """How many independent draws the chains are worth: by their autocorrelations while those are positive."""
+    """Effective sample sizes, from the chains' autocorrelations while these are positive."""
     _, many, count = chains.shape
     covariances = _autocovariances(chains)
     own = covariances[:, 0] * count / (count - 1.0)
@@ -143,7 +144,7 @@ def _effective(chains: Floats) -> Floats:
 
 
 def _autocovariances(chains: Floats) -> Floats:
-    """At every lag, the mean over chains; of shape (quantities, draws)."""
+    """The autocovariance at every lag, averaged over chains: (quantities, draws)."""
     from scipy.fft import next_fast_len
 
     count = chains.shape[2]

@@ -1,4 +1,4 @@
-"""The steps of a sampler whose draws are independent: no warm-up, nothing latent."""
+"""The base of samplers whose draws are independent: no warm-up, no latent quantities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from dpbayes_core.sampling.streams import from_words, stream, to_words
 
 
 class IndependentDraws(ABC):
-    """A sampler says how to draw; the chain's random stream is its whole state."""
+    """Base of samplers of independent draws: the state of a chain is its random generator alone."""
 
     @abstractmethod
     def draw(self, problem: Any, generator: np.random.Generator, count: int) -> Floats:
-        """`count` draws, (count, parameters), one after the other: blocks of any size give the same ones."""
+        """`count` draws, (count, parameters), made one after the other: the block size changes no draw."""
 
     def warmup(self, attempt: int) -> int:
-        """None: the draws are independent."""
+        """0: the draws are independent."""
         return 0
 
     def start(self, problem: Any, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
@@ -36,5 +36,5 @@ class IndependentDraws(ABC):
         return after, Block(parameters=draws, latent=np.zeros((iterations, 0)), divergences=0, gradients=0)
 
     def monitors(self, release: Any, latent: Floats) -> Mapping[str, Floats]:
-        """Nothing is latent."""
+        """Empty: there are no latent quantities."""
         return {}

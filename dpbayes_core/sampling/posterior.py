@@ -1,4 +1,4 @@
-"""Posterior draws in the user's units, what drew them, whether they converged, and what can be asked of them."""
+"""Posterior draws in the user's units: their sampler, their convergence, and summaries, contrasts, probabilities."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbayes_core.arrays import Floats
-from dpbayes_core.sampling.diagnostics import MOST_DIVERGENT, Diagnosis, diagnose, shown_beside
+from dpbayes_core.sampling.diagnostics import MOST_DIVERGENT, Diagnosis, diagnose, digits_against
 from dpbayes_core.sampling.work_limits import beyond
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Statement = Callable[[Draws], NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its Monte Carlo standard error: how far another run of the same chains might be."""
+    """A number and its Monte Carlo standard error."""
 
     value: float
     error: float
@@ -40,7 +40,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class CoefficientSummary:
-    """One line of a result: moments and the 95% interval in the user's units, and how well the chains mixed."""
+    """One coefficient's moments and 95% interval in the user's units, with its diagnostics."""
 
     name: str
     mean: float
@@ -65,7 +65,7 @@ class Posterior:
     caveat: str
     release: str  # digest of the release that was analysed
     seed: int
-    attempt: int  # 1 where divergences asked for a second, more careful run
+    attempt: int  # 1 where divergences made a second, more careful run necessary
     divergences: int
     gradients: int
     cost: str = ""  # how the sampler's time grows
@@ -85,10 +85,10 @@ class Posterior:
 
     @property
     def why_not(self) -> str:
-        """The reasons why it has not converged, in words; empty when it has."""
+        """The reasons why the chains have not converged, as sentences; empty when they have."""
         words = self.diagnosis.failures()
         if self.divergent:
-            share = shown_beside(100 * self._divergent_share, 100 * MOST_DIVERGENT, ".2g")
+            share = digits_against(100 * self._divergent_share, 100 * MOST_DIVERGENT, ".2g")
             words.insert(0, f"{share}% of the draws are divergent, above 0.1%")
         if words and self.exhausted:
             words.append("going on would be more work than a run may be")
@@ -96,7 +96,7 @@ class Posterior:
 
     @property
     def exhausted(self) -> bool:
-        """Whether a run twice as long would be more work than a run may be."""
+        """Whether a run twice as long would exceed the limit on work."""
         chains, draws = next(iter(self.draws.values())).shape
         sizes = {"entries": len(self.latent), "parameters": len(self.draws)}
         return beyond(gradients=self.gradients / chains, kept=chains * draws, **sizes)
@@ -182,7 +182,7 @@ class Posterior:
 
 
 def estimate(values: Floats) -> Estimate:
-    """The mean of values (chains, draws), whose chains may move slowly."""
+    """The mean of values (chains, draws), and its error with allowance for autocorrelation."""
     return Estimate(float(values.mean()), _error(values))
 
 

@@ -1,6 +1,6 @@
-"""What every sampler offers, and what passes between it and a driver: problems, states, blocks of draws.
+"""The protocol of a sampler, and the values it exchanges with a driver: problems, chain states, blocks of draws.
 
-States and draws become checksummed bytes without pickle: what a checkpoint contains.
+A checkpoint contains states and draws as checksummed bytes, without pickle.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ KINDS = {"f": "<f8", "u": "<u8", "i": "<i8"}
 
 
 def pack(words: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """One checksummed string of bytes: the same content gives the same bytes."""
+    """Plain values and arrays as checksummed bytes; the same content gives the same bytes."""
     shapes = {name: [array.dtype.kind, *array.shape] for name, array in arrays.items()}
     header = canonical_json({"words": dict(words), "arrays": shapes})
     body = b"".join(array.astype(KINDS[array.dtype.kind]).tobytes() for _, array in sorted(arrays.items()))
@@ -51,7 +51,7 @@ ChainGenerator = NewType("ChainGenerator", np.random.Generator)  # never a sourc
 
 
 class SamplerUnsuitable(DpbayesError):
-    """The sampler asked for does not exist or cannot take this release."""
+    """The named sampler does not exist or cannot take this release."""
 
     kind = "sampler-unsuitable"
     exit_code = 2
@@ -59,7 +59,7 @@ class SamplerUnsuitable(DpbayesError):
 
 @dataclass(frozen=True, kw_only=True)
 class ChainState:
-    """The state of a chain after a block: everything its next draw depends on besides the problem."""
+    """The state of a chain after a block: with the problem, it determines the next draw."""
 
     chain: int
     attempt: int
@@ -103,7 +103,7 @@ class Block:
 
 
 class Sampler(Protocol):
-    """Pure, deterministic, picklable pieces: a driver decides where and in which blocks they run."""
+    """A deterministic sampler in picklable parts: a driver decides where and in which blocks they run."""
 
     @property
     def name(self) -> str:
@@ -117,12 +117,12 @@ class Sampler(Protocol):
 
     @property
     def compared_with(self) -> str | None:
-        """The sampler whose results are shown with its own for comparison, if any."""
+        """The sampler whose results are shown with this one's for comparison, if any."""
         ...
 
     @property
     def target(self) -> str:
-        """The law its draws have."""
+        """The law of the draws, as a phrase."""
         ...
 
     @property
@@ -137,7 +137,7 @@ class Sampler(Protocol):
 
     @property
     def caveat(self) -> str:
-        """What a reader of its result must know."""
+        """What a reader of the result must know."""
         ...
 
     def refusal(self, release: Any, /) -> str | None:
@@ -145,11 +145,11 @@ class Sampler(Protocol):
         ...
 
     def prepare(self, release: Any, prior: Any, /) -> Any:
-        """Everything the chains share, as arrays: the problem."""
+        """The problem: the data that all chains share, as arrays."""
         ...
 
     def warmup(self, attempt: int) -> int:
-        """Iterations of each chain that are not kept."""
+        """The number of warm-up iterations of each chain."""
         ...
 
     def start(self, problem: Any, seed: int, chain: int, *, attempt: int = 0) -> ChainState:
@@ -157,13 +157,13 @@ class Sampler(Protocol):
         ...
 
     def run_block(self, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-        """The chain `iterations` later, warm-up included, and the draws it made after warm-up."""
+        """The chain's state after `iterations` more, warm-up included, and the draws among them after warm-up."""
         ...
 
     def draws(self, release: Any, parameters: Floats, /) -> Mapping[str, Floats]:
-        """What it drew by name, in the user's units; `parameters` is (chains, draws, parameters)."""
+        """The draws by parameter name, in the user's units; `parameters` is (chains, draws, parameters)."""
         ...
 
     def monitors(self, release: Any, latent: Floats, /) -> Mapping[str, Floats]:
-        """Latent quantities that must converge, too, by name; `latent` is (chains, draws, monitors)."""
+        """The latent quantities that must converge, too, by name; `latent` is (chains, draws, monitors)."""
         ...

@@ -1,4 +1,4 @@
-"""Rounds of chains: the decision what to run next, and the checkpoint of a chain; for every driver."""
+"""Rounds of chains, for every driver: the decision what to run next, and the checkpoint of a chain."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from dpbayes_core.sampling.diagnostics import LEAST_ESS
 from dpbayes_core.sampling.posterior import Posterior
 from dpbayes_core.sampling.protocol import Block, ChainState, Sampler, pack, unpack
 
-MOST_EXTENSION = 16  # times the draws asked for
-JUDGED_AFTER = 4  # times the draws asked for: from then on, stop if the cap would not be enough
+MOST_EXTENSION = 16  # times the requested draws
+JUDGED_AFTER = 4  # times the requested draws: from then on, stop if the cap would not be enough
 LAST_ATTEMPT = 1
 BLOCK = 500  # iterations between checkpoints
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Every chain of an attempt, up to so many kept draws; a chain of the same attempt continues."""
+    """A round runs every chain of an attempt up to this number of draws; chains of the same attempt continue."""
 
     attempt: int
     draws: int
@@ -24,7 +24,7 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainDraws:
-    """The state of a chain and everything it has drawn: one checkpoint."""
+    """The state of a chain and all of its draws: one checkpoint."""
 
     state: ChainState
     made: Block | None = None  # None before the first block
@@ -51,18 +51,18 @@ class ChainDraws:
 
 
 def first_round(draws: int) -> Round:
-    """The round of the draws asked for."""
+    """The round that makes the requested number of draws."""
     return Round(attempt=0, draws=draws)
 
 
-def next_round(done: Round, posterior: Posterior, asked: int) -> Round | None:
-    """None once converged, hopeless or too much work; a careful attempt after divergences; else twice the draws."""
+def next_round(done: Round, posterior: Posterior, requested: int) -> Round | None:
+    """Twice the draws, or a more careful attempt after divergences; None once converged, hopeless or too much work."""
     if posterior.converged or posterior.exhausted:
         return None
     if posterior.divergent:
-        return None if done.attempt == LAST_ATTEMPT else Round(attempt=done.attempt + 1, draws=asked)
-    most = MOST_EXTENSION * asked
-    hopeless = done.draws >= JUDGED_AFTER * asked and posterior.least_ess * most / done.draws < LEAST_ESS
+        return None if done.attempt == LAST_ATTEMPT else Round(attempt=done.attempt + 1, draws=requested)
+    most = MOST_EXTENSION * requested
+    hopeless = done.draws >= JUDGED_AFTER * requested and posterior.least_ess * most / done.draws < LEAST_ESS
     if hopeless or 2 * done.draws > most:
         return None
     return Round(attempt=done.attempt, draws=2 * done.draws)

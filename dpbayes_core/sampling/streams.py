@@ -1,4 +1,4 @@
-"""One Philox stream for each chain, and its state as plain words."""
+"""One Philox generator for each chain, and its state as 64-bit words."""
 
 import numpy as np
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from dpbayes_core.regression.prior import Prior
-from dpbayes_core.samplers.driver import check_order, choose, sample
+from dpbayes_core.samplers.driver import check_run, choose, sample
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.protocol import SamplerUnsuitable
 from dpbayes_core.sampling.rounds import MOST_EXTENSION, Round, first_round, next_round
@@ -93,7 +93,7 @@ def test_what_a_sampler_cannot_take_is_refused_in_one_sentence() -> None:
 @pytest.mark.parametrize("wrong", [{"chains": 1}, {"draws": 9}, {"seed": -1}, {"block": 0}])
 def test_numbers_that_no_run_can_have_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(SamplerUnsuitable, match=f"cannot sample with {next(iter(wrong))}"):
-        check_order(**{"chains": 4, "draws": 1000, "seed": 1, **wrong})
+        check_run(**{"chains": 4, "draws": 1000, "seed": 1, **wrong})
 
 
 def test_the_block_size_changes_no_draw() -> None:
