@@ -37,26 +37,26 @@ def ball_gaussian(noise: NoiseSource, precision: Floats, pull: Floats, radius: f
     values, vectors = np.linalg.eigh(precision)
     if not values[-1] > 0:
         raise ValueError("cannot draw inside a ball: the precision is not positive. State a prior with a precision.")
-    turned = vectors.T @ pull
-    shift = shift_for(values, turned, radius)
-    mean, spread = turned / (values + shift), 1 / np.sqrt(values + shift)
+    rotated = vectors.T @ pull
+    shift = shift_for(values, rotated, radius)
+    mean, spread = rotated / (values + shift), 1 / np.sqrt(values + shift)
     found, batch = np.empty((0, len(values))), FIRST_BATCH
     while len(found) < draws:
         uniform = noise.uniform(batch * (len(values) + 1)).reshape(batch, -1)
         batch = min(2 * batch, LARGEST_BATCH)
         proposed = mean + spread * ndtri(uniform[:, 1:])
         room = radius**2 - (proposed**2).sum(axis=1)
-        kept = (room >= 0) & (np.log(uniform[:, 0]) < -shift * room / 2)
-        found = np.concatenate([found, proposed[kept]])
+        accepted = (room >= 0) & (np.log(uniform[:, 0]) < -shift * room / 2)
+        found = np.concatenate([found, proposed[accepted]])
     cell = radius * 2.0**-GRID_BITS
     return np.trunc(found[:draws] @ vectors.T / cell) * cell
 
 
-def shift_for(values: Floats, turned: Floats, radius: float) -> float:
+def shift_for(values: Floats, rotated: Floats, radius: float) -> float:
     """The s at which the proposal's expected |t|^2 is r^2; nearly 0 where that is smaller already."""
 
     def excess(shift: float) -> float:
-        return float(((turned / (values + shift)) ** 2 + 1 / (values + shift)).sum()) - radius**2
+        return float(((rotated / (values + shift)) ** 2 + 1 / (values + shift)).sum()) - radius**2
 
     least = max(0.0, 1e-12 * float(values[-1]) - float(values[0]))  # keeps the shifted precision invertible
     if excess(least) <= 0:

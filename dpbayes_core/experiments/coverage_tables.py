@@ -205,8 +205,8 @@ def _one(explained: float, wide: float, wide_response: float) -> Table:
 def _skewed(explained: float, wide: float, wide_response: float) -> Table:
     """Four lognormal numbers whose logarithms are correlated."""
     names, mean = tuple(f"x{k}" for k in range(len(WEIGHTS))), math.exp(SHAPE**2 / 2)
-    apart, together = math.expm1(SHAPE**2), math.expm1(CORRELATION * SHAPE**2)
-    covariance = mean**2 * (together + (apart - together) * np.eye(len(names)))
+    relative_variance, relative_covariance = math.expm1(SHAPE**2), math.expm1(CORRELATION * SHAPE**2)
+    covariance = mean**2 * (relative_covariance + (relative_variance - relative_covariance) * np.eye(len(names)))
     slopes, sigma = _strong(explained, np.array(WEIGHTS), covariance)
     bounds = Bounds(0, wide * math.exp(SHAPE * REACH))
     return Table(
@@ -215,9 +215,9 @@ def _skewed(explained: float, wide: float, wide_response: float) -> Table:
         theta=np.append(START - mean * slopes.sum(), slopes),
         sigma=sigma,
         response_sd=1.0,
-        spread=mean * math.sqrt(apart) / (bounds.width / 2),
-        related=together / apart,
-        number=Expected(mean, mean * math.sqrt(apart)),
+        spread=mean * math.sqrt(relative_variance) / (bounds.width / 2),
+        related=relative_covariance / relative_variance,
+        number=Expected(mean, mean * math.sqrt(relative_variance)),
     )
 
 

@@ -173,7 +173,7 @@ def mcmc(
     moments = [nearest_possible(one.moments) + plus * np.eye(d) for one in releases]
     degrees = [max(one.rows**2 / 100, d + 1.0) for one in releases]
     scatter = generator.standard_normal((d, d))
-    variance, theta, kept = height / 3, np.zeros(d), np.zeros(d)
+    variance, theta, total = height / 3, np.zeros(d), np.zeros(d)
     for iteration in range(iterations):
         if walking:
             covariance = _inverse_wishart(scatter.T @ scatter + np.sum(moments, axis=0), releases, generator)
@@ -185,8 +185,8 @@ def mcmc(
                     degrees[place] = max(degrees[place], d + 1.0)
         theta = generator.multivariate_normal(*conditional(moments, releases, variance))
         variance = _walk_variance(moments, releases, theta, variance, generator)
-        kept += theta * (iteration >= iterations // 2)
-    return kept / (iterations - iterations // 2)
+        total += theta * (iteration >= iterations // 2)
+    return total / (iterations - iterations // 2)
 
 
 def _wishart(degrees: float, root: Floats, generator: np.random.Generator) -> Floats:

@@ -74,8 +74,8 @@ def shares_of(table: Table, holders: int) -> list[Integers]:
 
 def clipped_averages(rows: Floats, size: int) -> Floats:
     """Sums of `size` rows over sqrt(size), then clipped: one person changes one such row, within the bounds."""
-    kept = len(rows) // size * size
-    return np.clip(rows[:kept].reshape(-1, size, rows.shape[1]).sum(axis=1) / sqrt(size), -1.0, 1.0)
+    used = len(rows) // size * size
+    return np.clip(rows[:used].reshape(-1, size, rows.shape[1]).sum(axis=1) / sqrt(size), -1.0, 1.0)
 
 
 def evidence_of(parts: Sequence[Floats], d: int, seed: int) -> Evidence:

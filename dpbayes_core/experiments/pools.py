@@ -75,8 +75,8 @@ def run(cell: Cell, seed: int) -> list[Row]:
     alarms = 0
     for number in range(cell["data_sets"]):
         parts = tuple(_release(table, cell, part, generator) for part in parts_of(cell, table, generator))
-        said, own = parts_check(parts), int(generator.integers(2**53))
-        alarms += said is not None and said.alarm
+        phrase, own = parts_check(parts), int(generator.integers(2**53))
+        alarms += phrase is not None and phrase.alarm
         for method in (DIFFER, ALIKE)[: 2 if number < cell["compared"] else 1]:
             fit, work = _posterior(Pool(parts, alike=method == ALIKE), cell, own)
             found[method].append(fit)

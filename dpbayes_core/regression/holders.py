@@ -31,8 +31,8 @@ class HolderStatistics(Confidential):
 
     def from_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> "HolderStatistics":
         """The inverse of `to_arrays`, for the same holders and statistic as `self`."""
-        kept = [{name: held[place] for name, held in arrays.items()} for place in range(len(self.parts))]
-        return HolderStatistics(tuple(part.from_arrays(own) for part, own in zip(self.parts, kept, strict=True)))
+        by_holder = [{name: array[place] for name, array in arrays.items()} for place in range(len(self.parts))]
+        return HolderStatistics(tuple(part.from_arrays(own) for part, own in zip(self.parts, by_holder, strict=True)))
 
 
 @dataclass(frozen=True)

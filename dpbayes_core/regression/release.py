@@ -57,10 +57,10 @@ class Release(PublicNumbers):
     @property
     def fourth(self) -> HigherMoments | None:
         """Noisy third and fourth moments of the covariates, where they were released."""
-        beside = additional_noise_of(self.mechanism)
-        if beside is None or not self.higher or self.residuals is not None:
+        additional = additional_noise_of(self.mechanism)
+        if additional is None or not self.higher or self.residuals is not None:
             return None
-        return HigherMoments(schema=self.schema, mechanism=beside, values=self.higher)
+        return HigherMoments(schema=self.schema, mechanism=additional, values=self.higher)
 
     @property
     def protected(self) -> bool:

@@ -159,19 +159,19 @@ def _time(correlations: Floats, draws: int) -> float:
     """The autocorrelation time, by Geyer's initial monotone sequence: sums of two lags, positive and falling."""
     if np.isnan(correlations[:2]).any():
         return np.nan
-    at, kept = correlations.tolist(), np.zeros(len(correlations))
+    at, monotone = correlations.tolist(), np.zeros(len(correlations))
     even, odd, lag = 1.0, at[1], 1
-    kept[:2] = even, odd
+    monotone[:2] = even, odd
     while lag < len(at) - 3 and even + odd > 0.0:
         even, odd = at[lag + 1], at[lag + 2]
         if even + odd >= 0:
-            kept[lag + 1 : lag + 3] = even, odd
+            monotone[lag + 1 : lag + 3] = even, odd
         lag += 2
     last = lag - 2
     if even > 0:
-        kept[last + 1] = even
+        monotone[last + 1] = even
     for lag in range(1, last - 1, 2):
-        if kept[lag + 1] + kept[lag + 2] > kept[lag - 1] + kept[lag]:
-            kept[lag + 1 : lag + 3] = (kept[lag - 1] + kept[lag]) / 2.0
-    time = -1.0 + 2.0 * np.sum(kept[: last + 1]) + np.sum(kept[last + 1 : last + 2])
+        if monotone[lag + 1] + monotone[lag + 2] > monotone[lag - 1] + monotone[lag]:
+            monotone[lag + 1 : lag + 3] = (monotone[lag - 1] + monotone[lag]) / 2.0
+    time = -1.0 + 2.0 * np.sum(monotone[: last + 1]) + np.sum(monotone[last + 1 : last + 2])
     return max(float(time), 1 / np.log10(draws))

@@ -66,5 +66,7 @@ def _spanning_forest(cliques: list[Nodes]) -> Clusters:
 def family_clusters(families: tuple[Nodes, ...]) -> Clusters:
     """One cluster for each maximal family, none tied to another."""
     sets = [frozenset(family) for family in families]
-    kept = [own for place, own in enumerate(sets) if not any(own < other for other in sets) and own not in sets[:place]]
-    return Clusters(tuple(tuple(sorted(own)) for own in kept), (-1,) * len(kept))
+    maximal = [
+        own for place, own in enumerate(sets) if not any(own < other for other in sets) and own not in sets[:place]
+    ]
+    return Clusters(tuple(tuple(sorted(own)) for own in maximal), (-1,) * len(maximal))

@@ -95,14 +95,14 @@ def extend_line(terms: Terms, walk: Walk, cell: int, sign: float, count: int) ->
 @compiled
 def drop_constant_terms(terms: Terms, walk: Walk, count: int) -> int:
     """Drop the found terms that do not change along the line, and clear the marks; returns how many remain."""
-    kept = 0
+    remaining = 0
     for place in range(count):
         term = walk.found[place]
         walk.marked[term] = 0
         if walk.change[term] != 0.0:
-            walk.found[kept] = term
-            kept += 1
-    return kept
+            walk.found[remaining] = term
+            remaining += 1
+    return remaining
 
 
 @compiled

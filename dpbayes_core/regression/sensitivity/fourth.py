@@ -60,10 +60,10 @@ def _replaced(schema: RegressionSchema, alike: tuple[Places, ...]) -> tuple[Frac
         return len(alike) + dip, Fraction(2 * (_kernel(columns) - lowest))
     changes = [_range(schema, entry) for entry in alike]
     lowest = min(_kernel(-min(signed, 3)), _kernel(-signed))
-    apart = Fraction(
+    separate = Fraction(
         sum(_weight(entry) ** 2 * change**2 for entry, change in zip(alike, changes, strict=True)), WEIGHT_UNIT**2
     )
-    return Fraction(sum(changes)), min(apart, Fraction(2 * (_kernel(columns) - lowest)))
+    return Fraction(sum(changes)), min(separate, Fraction(2 * (_kernel(columns) - lowest)))
 
 
 def _alike(schema: RegressionSchema) -> tuple[Places, ...]:

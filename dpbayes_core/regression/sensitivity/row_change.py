@@ -98,8 +98,8 @@ def _shrunk(low: Fraction, ball: Ball, covariates: int) -> Fraction:
 def _least(lows: tuple[Fraction, ...]) -> Fraction:
     """The least sum of y_i y_j over i <= j: some y are at their lower ends, the others share one value."""
     down, found = sorted(lows, reverse=True), list[Fraction]()
-    for kept in range(len(down) + 1):
-        shared = min(Fraction(1), -Fraction(sum(down[:kept])) / (len(down) - kept + 1))
+    for lower in range(len(down) + 1):
+        shared = min(Fraction(1), -Fraction(sum(down[:lower])) / (len(down) - lower + 1))
         values = [max(low, shared) for low in down]
         found.append(Fraction(sum(values) ** 2 + sum(value**2 for value in values)) / 2)
     return min(found)
@@ -111,11 +111,11 @@ def _largest_square(lows: tuple[Fraction, ...], bits: int) -> Fraction:
     symmetric = m**2 - (m % 2 if 2 * 4**bits < m + 1 else 0)
     if set(lows) == {-1}:
         return Fraction(symmetric)
-    apart = sum((_span(low, low, square=True) ** 2 for low in lows), Fraction(0))
-    apart += sum((_span(lows[i], lows[j]) ** 2 for i in range(m) for j in range(i)), Fraction(0))
+    ranges = sum((_span(low, low, square=True) ** 2 for low in lows), Fraction(0))
+    ranges += sum((_span(lows[i], lows[j]) ** 2 for i in range(m) for j in range(i)), Fraction(0))
     if min(lows) >= 0:
-        return apart
-    return min(Fraction(symmetric), apart, max(_at_corners(lows), Fraction(m * (m + 1), 2) + 1))
+        return ranges
+    return min(Fraction(symmetric), ranges, max(_at_corners(lows), Fraction(m * (m + 1), 2) + 1))
 
 
 def _at_corners(lows: tuple[Fraction, ...]) -> Fraction:
@@ -123,8 +123,8 @@ def _at_corners(lows: tuple[Fraction, ...]) -> Fraction:
     low, count = (np.array(part) for part in zip(*_merged(lows), strict=True))
     down = np.stack(np.meshgrid(*(np.arange(n + 1.0) for n in count), indexing="ij"), axis=-1).reshape(-1, len(low))
     up = len(lows) - down.sum(axis=1)
-    apart = (1 - np.outer(low, low)) ** 2
-    pairs = ((down @ apart) * down).sum(axis=1) / 2 + down @ np.diag(apart) / 2  # pairs of lower ends, with squares
+    ranges = (1 - np.outer(low, low)) ** 2
+    pairs = ((down @ ranges) * down).sum(axis=1) / 2 + down @ np.diag(ranges) / 2  # pairs of lower ends, with squares
     reached = float((pairs + up * (down @ (1 - low) ** 2)).max())
     return Fraction(reached) * (1 + ROUNDING)
 

@@ -27,13 +27,13 @@ WEAKEST = 1e-3  # floor of the curvature along the directions that couple the pa
 @compiled
 def orthonormal(rows: Floats) -> tuple[Floats, Floats]:
     """V and R with rows = R'V, by Gram-Schmidt twice, without rows that are combinations of earlier ones."""
-    kept, directions, weights = 0, np.zeros_like(rows), np.zeros((rows.shape[0], rows.shape[0]))
+    rank, directions, weights = 0, np.zeros_like(rows), np.zeros((rows.shape[0], rows.shape[0]))
     for entry in range(rows.shape[0]):
         vector, before = rows[entry].copy(), 0.0
         for i in range(vector.size):
             before += vector[i] * vector[i]
         for _ in range(2):
-            for k in range(kept):
+            for k in range(rank):
                 inner = 0.0
                 for i in range(vector.size):
                     inner += directions[k, i] * vector[i]
@@ -44,11 +44,11 @@ def orthonormal(rows: Floats) -> tuple[Floats, Floats]:
         for i in range(vector.size):
             left += vector[i] * vector[i]
         if left > COLLINEAR * COLLINEAR * before:
-            weights[kept, entry] = np.sqrt(left)
+            weights[rank, entry] = np.sqrt(left)
             for i in range(vector.size):
-                directions[kept, i] = vector[i] / weights[kept, entry]
-            kept += 1
-    return directions[:kept].copy(), weights[:kept].copy()
+                directions[rank, i] = vector[i] / weights[rank, entry]
+            rank += 1
+    return directions[:rank].copy(), weights[:rank].copy()
 
 
 @compiled

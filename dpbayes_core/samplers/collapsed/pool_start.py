@@ -102,10 +102,10 @@ def pool_stretch(position: Floats, search: Search, spreads: int) -> Stretch:
     """The inverse root of the curvature at a position; tau and t, the first `spreads` shared numbers, get sd SCALE."""
     curvature, parts = pool_curvature(position, search), len(search.target.parts)
     corner = curvature.blocks[parts, :spreads, :spreads]
-    kept, size = curvature.blocks[parts].copy(), int(search.starts[-1] - search.starts[-2])
+    original, size = curvature.blocks[parts].copy(), int(search.starts[-1] - search.starts[-2])
     root_blocks(search, curvature)
     added = added_precision(curvature.blocks[parts, :size, :size].copy(), spreads)
-    curvature.blocks[parts] = kept
+    curvature.blocks[parts] = original
     corner += added
     blocks, cross = root_blocks(search, curvature)
     return Stretch(

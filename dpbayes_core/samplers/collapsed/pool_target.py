@@ -103,9 +103,9 @@ def _standardise_shared(target: Target, roots: Floats, layout: Layout) -> None:
     first, low, rows = layout.continuous.start, int(target.parts[0, LOW]), target.parts[:, ROWS]
     error = 1 / np.maximum(target.matrices[:, KNOWN], 1e-12)
     squares = np.diag(np.einsum("j,jik->ik", rows, np.square(roots)) / rows.sum()).copy()
-    kept = target.weights[0, SQUARE]
-    squares = np.where(squares > 0, squares, kept)  # parts of single rows have no scatter of their own
-    kept[first:-1], target.weights[0, LEAST, first:-1] = squares[first:-1], 0.5 * np.log(squares[first:-1])
+    scales = target.weights[0, SQUARE]
+    squares = np.where(squares > 0, squares, scales)  # parts of single rows have no scatter of their own
+    scales[first:-1], target.weights[0, LEAST, first:-1] = squares[first:-1], 0.5 * np.log(squares[first:-1])
     for part, own, variances, root in zip(rows, target.matrices, error, roots, strict=True):
         inverse = np.linalg.inv(root[low:first, low:first]) if first > low else np.zeros((0, 0))
         for i in range(first, len(root) - 1):

@@ -121,9 +121,9 @@ class Collapsed:
 
         generator, numbers = from_words(state.generator), state.numbers.copy()
         chain = self._chain(problem, numbers, state.attempt)
-        kept = iterations - min(iterations, max(0, self.warmup(state.attempt) - state.iteration))
+        recorded = iterations - min(iterations, max(0, self.warmup(state.attempt) - state.iteration))
         entries, size = len(problem.places), len(problem.order)
-        latent, parameters, expected = (np.zeros((kept, width)) for width in (entries, size + 1, 2 * size))
+        latent, parameters, expected = (np.zeros((recorded, width)) for width in (entries, size + 1, 2 * size))
         record = Record(latent, parameters, expected, problem.places, problem.order, problem.units)
         divergences, gradients = advance(generator, chain, record, state.iteration, iterations)
         numbers[: problem.centre.size] = chain.tree.chosen.position

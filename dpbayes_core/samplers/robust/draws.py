@@ -35,9 +35,9 @@ class Meat(NamedTuple):
 @compiled
 def rotate(matrix: Floats, vectors: Floats, p: int, q: int) -> None:
     """One Jacobi rotation that clears (p, q)."""
-    apart = (matrix[q, q] - matrix[p, p]) / (2.0 * matrix[p, q])
-    tangent = 1.0 / (abs(apart) + sqrt(apart * apart + 1.0))
-    if apart < 0.0:
+    cotangent = (matrix[q, q] - matrix[p, p]) / (2.0 * matrix[p, q])
+    tangent = 1.0 / (abs(cotangent) + sqrt(cotangent * cotangent + 1.0))
+    if cotangent < 0.0:
         tangent = -tangent
     cosine = 1.0 / sqrt(tangent * tangent + 1.0)
     sine = tangent * cosine
@@ -101,7 +101,7 @@ def whiten(matrix: Floats, root: Floats) -> None:
 
 @compiled
 def add_scores(spread: Floats, vectors: Floats, cross: Floats, whole: Floats, linear: Floats) -> None:
-    """Add the precision and the linear term of scores with variances on the diagonal of `spread` to the prior's."""
+    """Add to `whole` and `linear` the precision and linear term of scores whose variances are `spread`'s diagonal."""
     size = cross.size
     for k in range(size):
         along, weight = 0.0, 1.0 / spread[k, k]

@@ -89,11 +89,11 @@ def _law(release: Release, residuals: ResidualMoments) -> tuple[Floats, Floats]:
     spread = 0.5 * ROOM**2 * across
     noise = residuals.scales**2 * law_of(residuals.mechanism).variance
     whole = spread + np.diag(noise)
-    gain, kept = _over(spread, whole), _over(np.diag(noise), whole)  # they add up to 1
+    gain, loss = _over(spread, whole), _over(np.diag(noise), whole)  # their sum is the identity
     values = np.array(residuals.values) * residuals.fit.limit**2
     middle = around + _times(gain, (values - around)[:, None])[:, 0]
     # this form is positive semidefinite for every size of the noise
-    covariance = _times(_times(kept, spread), kept.T) + _times(gain * noise, gain.T)
+    covariance = _times(_times(loss, spread), loss.T) + _times(gain * noise, gain.T)
     return middle, (covariance + covariance.T) / 2
 
 

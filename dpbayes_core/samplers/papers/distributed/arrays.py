@@ -132,8 +132,8 @@ def latent_names(evidence: Evidence, variables: int) -> list[str]:
     """Names of every holder's moments of the first variables (the constant aside), in the order of the record."""
     entries = evidence.schema.entries
     names = entry_names(evidence.schema, entries)
-    kept = [name for name, (_, j) in zip(names, entries, strict=True) if j <= variables]
+    chosen = [name for name, (_, j) in zip(names, entries, strict=True) if j <= variables]
     parts = parts_of(evidence)
     if len(parts) == 1:
-        return kept
-    return [f"{name} (part {place})" for place in range(1, len(parts) + 1) for name in kept]
+        return chosen
+    return [f"{name} (part {place})" for place in range(1, len(parts) + 1) for name in chosen]

@@ -124,11 +124,11 @@ def advance(generator: np.random.Generator, problem: Problem, place: State, span
         tuning[2] += gain * (move_coefficients(generator, moments, theta, problem, step) - MOVE_ACCEPTED)
         tuning[1] += gain * (move_variance(generator, moments, theta, problem, tuning) - MOVE_ACCEPTED)
         if iteration >= span.warmup:
-            kept = iteration - max(span.begun, span.warmup)
-            record.parameters[kept, : theta.size] = theta
-            record.parameters[kept, theta.size] = exp(0.5 * tuning[0])
+            index = iteration - max(span.begun, span.warmup)
+            record.parameters[index, : theta.size] = theta
+            record.parameters[index, theta.size] = exp(0.5 * tuning[0])
             if record.latent.shape[1] > 0:
-                record_moments(moments, record.latent[kept])
+                record_moments(moments, record.latent[index])
 
 
 @compiled
@@ -166,9 +166,9 @@ def advance_whole(
             holder = Holder(problem.noisy[k], problem.variances[k])
             perturb_and_solve(generator, mean, spread, holder, moments[k])
         if iteration >= span.warmup:
-            kept = iteration - max(span.begun, span.warmup)
-            record.parameters[kept] = draw
-            record_moments(moments, record.latent[kept])
+            index = iteration - max(span.begun, span.warmup)
+            record.parameters[index] = draw
+            record_moments(moments, record.latent[index])
 
 
 @compiled
@@ -178,11 +178,11 @@ def draw_plugged(
     """Independent draws: sigma from `residual` as if it were exact, theta given it and the noisy X'y."""
     size = moments.shape[1]
     root, centre, shock = np.zeros((size, size)), np.zeros(size), np.zeros(size)
-    for kept in range(parameters.shape[0]):
+    for index in range(parameters.shape[0]):
         variance = 0.5 * residual / generator.standard_gamma(problem.shape)
         coefficient_law(moments, variance, problem, root, centre)
         for i in range(size):
             shock[i] = generator.standard_normal()
         solve_upper(root, shock, size)
-        parameters[kept, :size] = centre + shock
-        parameters[kept, size] = sqrt(variance)
+        parameters[index, :size] = centre + shock
+        parameters[index, size] = sqrt(variance)

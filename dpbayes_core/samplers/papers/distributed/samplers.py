@@ -98,10 +98,10 @@ class MomentsSampler(_Distributed):
 
         generator, numbers = from_words(state.generator), state.numbers.copy()
         holders, size = len(problem.noisy), problem.prior.shape[0] - 1
-        held = holders * size * size
-        kept, entries = self._recorded(state, iterations), holders * (size * (size + 1) // 2 - 1)
-        record = Record(np.zeros((kept, size + 1)), np.zeros((kept, 0 if self.proposal == FIXED else entries)))
-        moments, rest = numbers[:held].reshape(holders, size, size), numbers[held:]
+        split = holders * size * size
+        recorded, entries = self._recorded(state, iterations), holders * (size * (size + 1) // 2 - 1)
+        record = Record(np.zeros((recorded, size + 1)), np.zeros((recorded, 0 if self.proposal == FIXED else entries)))
+        moments, rest = numbers[:split].reshape(holders, size, size), numbers[split:]
         span = Span(self.proposal, state.iteration, self.warmup(state.attempt), iterations)
         advance(generator, problem, State(moments, rest[:size], rest[size:]), span, record)
         after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
@@ -132,8 +132,8 @@ class WholeSampler(_Distributed):
 
         generator, numbers = from_words(state.generator), state.numbers.copy()
         holders, size = problem.noisy.shape[:2]
-        kept = self._recorded(state, iterations)
-        record = Record(np.zeros((kept, size)), np.zeros((kept, holders * (size * (size + 1) // 2 - 1))))
+        recorded = self._recorded(state, iterations)
+        record = Record(np.zeros((recorded, size)), np.zeros((recorded, holders * (size * (size + 1) // 2 - 1))))
         span = Span(FIXED, state.iteration, self.warmup(state.attempt), iterations)
         advance_whole(generator, problem, numbers.reshape(problem.noisy.shape), span, record)
         after = replace(state, iteration=state.iteration + iterations, numbers=numbers, generator=to_words(generator))
