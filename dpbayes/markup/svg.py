@@ -15,15 +15,22 @@ Value = str | float
 
 def tag(name: str, *inside: str, **attributes: Value) -> Markup:
     """An element; in names of attributes `_` becomes a hyphen, and is dropped at the end."""
-    stated = "".join([f' {key.rstrip("_").replace("_", "-")}="{_safe(value)}"' for key, value in attributes.items()])
+    stated = "".join([f' {_attribute(key)}="{_safe(value)}"' for key, value in attributes.items()])
     if not inside:
         return Markup(f"<{name}{stated}/>")
     return Markup(f"<{name}{stated}>{''.join(map(_safe, inside))}</{name}>")
 
 
+@cache
+def _attribute(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")
+
+
 def _safe(value: Value) -> str:
-    """Escaped, where there is anything to escape: most values are numbers."""
-    return value if type(value) is str and _UNSAFE.search(value) is None else escape(value)
+    """Escaped, where there is anything to escape: most values are numbers, or elements."""
+    if isinstance(value, str):
+        return value if isinstance(value, Markup) or _UNSAFE.search(value) is None else escape(value)
+    return str(value)
 
 
 _UNSAFE = re.compile("[&<>\"']")
@@ -41,7 +48,8 @@ def figure(key: str, title: str, words: str, body: Iterable[Markup], *, kind: st
 
 def line(kind: str, x1: Value, y1: Value, x2: Value, y2: Value) -> Markup:
     """A line from one place to another."""
-    return tag("line", class_=kind, x1=x1, y1=y1, x2=x2, y2=y2)
+    where = f'x1="{_safe(x1)}" y1="{_safe(y1)}" x2="{_safe(x2)}" y2="{_safe(y2)}"'
+    return Markup(f'<line class="{_safe(kind)}" {where}/>')
 
 
 def text(words: str, x: Value, y: Value, anchor: str, **look: Value) -> Markup:

@@ -4,6 +4,7 @@ Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), arXiv 1903.08008: ArviZ
 quantities at once, for an audit diagnoses every posterior again.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -77,7 +78,8 @@ def _diagnosed(draws: Floats) -> tuple[Floats, Floats, Floats]:
     flat = halves.reshape(len(halves), -1)
     order = np.argsort(flat, axis=1)
     ordered = np.take_along_axis(flat, order, axis=1)  # sorted: quantiles are fast, and folding gives two sorted runs
-    far = np.abs(ordered - np.median(ordered, axis=1, keepdims=True))
+    middle = ordered.shape[1] // 2
+    far = np.abs(ordered - ordered[:, middle - 1 : middle + 1].mean(axis=1, keepdims=True))
     outward = np.argsort(far, axis=1, kind="stable")
     bulk = _normal_scores(order, ordered).reshape(halves.shape)
     places, distances = np.take_along_axis(order, outward, axis=1), np.take_along_axis(far, outward, axis=1)
@@ -132,37 +134,53 @@ def _rhat(chains: Floats) -> Floats:
 def _effective(chains: Floats) -> Floats:
     """Effective sample sizes, from the chains' autocorrelations while these are positive."""
     _, many, count = chains.shape
-    covariances = _autocovariances(chains)
-    own = covariances[:, 0] * count / (count - 1.0)
-    all_of_them = own * (count - 1.0) / count
-    if many > 1:
-        all_of_them = all_of_them + np.var(chains.mean(axis=2), axis=1, ddof=1)
-    correlations = 1.0 - (own[:, None] - covariances) / all_of_them[:, None]
-    found = np.array([many * count / _time(each, many * count) for each in correlations])
+    times: list[float | None] = [None]
+    means, lags = chains.mean(axis=2), FIRST_LAGS
+    between, covariances = np.var(means, axis=1, ddof=1), _autocovariances(chains, means)
+    while None in times:
+        at_first = _correlations(covariances[:, :, :lags], between, count).tolist()
+        times, lags = [_time(each, count, many * count) for each in at_first], 8 * lags
     still = np.ptp(chains, axis=(1, 2)) < np.finfo(float).resolution
-    return np.where(still, float(many * count), found)
+    return np.where(still, float(many * count), many * count / np.array(times))
 
 
-def _autocovariances(chains: Floats) -> Floats:
-    """The autocovariance at every lag, averaged over chains: (quantities, draws)."""
+FIRST_LAGS = 64
+"""How many lags are tried first: most sequences end within them."""
+
+
+def _autocovariances(chains: Floats, means: Floats) -> Floats:
+    """Each chain's autocovariance at every lag, times the number of draws; `means` are the chains' means."""
     from scipy.fft import next_fast_len
 
-    count = chains.shape[2]
-    size = next_fast_len(2 * count, real=True)
-    waves = np.fft.rfft(chains - chains.mean(axis=2, keepdims=True), n=size, axis=2)
-    waves *= np.conjugate(waves)
-    found = np.fft.irfft(waves, n=size, axis=2)[:, :, :count]
-    return np.ascontiguousarray(np.swapaxes(found / count, 1, 2)).mean(axis=2)
+    _, many, count = chains.shape
+    size, found = next_fast_len(2 * count, real=True), np.empty_like(chains)
+    waves, back = np.empty((many, size // 2 + 1), dtype=np.complex128), np.empty((many, size))
+    for mine, each, mean in zip(found, chains, means, strict=True):  # one quantity at a time fits a processor's cache
+        np.fft.rfft(each - mean[:, None], n=size, axis=1, out=waves)
+        np.multiply(waves, np.conjugate(waves), out=waves)
+        mine[:] = np.fft.irfft(waves, n=size, axis=1, out=back)[:, :count]
+    return found
 
 
-def _time(correlations: Floats, draws: int) -> float:
-    """The autocorrelation time, by Geyer's initial monotone sequence: sums of two lags, positive and falling."""
-    if np.isnan(correlations[:2]).any():
-        return np.nan
-    at, monotone = correlations.tolist(), np.zeros(len(correlations))
+def _correlations(covariances: Floats, between: Floats, count: int) -> Floats:
+    """The autocorrelation at the first lags, over all chains: (quantities, lags); `count` is the draws of a chain."""
+    found = np.ascontiguousarray(np.swapaxes(covariances / count, 1, 2)).mean(axis=2)
+    own = found[:, 0] * count / (count - 1.0)
+    return 1.0 - (own[:, None] - found) / (own * (count - 1.0) / count + between)[:, None]
+
+
+def _time(at: Sequence[float], count: int, draws: int) -> float | None:
+    """The autocorrelation time, by Geyer's initial monotone sequence: sums of two lags, positive and falling.
+
+    `at` has the autocorrelations at the first of `count` lags; None if the sequence does not end within them.
+    """
+    if math.isnan(at[0]) or math.isnan(at[1]):
+        return math.nan
     even, odd, lag = 1.0, at[1], 1
-    monotone[:2] = even, odd
-    while lag < len(at) - 3 and even + odd > 0.0:
+    monotone = [even, odd, *[0.0] * (len(at) - 2)]
+    while lag < count - 3 and even + odd > 0.0:
+        if lag + 2 >= len(at):
+            return None
         even, odd = at[lag + 1], at[lag + 2]
         if even + odd >= 0:
             monotone[lag + 1 : lag + 3] = even, odd
@@ -172,6 +190,6 @@ def _time(correlations: Floats, draws: int) -> float:
         monotone[last + 1] = even
     for lag in range(1, last - 1, 2):
         if monotone[lag + 1] + monotone[lag + 2] > monotone[lag - 1] + monotone[lag]:
-            monotone[lag + 1 : lag + 3] = (monotone[lag - 1] + monotone[lag]) / 2.0
-    time = -1.0 + 2.0 * np.sum(monotone[: last + 1]) + np.sum(monotone[last + 1 : last + 2])
+            monotone[lag + 1 : lag + 3] = [(monotone[lag - 1] + monotone[lag]) / 2.0] * 2
+    time = -1.0 + 2.0 * np.sum(monotone[: last + 1]) + monotone[last + 1]
     return max(float(time), 1 / np.log10(draws))

@@ -106,7 +106,7 @@ def _grid(axis: Axis, body: float, *, labels: bool) -> Markup:
             anchor = "start" if x < 8 else "end" if x > 92 else "middle"
             x = 0 if anchor == "start" else 100 if anchor == "end" else x
             parts.append(_text(x, body + 15, label, "tick", anchor))
-    return Markup("").join(parts)
+    return Markup("".join(parts))
 
 
 def _mark(kind: str, interval: Interval, axis: Axis, y: float) -> Markup:
@@ -124,7 +124,7 @@ def _mark(kind: str, interval: Interval, axis: Axis, y: float) -> Markup:
         parts.append(_text(0, y - 4, "◂", "off", "start"))
     if high > 100:
         parts.append(_text(100, y - 4, "▸", "off", "end"))
-    return Markup("").join(parts)
+    return Markup("".join(parts))
 
 
 def budget_bar(before: float, this: float, *, number: int, words: str) -> Markup:
