@@ -18,7 +18,7 @@ from dpbayes.crates.format import pack
 from dpbayes.crates.parquet import read_draws
 from dpbayes.crates.posterior import Provenance, build_posterior_crate
 from dpbayes.crates.release import build_release_crate
-from dpbayes.markup.convergence_advice import APART, LONGER, OTHER_PRIOR
+from dpbayes.markup.convergence_advice import DISAGREE, LONGER, OTHER_PRIOR
 from dpbayes_core.errors import DpbayesError, IntegrityFailure, StudyInvalid
 from storage.files.archive import MANIFEST, Archive, ArchiveUnavailable
 from storage.home.signatures import Signer
@@ -118,7 +118,7 @@ def test_chains_that_did_not_converge_are_said_first_with_their_exit_code(publis
     assert done.exit_code == 6
     first, second, *_ = done.stdout.splitlines()
     assert re.search(r"NOT CONVERGED\. .*[^.]\. Do not publish these numbers\.$", first)
-    assert second == f"  {APART} {LONGER} {OTHER_PRIOR}"
+    assert second == f"  {DISAGREE} {LONGER} {OTHER_PRIOR}"
     told = RUNNER.invoke(app, ["predict", str(path), "--at", ROW, "--json"])
     assert (told.exit_code, json.loads(told.stdout)["status"]) == (6, "not-converged")
 
