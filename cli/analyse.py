@@ -11,7 +11,7 @@ from cli.console import Console, exit_unless_converged, guarded
 from cli.environment import prepare
 from cli.format import Document, fixed, grid, line, number, origins, shortened, study_and_account, unconverged
 from cli.launch import ANALYSES, actor, partial_on_failure, ready, start
-from cli.options import AsJson, Debug
+from cli.options import AnyStudyFile, AsJson, Debug
 from dpbayes.analyses.crates_workspace import crates_workspace
 from dpbayes_core.errors import StudyInvalid
 from tasks.answers import stored_answer, stored_crate
@@ -27,7 +27,7 @@ def _crates_option(help: str, *names: str) -> Any:
 
 
 def analyse(
-    study: Annotated[Path | None, typer.Argument(help="The study file (YAML); not with --from.")] = None,
+    study: AnyStudyFile = None,
     *,
     period: Annotated[
         str | None,

@@ -93,6 +93,7 @@ class Commands(LateCommands):
         "release": "cli.release:release",
         "analyse": "cli.analyse:analyse",
         "run": "cli.run:run",
+        "deploy": "cli.deploy:deploy",
         "audit": "cli.audit:audit",
         "predict": "cli.predict:predict",
         "evaluate": "cli.evaluate:evaluate",

@@ -25,15 +25,20 @@ UNLESS_SET = {
 """Defaults that a user may override; with the first two, a server that is gone is noticed within half a minute."""
 
 
+def configure_prefect() -> None:
+    """Telemetry off, and limits on how long Prefect's client waits; to be called before Prefect is imported."""
+    os.environ.update(ALWAYS)
+    for name, value in UNLESS_SET.items():
+        os.environ.setdefault(name, value)
+
+
 def prepare(home: Home | None, flow: str, *others: str) -> None:
     """Turn telemetry off, and start a Prefect server for this command, unless the user has configured one.
 
     The server's database is in the home; without a home, in a folder deleted at exit. While the server starts, which
     takes seconds, this process imports the module of the flow and the `others` that it will need.
     """
-    os.environ.update(ALWAYS)
-    for name, value in UNLESS_SET.items():
-        os.environ.setdefault(name, value)
+    configure_prefect()
     if "PREFECT_HOME" not in os.environ:
         os.environ["PREFECT_HOME"] = _temporary_home() if home is None else str(home.prefect)
     from tasks.prefect_server import own_server

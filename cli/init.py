@@ -12,7 +12,7 @@ import typer
 from cli.console import guarded
 from cli.format import Document, line
 from cli.ledger.create import open_account
-from cli.options import AsJson, Debug
+from cli.options import AsJson, Debug, in_project
 from dpbayes_core.errors import StudyInvalid
 from examples.wages.generate import PERIODS, generate
 from storage.home.home import Home
@@ -22,7 +22,7 @@ EXAMPLES = ("study.yaml", "networks.yaml", "questions.yaml")
 
 
 def init(
-    name: Annotated[Path, typer.Argument(help="The folder to make.", show_default=False)],
+    name: Annotated[Path, typer.Argument(help="The folder to make.", show_default=False, callback=in_project)],
     *,
     json: AsJson = False,
     debug: Debug = False,
@@ -62,3 +62,4 @@ def show(document: Document) -> None:
         "and a home with keys and a ledger."
     )
     line(f"Next: dpbayes run {document['study_file']} --period {document['periods'][0]}")
+    line(f"On a schedule, with a Prefect server: dpbayes deploy {document['folder']}")

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from dpbayes.project.settings import NAME, Settings, load_settings
+from dpbayes.project.settings import Settings, load_settings
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
-from dpbayes_core.text import listed
 from storage.files.archive import MANIFEST
 
 
@@ -48,12 +47,6 @@ def load_project(folder: Path) -> Project:
     return Project(folder=folder, settings=settings, studies=studies, broken=broken)
 
 
-def project_above(start: Path) -> Path | None:
-    """The nearest folder with a `dpbayes.yaml`, upward from a study file or folder."""
-    begin = start.expanduser().resolve()
-    return next((place for place in (begin, *begin.parents) if (place / NAME).is_file()), None)
-
-
 def _study_files(folder: Path, settings: Settings) -> list[Path]:
     """The files that the patterns name, each once; the copies in crates are not studies of the project."""
     found = {
@@ -84,5 +77,5 @@ def _read(paths: Sequence[Path]) -> tuple[tuple[Study, ...], tuple[Broken, ...]]
 def _of_one_name(name: str, paths: Sequence[Path]) -> Iterator[Broken]:
     """The ledger knows releases by the name of their study, so two studies of one name would be taken for one."""
     for path in paths:
-        others = listed(str(other) for other in paths if other != path)
-        yield Broken(path, f"cannot use study {name}: {others} has the same name. Rename one of them.")
+        other = next(each for each in paths if each != path)
+        yield Broken(path, f"cannot use study {name}: {other} has the same name. Rename one of them.")

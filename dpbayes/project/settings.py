@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from dpbayes.project.place import NAME
 from dpbayes.strict_yaml.fields import Says, Section, Text, refusal
 from dpbayes.strict_yaml.messages import problems_of
 from dpbayes.strict_yaml.problem import Problem
@@ -17,7 +18,6 @@ from dpbayes.study.schedule import cron_problem
 from dpbayes_core.errors import StudyInvalid
 from dpbayes_core.text import shown
 
-NAME = "dpbayes.yaml"
 CATCH_UP = "*/15 * * * *"
 _TLS = "DASK_DISTRIBUTED__COMM__TLS__"
 

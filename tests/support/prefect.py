@@ -1,5 +1,7 @@
 """A real Prefect server with a process worker, on loopback, asking for a password, in folders of their own."""
 
+import base64
+import json
 import os
 import signal
 import socket
@@ -10,7 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -72,6 +74,17 @@ class Orchestrator:
         assert done.returncode == 0, done.stdout + done.stderr + self.log
         return done.stdout
 
+    def ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """What the server's API answers: to a question with a body, or to a plain look."""
+        word = base64.b64encode(self.environment["PREFECT_API_AUTH_STRING"].encode()).decode()
+        request = urllib.request.Request(
+            f"http://{ADDRESS}:{self.port}/api/{path}",
+            None if body is None else json.dumps(body).encode(),
+            {"Authorization": f"Basic {word}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
     @contextmanager
     def server(self) -> Iterator[None]:
         """The server, once it answers, with a work pool."""
@@ -88,10 +101,10 @@ class Orchestrator:
         os.killpg(self._server, number)
 
     @contextmanager
-    def worker(self) -> Iterator[None]:
+    def worker(self, pool: str = "dpbayes") -> Iterator[None]:
         """A worker, in a folder that is no study's."""
         with running(
-            *(PREFECT, "worker", "start", "--pool", "dpbayes"),
+            *(PREFECT, "worker", "start", "--pool", pool),
             environment=self.environment,
             cwd=self.folder,
             log=self.folder / "worker.log",

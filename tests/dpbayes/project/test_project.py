@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes.project.project import load_project, project_above
+from dpbayes.project.place import project_above
+from dpbayes.project.project import load_project
 from dpbayes.project.settings import Settings
 from dpbayes_core.errors import StudyInvalid
 from tests.support.desk import STUDY
