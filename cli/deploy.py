@@ -73,7 +73,7 @@ def _on_server(project: Project, asked: Wanted, *, dry_run: bool) -> dict[str, A
     from tasks.deployments.present import read_present
 
     server = get_current_settings().api.url
-    if server is None:
+    if not server:
         raise StudyInvalid(
             "cannot deploy: no Prefect server is named. Set PREFECT_API_URL, or write a prefect.yaml with --files."
         )

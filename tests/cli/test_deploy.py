@@ -234,7 +234,7 @@ def test_a_worker_runs_what_is_deployed_and_a_study_removed_meanwhile_is_paused_
     project.deploy()
     reports = project.folder / "home" / "archive" / "posteriors"
     with project.orchestrator.worker():
-        wait_until(lambda: list(reports.rglob("report.html")), PATIENCE, f"the report\n{project.orchestrator.log}")
+        wait_until(lambda: report_of(project.orchestrator, reports), PATIENCE, "the report")
         wait_until(lambda: active(project, "north"), PATIENCE, "a run that is active")
         kept = study.read_text()
         study.unlink()
@@ -257,6 +257,11 @@ def test_a_worker_runs_what_is_deployed_and_a_study_removed_meanwhile_is_paused_
     history = document("ledger", "history", study, cwd=project.folder)
     charged = [entry for entry in history["entries"] if entry["kind"] == "charge"]
     assert [(entry["period"], entry["actor"]) for entry in charged] == [(last_month(), "scheduler")]
+
+
+def report_of(orchestrator: Orchestrator, posteriors: Path) -> list[Path]:
+    assert "type=FAILED" not in orchestrator.log, orchestrator.log
+    return list(posteriors.rglob("report.html"))
 
 
 def active(project: Folder, name: str) -> list[Any]:
