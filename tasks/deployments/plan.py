@@ -137,7 +137,10 @@ def _unwanted(present: PresentDeployment, broken: Mapping[str, str]) -> Step:
         return Step(action="leave", why=why, **named)
     if not present.active:
         return Step(action="retire", why="no study of the project has that name.", **named)
-    why = "no study of the project has that name, and a run of it is active. Deploy again when it has ended."
+    why = (
+        "no study of the project has that name, but Prefect says that a run of it is active. Deploy again when it has "
+        f"ended; if no worker is at it any more, `prefect deployment delete {present.full_name}`."
+    )
     done = present.found.paused and RETIRING in present.found.tags and not present.schedules
     return Step(action="leave" if done else "pause", why=why, **named)
 

@@ -83,16 +83,12 @@ class Folder:
 
 @pytest.fixture
 def project(orchestrator: Orchestrator, tmp_path: Path) -> Iterator[Folder]:
-    """A folder with three studies of two populations; what was deployed of it is retired at the end."""
+    """A folder with three studies of two populations; at the end the server has none of its deployments."""
     found = Folder(tmp_path / "project", orchestrator)
     for name, population in (("north", "staff"), ("south", "staff"), ("firms", "employers")):
         found.study(name, population)
     yield found
-    shutil.rmtree(found.folder)
-    found.folder.mkdir()
-    (found.folder / "dpbayes.yaml").write_text("prefect: {}\n")
-    if found.server_has():
-        found.run()
+    orchestrator.ask("deployments/bulk_delete", {"deployments": {"tags": {"all_": [f"project:{found.folder}"]}}})
 
 
 def queues(orchestrator: Orchestrator) -> dict[str, Any]:
@@ -224,7 +220,7 @@ def last_month() -> str:
     return Period.previous(datetime.now(UTC), "month").name
 
 
-def test_a_worker_runs_what_is_deployed_and_a_study_removed_meanwhile_is_paused_first(project: Folder) -> None:
+def test_a_worker_runs_what_is_deployed_when_it_is_due(project: Folder) -> None:
     (project.folder / "dpbayes.yaml").write_text("home: home\n")
     study = project.folder / "north" / "study.yaml"
     study.write_text(study.read_text().replace(CRON, EACH_MINUTE))
@@ -232,31 +228,13 @@ def test_a_worker_runs_what_is_deployed_and_a_study_removed_meanwhile_is_paused_
     pq.write_table(pa.table(people()), study.parent / "data" / f"pay-{last_month()}.parquet")
     document("ledger", "create", study, cwd=project.folder)
     project.deploy()
-    reports = project.folder / "home" / "archive" / "posteriors"
+    posteriors = project.folder / "home" / "archive" / "posteriors"
     with project.orchestrator.worker():
-        wait_until(lambda: report_of(project.orchestrator, reports), PATIENCE, "the report")
-        wait_until(lambda: active(project, "north"), PATIENCE, "a run that is active")
-        kept = study.read_text()
-        study.unlink()
-        paused = project.steps()
-        assert paused["run/north"] in ("pause", "retire")  # its run may end at any moment
-        if paused["run/north"] == "pause":
-            found = project.server_has()["north"]
-            assert found["paused"]
-            assert found["schedules"] == []
-            wait_until(lambda: not active(project, "north"), PATIENCE, "the end of the run")
-            study.write_text(kept)
-            assert project.steps()["run/north"] == "change"
-            found = project.server_has()["north"]
-            assert (found["paused"], len(found["schedules"])) == (False, 1)
-            study.unlink()
-            wait_until(lambda: not active(project, "north"), PATIENCE, "the end of the run")
-            assert project.steps()["run/north"] == "retire"
-        assert "north" not in project.names()
-    study.write_text(kept)
+        wait_until(lambda: report_of(project.orchestrator, posteriors), PATIENCE, "the report")
     history = document("ledger", "history", study, cwd=project.folder)
     charged = [entry for entry in history["entries"] if entry["kind"] == "charge"]
     assert [(entry["period"], entry["actor"]) for entry in charged] == [(last_month(), "scheduler")]
+    assert project.steps() == {}  # the crates in the home, with copies of the study, are no studies
 
 
 def report_of(orchestrator: Orchestrator, posteriors: Path) -> list[Path]:
@@ -264,10 +242,31 @@ def report_of(orchestrator: Orchestrator, posteriors: Path) -> list[Path]:
     return list(posteriors.rglob("report.html"))
 
 
-def active(project: Folder, name: str) -> list[Any]:
-    deployment = project.server_has()[name]["id"]
-    states = {"type": {"any_": ["PENDING", "RUNNING"]}}
-    asked = {"deployments": {"id": {"any_": [deployment]}}, "flow_runs": {"state": states}}
+def test_a_study_that_is_removed_while_a_run_is_active_is_paused_and_may_come_back(project: Folder) -> None:
+    project.deploy()
+    ask, deployment = project.orchestrator.ask, project.server_has()["north"]["id"]
+    run = ask(f"deployments/{deployment}/create_flow_run", {"state": {"type": "RUNNING"}})["id"]
+    study = project.folder / "north" / "study.yaml"
+    kept = study.read_text()
+    study.unlink()
+    assert project.steps() == {"run/north": "pause"}
+    found = project.server_has()["north"]
+    assert (found["paused"], found["schedules"]) == (True, [])
+    assert scheduled(project, deployment) == []
+    assert project.steps() == {}
+    study.write_text(kept)
+    assert project.steps() == {"run/north": "change"}
+    found = project.server_has()["north"]
+    assert (found["paused"], len(found["schedules"]), found["id"]) == (False, 1, deployment)
+    study.unlink()
+    ask(f"flow_runs/{run}/set_state", {"state": {"type": "COMPLETED"}, "force": True})
+    assert project.steps() == {"run/north": "retire"}
+    assert "north" not in project.names()
+
+
+def scheduled(project: Folder, deployment: str) -> list[Any]:
+    chosen = {"state": {"type": {"any_": ["SCHEDULED"]}}}
+    asked = {"deployments": {"id": {"any_": [deployment]}}, "flow_runs": chosen}
     return project.orchestrator.ask("flow_runs/filter", asked)
 
 
