@@ -93,6 +93,7 @@ class Commands(LateCommands):
         "release": "cli.release:release",
         "analyse": "cli.analyse:analyse",
         "run": "cli.run:run",
+        "catch-up": "cli.catch_up:catch_up",
         "deploy": "cli.deploy:deploy",
         "audit": "cli.audit:audit",
         "predict": "cli.predict:predict",

@@ -78,6 +78,10 @@ class ShapeMismatch(DpbayesError):
     exit_code = 4
 
 
+class TableMissing(ShapeMismatch):
+    """There is no table yet where the study says that it is."""
+
+
 class IntegrityFailure(DpbayesError):
     """A stored file or record is missing or was changed."""
 

@@ -1,5 +1,6 @@
-"""Run: release, then analyse. This is what a schedule deploys."""
+"""Run: release, then analyse, one period or everything that is due. This is what a schedule deploys."""
 
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -8,10 +9,12 @@ from prefect import flow, runtime
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from flows.analyse import analyse_study
+from flows.due import DUE, work_off
 from flows.release import release_study
 from flows.states import answer, ends_in_named_state
 from storage.home.home import Home
 from storage.ledger.periods import Period
+from tasks.attempt import tried
 from tasks.dask import shared_cluster
 from tasks.giving_up import give_up_without_server
 
@@ -19,14 +22,27 @@ from tasks.giving_up import give_up_without_server
 @flow(name="run", flow_run_name="run", persist_result=False)
 @ends_in_named_state
 def run_study(study: str, period: str = "previous", actor: str = "scheduler") -> dict[str, Any]:
-    """Release the period unless it was released, then run every analysis; `previous` is the last completed period."""
+    """Release the period unless it was released, then run every analysis.
+
+    `previous` is the last completed period; `due` is every period that is due, oldest first, each in a run of its own.
+    """
     give_up_without_server()
     declared = load_study(study)
+    if period == DUE:
+        done = work_off(declared, partial(run_period, study, actor))
+        if done.failure is not None:
+            raise done.failure
+        return done.document()
     named = _last_completed(declared) if period == "previous" else period
     home = Home.find(declared.path)
-    with shared_cluster(home.dask, home.work, ahead=bool(declared.analyses)):
+    with tried(declared, named), shared_cluster(home.dask, home.work, ahead=bool(declared.analyses)):
         released = release_study(study, named, None, actor=actor, sha256=declared.sha256)
         return released | answer(analyse_study, study, named, actor, declared.sha256)
+
+
+def run_period(study: str, actor: str, period: str) -> dict[str, Any]:
+    """One period, in a run of its own."""
+    return answer(run_study, study, period, actor)
 
 
 def _last_completed(declared: Study) -> str:

@@ -6,13 +6,15 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from prefect.client.schemas.objects import State
-from prefect.states import Failed
+from prefect.states import Completed, Failed
 
 from dpbayes_core.errors import DpbayesError
 from tasks.surroundings import known
 
 Document = dict[str, Any]
 P = ParamSpec("P")
+BY_KIND = {"table-late": "TableLate"}
+"""The name of the failed state for some kinds of failure; the exit code decides for all others."""
 NAMES = {2: "Misstated", 3: "Refused", 4: "ShapeDiffers", 5: "IntegrityFailure", 6: "NotConverged"}
 """The name of the failed state for each exit code of the command."""
 
@@ -34,8 +36,12 @@ class NotConverged(DpbayesError):
         return self.args[0]
 
     def __str__(self) -> str:
-        names = ", ".join(one["analysis"] for one in self.document["analyses"] if one["status"] != "converged")
-        return f"{names} for {self.document['period']} has not converged and is archived as such. Do not publish it."
+        said = "; ".join(
+            f"{', '.join(names)} for {run['period']}"
+            for run in self.document.get("runs", [self.document])
+            if (names := [one["analysis"] for one in run["analyses"] if one["status"] != "converged"])
+        )
+        return f"{said} has not converged and is archived as such. Do not publish it."
 
 
 def ends_in_named_state(body: Callable[P, Document]) -> Callable[P, Document]:
@@ -49,11 +55,23 @@ def ends_in_named_state(body: Callable[P, Document]) -> Callable[P, Document]:
             if (failure := known(error)) is None:
                 raise
             return _failed(failure)
-        if any(one["status"] != "converged" for one in document.get("analyses", ())):
+        if not converged(document):
             return _failed(NotConverged(document))
-        return document
+        return _waiting(document) or document
 
     return run  # type: ignore[return-value]  # Prefect takes a state for the end of the run
+
+
+def converged(document: Document) -> bool:
+    """Whether every posterior that a run, or each run of several, made or found may be published."""
+    runs = document.get("runs", [document])
+    return all(one["status"] == "converged" for run in runs for one in run.get("analyses", ()))
+
+
+def _waiting(document: Document) -> State[Any] | None:
+    """The end of a run whose next period waits for its table."""
+    said = next((one["sentence"] for one in document.get("periods", ()) if one["state"] == "waiting"), None)
+    return None if said is None else Completed(name="AwaitingTable", message=said, data=document)
 
 
 def answer(flow: Callable[..., Any], *arguments: Any, **named: Any) -> Document:
@@ -65,7 +83,8 @@ def answer(flow: Callable[..., Any], *arguments: Any, **named: Any) -> Document:
 
 
 def _failed(failure: DpbayesError) -> State[Any]:
-    return Failed(name=NAMES.get(failure.exit_code, "Failed"), message=str(failure), data=failure)
+    name = BY_KIND.get(failure.kind) or NAMES.get(failure.exit_code, "Failed")
+    return Failed(name=name, message=str(failure), data=failure)
 
 
 class _Sentences(logging.Filter):

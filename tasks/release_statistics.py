@@ -7,10 +7,12 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes.analyses.stored_releases import newest_complete
 from dpbayes.secure.leak_guard import guard_leaks
+from dpbayes.secure.read_table import check_shape
 from dpbayes.secure.resume import PassCheckpoint
 from dpbayes.secure.validation.suites import read_expectations
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
+from dpbayes_core.errors import DpbayesError, TableMissing
 from dpbayes_core.privacy.noise import NoiseSource, OpenDPNoise
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
@@ -53,6 +55,23 @@ def newest_revision(study: Study, release: str, period: str) -> tuple[int, str |
     """The revision that a scheduled run returns, and its reason: the newest complete one, else the first."""
     with AnchoredLedger.open(study.path) as anchored:
         return newest_complete(study, release, period, anchored)
+
+
+def missing_table(study: Study, period: str) -> TableMissing | None:
+    """What is said of a table that is not there yet; None where there is one, even if its shape differs."""
+    try:
+        _check_shapes(study, period)
+    except TableMissing as missing:
+        return missing
+    except DpbayesError:
+        return None  # the pass says it
+    return None
+
+
+@guard_leaks()
+def _check_shapes(study: Study, period: str) -> None:
+    for name in study.releases:
+        check_shape(study.table(name, period))
 
 
 def _refuse(study: Study, due: list[Request], anchored: AnchoredLedger) -> None:

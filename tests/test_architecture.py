@@ -249,7 +249,7 @@ def home_of(command: Any) -> str:
 
 def home_named(name: str) -> str:
     """Where a command of that name belongs; `_command` tells it from a module of Python's own."""
-    return f"cli.{name}_command" if name in sys.stdlib_module_names else f"cli.{name}"
+    return f"cli.{name}_command" if name in sys.stdlib_module_names else f"cli.{name.replace('-', '_')}"
 
 
 def test_no_flow_takes_the_name_of_a_module_of_pythons_own() -> None:

@@ -1,4 +1,4 @@
-"""What was tried last of each period of a study, for people: no evidence of anything, which the ledger is."""
+"""What was tried last of each period of a study: for people, and no evidence of anything, which the ledger is."""
 
 import contextlib
 import fcntl

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dpbayes.secure.sources.batch import Arrow, attempt
 from dpbayes.study.table_source import TableSource
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.errors import ShapeMismatch
+from dpbayes_core.errors import ShapeMismatch, TableMissing
 
 _IGNORED = (".", "_")  # markers of other programs, such as _SUCCESS
 _STAMPS = ("mtime", "ETag", "LastModified", "last_modified", "created", "md5Hash", "generation")
@@ -49,7 +49,7 @@ class File(Confidential):
 
 
 def files_of(source: TableSource) -> tuple[File, ...]:
-    """Every file of the table, sorted; raises `ShapeMismatch` if a named file does not exist."""
+    """Every file of the table, sorted; raises `TableMissing` if a named file does not exist."""
     found: dict[str, File] = {}
     for path in source.paths:
         for file in _remote(path, source.name) if "://" in path else _local(path, source.name):
@@ -135,7 +135,7 @@ def _base(entry: dict[str, Any]) -> str:
 def _only_files(entries: Any, is_file: Callable[[Any], bool], name: Callable[[Any], str], table: str) -> list[Any]:
     kept = [one for one in entries or () if not name(one).startswith(_IGNORED)]
     if not kept:
-        raise ShapeMismatch(
+        raise TableMissing(
             f"cannot read table {table}: the folder holds no file of a table. Put the table's files in it."
         )
     if not all(is_file(one) for one in kept):
@@ -149,13 +149,13 @@ def _only_files(entries: Any, is_file: Callable[[Any], bool], name: Callable[[An
 def _matching(entries: Any, name: Callable[[Any], str], is_file: Callable[[Any], bool], table: str) -> list[Any]:
     kept = [one for one in entries or () if is_file(one) and not name(one).startswith(_IGNORED)]
     if not kept:
-        raise ShapeMismatch(
+        raise TableMissing(
             f"cannot read table {table}: no file matches the pattern. Put the table's files in place, or correct it."
         )
     return kept
 
 
-def _absent(table: str) -> ShapeMismatch:
-    return ShapeMismatch(
+def _absent(table: str) -> TableMissing:
+    return TableMissing(
         f"cannot read table {table}: no such file or folder. Put it in place, or correct the source's path."
     )

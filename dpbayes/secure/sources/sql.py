@@ -17,7 +17,7 @@ from dpbayes.secure.sources.csv import typed
 from dpbayes.secure.sources.shape import check_kind, declared, place_of, places_of
 from dpbayes.study.table_source import ColumnRule, Query, TableSource
 from dpbayes_core.confidential import Confidential
-from dpbayes_core.errors import ShapeMismatch
+from dpbayes_core.errors import ShapeMismatch, TableMissing
 
 if TYPE_CHECKING:
     from sqlalchemy import CursorResult
@@ -83,7 +83,7 @@ def _result(source: TableSource, query: Query) -> Generator["CursorResult[Any]"]
     try:
         connection = _answered(attempt(engine.connect), source)
         with connection:
-            answer = _answered(attempt(lambda: _execute(connection, query)), source)
+            answer = _answered(attempt(lambda: _execute(connection, query)), source, TableMissing)
             try:
                 yield answer
             finally:
@@ -105,9 +105,9 @@ def _dialect(query: Query) -> Any:
     return sqlite if query.url.startswith("sqlite") else postgresql
 
 
-def _answered(answer: Any, source: TableSource) -> Any:
+def _answered(answer: Any, source: TableSource, failure: type[ShapeMismatch] = ShapeMismatch) -> Any:
     if answer is None:
-        raise ShapeMismatch(
+        raise failure(
             f"cannot read table {source.name}: the database does not answer the query. Check URL, password and query "
             "with the database's own client."
         )

@@ -1,0 +1,93 @@
+"""What is tried of a period is on record in the home while it is tried, and afterwards with what came of it."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dpbayes.calendar.states import FAILURES
+from dpbayes.study.study import Study
+from dpbayes_core.errors import DpbayesError, TableMissing
+from storage.home.attempts import AWAITING_TABLE, DONE, STOPPED, Attempts, Running
+from storage.home.home import Home
+from tasks.server_runs import crash
+from tasks.surroundings import known
+
+AGAIN = timedelta(hours=1)
+"""How long after a failure a scheduled run tries the same period again; people may at any time."""
+
+OF_A_WORKER = "PREFECT__FLOW_RUN_ID"
+"""The environment variable in which a worker names the flow run that it started a process for."""
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+def attempts_of(study: Study) -> Attempts:
+    """What was tried last of each period of a study."""
+    return Attempts(Home.find(study.path).runs, study.study)
+
+
+@dataclass
+class Trial:
+    """An attempt under way, and what came of it; `begun` is False where another one lives, which is left alone."""
+
+    begun: bool
+    _ending: dict[str, Any] = field(default_factory=lambda: {"outcome": DONE})
+
+    def awaits_table(self, missing: TableMissing, retry: timedelta) -> None:
+        """There is no table yet, which is looked for again."""
+        said = {"kind": missing.kind, "exit_code": missing.exit_code, "message": str(missing)}
+        self._ending = {"outcome": AWAITING_TABLE, "next_try": now() + retry, **said}
+
+    def failed(self, error: BaseException) -> None:
+        """It came to this end."""
+        if not isinstance(error, Exception):
+            self._ending = {"outcome": STOPPED, "message": "The run was stopped before its end."}
+            return
+        failure = foreseen(error)
+        state, _ = FAILURES.get(failure.exit_code, FAILURES[1])
+        said = {"kind": failure.kind, "exit_code": failure.exit_code, "message": str(failure)}
+        self._ending = {"outcome": state, "next_try": now() + AGAIN, **said}
+
+    def end(self, running: Running) -> None:
+        """Put on record how it ended."""
+        running.end(now=now(), **self._ending)
+
+
+class Unforeseen(DpbayesError):
+    """A failure that nobody foresaw: only its type is said."""
+
+    kind = "unforeseen"
+
+    def __str__(self) -> str:
+        return f"cannot go on: an unforeseen {self.args[0]}. Run the same period by hand with --debug, and report it."
+
+
+def foreseen(error: Exception) -> DpbayesError:
+    """A failure in a sentence of dpbayes's own."""
+    return known(error) or Unforeseen(type(error).__name__)
+
+
+@contextmanager
+def tried(study: Study, period: str) -> Generator[Trial]:
+    """An attempt at a period, on record from now on until the block ends, after those that died; no record stops it."""
+    begun, running = True, None
+    with suppress(OSError):
+        attempts = attempts_of(study)
+        crash(attempts.reap(now()))
+        running = attempts.begin(period, now(), os.environ.get(OF_A_WORKER))
+        begun = running is not None
+    trial = Trial(begun)
+    try:
+        yield trial
+    except BaseException as error:
+        trial.failed(error)
+        raise
+    finally:
+        if running is not None:
+            trial.end(running)
