@@ -2,13 +2,17 @@
 
 import atexit
 import base64
+import fcntl
 import os
 import secrets
 import select
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from dpbayes_core.errors import DpbayesError
 
@@ -18,6 +22,8 @@ START = 180.0
 
 STOP = 3.0
 """Seconds that a server may take to end before it is killed."""
+
+POLL = 0.1
 
 _SERVER = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 _OURS = "PREFECT_API_AUTH_STRING"
@@ -38,6 +44,7 @@ class OwnServer:
 
     def __init__(self, log: Path, password: str) -> None:
         self._log = log
+        self._turn = _turn(log.with_suffix(".lock"))
         with socket.socket() as listening:
             listening.bind((HOST, 0))  # reserves the port; connections are refused until the server listens
             self.url = f"http://{HOST}:{listening.getsockname()[1]}/api"
@@ -55,6 +62,9 @@ class OwnServer:
                         stderr=sink,
                         start_new_session=True,  # Ctrl-C does not reach it: flows end while it still listens
                     )
+            except OSError:
+                self._turn.close()
+                raise
             finally:
                 os.close(parent_pipe)
                 os.close(ready_pipe)
@@ -66,7 +76,7 @@ class OwnServer:
 
     def wait(self) -> None:
         """Wait until the server listens; raise ServerUnavailable if it does not."""
-        with os.fdopen(self._ready, "rb") as pipe:
+        with os.fdopen(self._ready, "rb") as pipe, self._turn:
             answered = select.select([pipe], [], [], START)[0]
             if answered and pipe.read(1):
                 return
@@ -87,6 +97,18 @@ class OwnServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _turn(path: Path) -> BinaryIO:
+    """A file that is locked until it is closed: two servers that make one database at once would break it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    end = time.monotonic() + START
+    while time.monotonic() < end:
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        time.sleep(POLL)
+    return os.fdopen(handle, "r+b")
 
 
 def own_server() -> OwnServer | None:

@@ -38,6 +38,27 @@ def status(url: str, word: str) -> int:
 
 
 @pytest.mark.slow
+def test_servers_that_start_at_once_in_a_new_home_do_not_break_its_database(tmp_path: Path) -> None:
+    environment = clean_environment(PREFECT_HOME=str(tmp_path), DO_NOT_TRACK="1")
+    holders = [
+        subprocess.Popen(
+            [sys.executable, "-c", HOLDER],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    try:
+        assert len({json.loads(holder.communicate(timeout=200)[0])["url"] for holder in holders}) == 3
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.wait()
+
+
+@pytest.mark.slow
 def test_a_server_takes_the_users_word_and_ends_with_the_command_however_that_ends(tmp_path: Path) -> None:
     more = {"PREFECT_HOME": str(tmp_path), "PREFECT_API_AUTH_STRING": OWN, "DO_NOT_TRACK": "1"}
     holder = subprocess.Popen(
