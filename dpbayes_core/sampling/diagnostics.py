@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +154,7 @@ def _autocovariances(chains: Floats, means: Floats) -> Floats:
     from scipy.fft import next_fast_len
 
     _, many, count = chains.shape
-    size, found = next_fast_len(2 * count, real=True), np.empty_like(chains)
+    size, found = cast("int", next_fast_len(2 * count, real=True)), np.empty_like(chains)
     waves, back = np.empty((many, size // 2 + 1), dtype=np.complex128), np.empty((many, size))
     for mine, each, mean in zip(found, chains, means, strict=True):  # one quantity at a time fits a processor's cache
         np.fft.rfft(each - mean[:, None], n=size, axis=1, out=waves)
