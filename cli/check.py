@@ -98,7 +98,7 @@ def show(document: Document) -> None:
             line(f"    {analysis['parts']}")
     if document["schedule"] is not None:
         when = f"cron {document['schedule']['cron']}, {document['schedule']['timezone']}"
-        line(f"  schedule: {when}. `plan` counts with it; the cron in prefect.yaml is what starts runs")
+        line(f"  schedule: {when}. `plan` counts with it, and `deploy` has a Prefect server follow it")
     public_count_note(document)
     missing_values_note(document)
     if document["source"] is not None:

@@ -84,7 +84,7 @@ class AnalysisSpec(Section):
 
 
 class ScheduleSpec(Section):
-    """When runs are due: which periods `plan` shows, and which is `previous`. What starts runs is `prefect.yaml`.
+    """When runs are due: which periods `plan` shows, and which is `previous`. `deploy` has a server start them.
 
     A period is due when this cron fires for the first time after the period is over. A period during whose next one the
     cron never fires is not due.

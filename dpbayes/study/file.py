@@ -34,7 +34,7 @@ class StudyFile(Section):
     )
     schedule: ScheduleSpec | None = Field(
         default=None,
-        description="When runs are due, for `plan`; `prefect.yaml` is what starts them.",
+        description="When runs are due, for `plan`; `deploy` has a Prefect server start them.",
         examples=['{cron: "0 2 1 * *"}'],
     )
 

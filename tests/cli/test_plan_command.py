@@ -136,7 +136,7 @@ def test_help_says_which_period_is_planned_without_one(desk: Desk) -> None:
 
 
 def test_check_says_what_the_schedule_of_a_study_is_for(desk: Desk) -> None:
-    said = "  schedule: cron 0 2 1 * *, UTC. `plan` counts with it; the cron in prefect.yaml is what starts runs\n"
+    said = "  schedule: cron 0 2 1 * *, UTC. `plan` counts with it, and `deploy` has a Prefect server follow it\n"
     assert said in desk.run("check", desk.study).stdout
     assert desk.document("check", desk.study)["schedule"] == {"cron": "0 2 1 * *", "timezone": "UTC"}
 
