@@ -24,11 +24,18 @@ UNLESS_SET = {
 }
 """Defaults that a user may override; with the first two, a server that is gone is noticed within half a minute."""
 
+ON_A_SERVER_OF_THE_USER = {
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_LEVEL": "INFO",
+}
+"""Defaults where `PREFECT_API_URL` names a server: it records the log lines, which the terminal does not show."""
+
 
 def configure_prefect() -> None:
     """Telemetry off, and limits on how long Prefect's client waits; to be called before Prefect is imported."""
     os.environ.update(ALWAYS)
-    for name, value in UNLESS_SET.items():
+    more = ON_A_SERVER_OF_THE_USER if "PREFECT_API_URL" in os.environ else {}
+    for name, value in (UNLESS_SET | more).items():
         os.environ.setdefault(name, value)
 
 

@@ -13,10 +13,11 @@ from tasks.answers import crates_answer
 from tasks.archive_posterior import archive_posterior, find_posterior
 from tasks.dask import shared_cluster
 from tasks.orders import AnalysisOrder, CratesOrder, PosteriorOrder
+from tasks.run_names import flow_name
 from tasks.sample_chains import sample_chains
 
 
-@flow(name="analyse", flow_run_name="analyse", persist_result=False)
+@flow(name="analyse", flow_run_name=flow_name, persist_result=False)
 @ends_in_named_state
 def analyse_study(study: str, period: str, actor: str = "scheduler", sha256: str | None = None) -> dict[str, Any]:
     """Run every analysis of the study for one period; one that is archived already is returned as it is."""

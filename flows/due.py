@@ -14,11 +14,9 @@ from tasks.attempt import Trial, foreseen, now, tried
 from tasks.dask import shared_cluster
 from tasks.progress import collected
 from tasks.release_statistics import missing_table
+from tasks.run_names import DUE
 
 Document = dict[str, Any]
-DUE = "due"
-"""The word for all periods that are due, in place of the name of one."""
-
 Run = Callable[[str], Document]
 """Releases and analyses the period of that name."""
 

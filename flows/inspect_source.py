@@ -9,9 +9,10 @@ from dpbayes.study.load import load_study
 from flows.states import ends_in_named_state
 from tasks.inspect_table import inspect_table
 from tasks.orders import InspectOrder
+from tasks.run_names import flow_name
 
 
-@flow(name="inspect", flow_run_name="inspect", persist_result=False)
+@flow(name="inspect", flow_run_name=flow_name, persist_result=False)
 @ends_in_named_state
 def inspect_study(study: str, period: str, *, holder: str | None = None, actor: str = "scheduler") -> dict[str, Any]:
     """Record in the ledger that the table is inspected, then write its validation pages to the vault."""

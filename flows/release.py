@@ -11,9 +11,10 @@ from tasks import progress
 from tasks.orders import ReleaseOrder
 from tasks.publish_release import publish_release
 from tasks.release_statistics import newest_revision, release_statistics
+from tasks.run_names import flow_name
 
 
-@flow(name="release", flow_run_name="release", persist_result=False)
+@flow(name="release", flow_run_name=flow_name, persist_result=False)
 @ends_in_named_state
 def release_study(
     study: str,

@@ -2,24 +2,22 @@
 
 from functools import partial
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from prefect import flow, runtime
+from prefect import flow
 
 from dpbayes.study.load import load_study
-from dpbayes.study.study import Study
 from flows.analyse import analyse_study
-from flows.due import DUE, work_off
+from flows.due import work_off
 from flows.release import release_study
 from flows.states import answer, ends_in_named_state
 from storage.home.home import Home
-from storage.ledger.periods import Period
 from tasks.attempt import tried
 from tasks.dask import shared_cluster
 from tasks.giving_up import give_up_without_server
+from tasks.run_names import DUE, PREVIOUS, flow_name, last_completed
 
 
-@flow(name="run", flow_run_name="run", persist_result=False)
+@flow(name="run", flow_run_name=flow_name, persist_result=False)
 @ends_in_named_state
 def run_study(study: str, period: str = "previous", actor: str = "scheduler") -> dict[str, Any]:
     """Release the period unless it was released, then run every analysis.
@@ -33,7 +31,7 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
         if done.failure is not None:
             raise done.failure
         return done.document()
-    named = _last_completed(declared) if period == "previous" else period
+    named = last_completed(declared) if period == PREVIOUS else period
     home = Home.find(declared.path)
     with tried(declared, named), shared_cluster(home.dask, home.work, ahead=bool(declared.analyses)):
         released = release_study(study, named, None, actor=actor, sha256=declared.sha256)
@@ -43,10 +41,3 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
 def run_period(study: str, actor: str, period: str) -> dict[str, Any]:
     """One period, in a run of its own."""
     return answer(run_study, study, period, actor)
-
-
-def _last_completed(declared: Study) -> str:
-    """The last period that had ended when this run was due, in the schedule's timezone."""
-    timezone = declared.schedule.timezone if declared.schedule else "UTC"
-    due = runtime.flow_run.scheduled_start_time.astimezone(ZoneInfo(timezone))
-    return Period.previous(due, declared.period.grain).name

@@ -9,6 +9,8 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from dpbayes_core.errors import DpbayesError
+from tasks.notice_board import announced
+from tasks.notices import summary
 from tasks.surroundings import known
 
 Document = dict[str, Any]
@@ -50,14 +52,15 @@ def ends_in_named_state(body: Callable[P, Document]) -> Callable[P, Document]:
     @wraps(body)
     def run(*arguments: P.args, **named: P.kwargs) -> Document | State[Any]:
         try:
-            document = body(*arguments, **named)
+            with announced():
+                document = body(*arguments, **named)
         except Exception as error:
             if (failure := known(error)) is None:
                 raise
             return _failed(failure)
         if not converged(document):
             return _failed(NotConverged(document))
-        return _waiting(document) or document
+        return _waiting(document) or _done(document) or document
 
     return run  # type: ignore[return-value]  # Prefect takes a state for the end of the run
 
@@ -72,6 +75,12 @@ def _waiting(document: Document) -> State[Any] | None:
     """The end of a run whose next period waits for its table."""
     said = next((one["sentence"] for one in document.get("periods", ()) if one["state"] == "waiting"), None)
     return None if said is None else Completed(name="AwaitingTable", message=said, data=document)
+
+
+def _done(document: Document) -> State[Any] | None:
+    """The end of a run that released or analysed something, with a line that says what."""
+    said = summary(document)
+    return Completed(message=said, data=document) if said else None
 
 
 def answer(flow: Callable[..., Any], *arguments: Any, **named: Any) -> Document:

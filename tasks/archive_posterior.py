@@ -17,6 +17,7 @@ from dpbayes_core.sampling.posterior import Posterior
 from tasks.answers import found_posterior, posterior_document, store_crate
 from tasks.orders import PosteriorOrder
 from tasks.progress import report
+from tasks.run_names import task_name
 from tasks.stamp import software_versions, stamp_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @task(
     name="archive-posterior",
-    task_run_name="archive-posterior",
+    task_run_name=task_name("archive-posterior"),
     retries=2,
     retry_delay_seconds=1,
     persist_result=False,
@@ -45,7 +46,7 @@ def archive_posterior(order: PosteriorOrder, prepared: Workspace, sampled: tuple
         return posterior_document(files, workspace, found=False, sampling=sampling, total=total)
 
 
-@task(name="find-posterior", task_run_name="find-posterior", persist_result=False, cache_policy=NO_CACHE)
+@task(name="find-posterior", task_run_name=task_name("find-posterior"), persist_result=False, cache_policy=NO_CACHE)
 def find_posterior(order: PosteriorOrder) -> tuple[Workspace, dict[str, Any] | None]:
     """The prepared analysis, and the document of the posterior archived for the same request, if there is one.
 

@@ -14,13 +14,14 @@ from dpbayes.study.study import Study
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
 from tasks.orders import InspectOrder
+from tasks.run_names import task_name
 from tasks.secure_pass import Stewardship, TablePass
 from tasks.stamp import stamp_of
 
 
 @task(
     name="inspect-table",
-    task_run_name="inspect-table",
+    task_run_name=task_name("inspect-table"),
     retries=0,
     persist_result=False,
     cache_policy=NO_CACHE,

@@ -28,6 +28,7 @@ POLL = 0.1
 _SERVER = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
 _OURS = "PREFECT_API_AUTH_STRING"
 _THEIRS = "PREFECT_SERVER_API_AUTH_STRING"
+_OWN_URLS: set[str] = set()
 
 
 class ServerUnavailable(DpbayesError):
@@ -131,10 +132,19 @@ def own_server() -> OwnServer | None:
             f"cannot start Prefect's server: {error.strerror}. See that {folder} can be written."
         ) from error
     atexit.register(server.stop)
+    _OWN_URLS.add(server.url)
     os.environ |= {"PREFECT_API_URL": server.url, _OURS: password}
     refresh_global_settings_context()
     get_current_settings().flows.heartbeat_frequency = None  # nobody watches; each flow would end up to a second later
     return server
+
+
+def has_server_of_users() -> bool:
+    """Whether runs of this process are recorded by a server that the user set up, rather than by the command's own."""
+    from prefect.settings import PREFECT_API_URL
+
+    url = PREFECT_API_URL.value()
+    return url is not None and url not in _OWN_URLS
 
 
 def authorization(password: str) -> str:

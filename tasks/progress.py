@@ -1,4 +1,4 @@
-"""Progress and partial results that tasks and flows report, for a command that listens.
+"""Progress and partial results that tasks and flows report, for a command that listens and a server that shows them.
 
 Progress is a share of the work, never a count of rows. Partial results are shown if a later step fails.
 """
@@ -6,7 +6,7 @@ Progress is a share of the work, never a count of rows. Partial results are show
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 Listener = Callable[[str, float], None]
 
@@ -27,9 +27,40 @@ def report(step: str, share: float) -> None:
     """Report that `share` (0 to 1) of `step` is done."""
     for listener in _listeners:
         listener(step, share)
+    for watcher in _watchers[-1:]:
+        watcher.reported(step, share)
 
 
 Documents = list[dict[str, Any]]
+
+
+class Watcher(Protocol):
+    """Receives everything that one flow run reports; what it does must raise nothing and return at once."""
+
+    def reported(self, step: str, share: float) -> None:
+        """This share of a step is done."""
+
+    def charged(self, release: str, statuses: Sequence[str]) -> None:
+        """A release was charged, at one holder or several."""
+
+    def published(self, releases: Documents) -> None:
+        """The crates of a release are written."""
+
+    def analysed(self, analysis: dict[str, Any]) -> None:
+        """A posterior is archived."""
+
+
+_watchers: list[Watcher] = []
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Generator[None]:
+    """Inside the block, `watcher` receives every report, in place of the watchers of blocks around it."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 @dataclass
@@ -64,6 +95,8 @@ def charged(release: str, statuses: Sequence[str]) -> None:
     """Report that a release was charged, at one holder or several; its crates are still to be written."""
     for found in _open:
         found.unpublished = [{"release": release, "status": status} for status in dict.fromkeys(statuses)]
+    for watcher in _watchers[-1:]:
+        watcher.charged(release, statuses)
 
 
 def published(releases: Documents) -> None:
@@ -71,9 +104,13 @@ def published(releases: Documents) -> None:
     for found in _open:
         found.releases += releases
         found.unpublished = []
+    for watcher in _watchers[-1:]:
+        watcher.published(releases)
 
 
 def analysed(analysis: dict[str, Any]) -> None:
     """Report that a posterior is archived, now or earlier."""
     for found in _open:
         found.analyses.append(analysis)
+    for watcher in _watchers[-1:]:
+        watcher.analysed(analysis)

@@ -10,11 +10,12 @@ from dpbayes.study.load import load_study
 from storage.ledger.anchored import AnchoredLedger
 from tasks.answers import published
 from tasks.orders import ReleaseOrder
+from tasks.run_names import task_name
 
 
 @task(
     name="publish-release",
-    task_run_name="publish-release",
+    task_run_name=task_name("publish-release"),
     retries=2,
     retry_delay_seconds=1,
     persist_result=False,

@@ -19,13 +19,14 @@ from storage.ledger.request import Request
 from tasks.answers import STORED, requests_of
 from tasks.orders import ReleaseOrder
 from tasks.progress import report
+from tasks.run_names import task_name
 from tasks.secure_pass import Stewardship, TablePass
 from tasks.stamp import stamp_of
 
 
 @task(
     name="release-statistics",
-    task_run_name="release-statistics",
+    task_run_name=task_name("release-statistics"),
     retries=0,
     persist_result=False,
     cache_policy=NO_CACHE,

@@ -21,6 +21,7 @@ from tasks.dask import dask_workers
 from tasks.dask_faults import DaskLost
 from tasks.dask_workers import Workers
 from tasks.progress import report
+from tasks.run_names import task_name
 from tasks.stamp import software_versions
 
 
@@ -31,7 +32,7 @@ def _is_retried(_task: Any, _run: Any, state: Any) -> bool:
 
 @task(
     name="sample-chains",
-    task_run_name="sample-chains",
+    task_run_name=task_name("sample-chains"),
     retries=2,
     retry_delay_seconds=2,
     retry_condition_fn=_is_retried,
