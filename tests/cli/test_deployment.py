@@ -86,7 +86,9 @@ def test_a_refusal_is_a_state_and_a_sentence_in_what_a_worker_prints(orchestrato
     study = ("--param", f'study="{desk.study}"', "--param", f'period="{PERIOD}"')
     with orchestrator.worker():
         orchestrator.prefect("deployment", "run", "run/wages", *study)
-        wait_until(lambda: "'run' - Finished in state Refused(" in orchestrator.log, PATIENCE, "the refusal")
+        wait_until(
+            lambda: f"'run pay {PERIOD}' - Finished in state Refused(" in orchestrator.log, PATIENCE, "the refusal"
+        )
         time.sleep(3)  # its process ends without a word, or with what it has to say of an exception
     assert "cannot charge pay-regression of 2026-01 to the per-period cap" in orchestrator.log
     assert "Traceback" not in orchestrator.log
@@ -142,7 +144,7 @@ def test_a_run_of_a_worker_goes_on_where_its_server_is_back_soon(orchestrator: O
         orchestrator.signal_server(signal.SIGSTOP)
         time.sleep(30)
         orchestrator.signal_server(signal.SIGCONT)
-        ended = "'run' - Finished in state Completed("
+        ended = f"'run pay {PERIOD}' - Finished in state Completed("
         wait_until(lambda: ended in orchestrator.log, PATIENCE, "the end of a run whose server was away")
     assert list((desk.home / "archive" / "posteriors").rglob("report.html"))
     assert desk.document("ledger", "show", desk.study)["charges"] == 1

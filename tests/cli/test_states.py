@@ -13,6 +13,9 @@ from tests.support.desk import PERIOD, Desk, people
 BROKEN: dict[str, Any] = {"pay": 1e308, "age": float("nan"), "female": None, "region": "atlantis", "person": None}
 
 
+COST = "epsilon 1 at delta 1e-06 (rho 0.02436)"
+
+
 def release_with(desk: Desk, prefect_home: Path, columns: dict[str, Any], period: str) -> list[tuple[str, ...]]:
     """Names, states and state messages of the flow runs that one release of a month adds."""
     desk.write_table(columns, period)
@@ -45,7 +48,8 @@ def test_a_row_that_breaks_every_rule_leaves_the_same_states(desk: Desk, prefect
         columns[name][17] = value
     broken = release_with(desk, prefect_home, columns, "2026-02")
     assert len(clean) >= 3
-    assert broken == clean
+    assert broken == [(name.replace(PERIOD, "2026-02"), *state) for name, *state in clean]
+    assert clean[-1][0] == f"release pay {PERIOD}"
     assert clean[-1][1] == "COMPLETED"
 
 
@@ -58,7 +62,9 @@ def test_a_refusal_ends_in_a_state_that_says_so_in_one_sentence(desk: Desk, pref
     refused = runs(prefect_home)[before:]
     assert refused != clean
     ended = [state for state in refused if state[1] == "FAILED"]
-    assert ended == [(name, "FAILED", "Refused", error["message"]) for name in ("release", "run")]
+    assert ended == [
+        (name, "FAILED", "Refused", error["message"]) for name in ("release pay 2026-03", "run pay 2026-03")
+    ]
     assert error["message"].startswith("cannot charge pay-regression")
 
 
@@ -73,9 +79,9 @@ def test_a_posterior_that_is_not_to_be_published_does_not_end_green(desk: Desk, 
     ends = [state for state in runs(prefect_home)[before:] if state[1] in ("COMPLETED", "FAILED")]
     said = "pay-posterior for 2026-01 has not converged and is archived as such. Do not publish it."
     assert ends == [
-        ("release", "COMPLETED", "Completed", ""),
-        ("analyse", "FAILED", "NotConverged", said),
-        ("run", "FAILED", "NotConverged", said),
+        (f"release pay {PERIOD}", "COMPLETED", "Completed", "pay-regression released at " + COST),
+        (f"analyse pay {PERIOD}", "FAILED", "NotConverged", said),
+        (f"run pay {PERIOD}", "FAILED", "NotConverged", said),
     ]
     again = desk.document("run", desk.study, "--period", PERIOD, exit_code=6)
     assert again["analyses"][0]["already_analysed"]
