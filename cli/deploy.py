@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -53,15 +52,11 @@ def deploy_project(folder: Path, *, dry_run: bool = False, files: bool = False) 
 
 def _entries() -> dict[str, Entry]:
     """The flows that are deployed."""
+    from flows.catch_up import catch_up
     from flows.run import run_study
     from tasks.deployments.entries import entry
 
-    found = [entry(run_study)]
-    if find_spec("flows.catch_up") is not None:
-        from flows.catch_up import catch_up  # type: ignore[import-not-found]
-
-        found.append(entry(catch_up))
-    return {each.flow: each for each in found}
+    return {each.flow: each for each in (entry(run_study), entry(catch_up))}
 
 
 def _on_server(project: Project, asked: Wanted, *, dry_run: bool) -> dict[str, Any]:

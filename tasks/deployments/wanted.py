@@ -12,7 +12,9 @@ from dpbayes.study.study import Study
 RUN, CATCH_UP = "run", "catch-up"
 """The names of the flows that are deployed."""
 
-PERIOD = "previous"
+PERIOD = "due"
+"""What the runs of a study take: every period that is due, oldest first."""
+
 MARK = "dpbayes"
 """Tag of all deployments, and slug of all schedules, that `dpbayes deploy` makes."""
 
@@ -92,7 +94,7 @@ def wanted(project: Project, entries: Mapping[str, Entry], variables: Mapping[st
         for name in populations
     ]
     deployments = [_of_study(study, project, entries[RUN], variables) for study in project.studies]
-    if CATCH_UP in entries and (project.studies or project.broken):
+    if project.studies or project.broken:
         queues.append(Queue(CATCH_UP, None, f"{MARK}: runs that look for what is due"))
         deployments.append(_catch_up(project, entries[CATCH_UP], variables))
     pool = project.settings.prefect.pool

@@ -221,7 +221,7 @@ def last_month() -> str:
 
 
 def test_a_worker_runs_what_is_deployed_when_it_is_due(project: Folder) -> None:
-    (project.folder / "dpbayes.yaml").write_text("home: home\n")
+    (project.folder / "dpbayes.yaml").write_text('home: home\nprefect: {catch_up: "0 0 1 1 *"}\n')
     study = project.folder / "north" / "study.yaml"
     study.write_text(study.read_text().replace(CRON, EACH_MINUTE))
     (study.parent / "data").mkdir()
