@@ -23,9 +23,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
 from storage.home.attempts import Attempt
-
-MARK = "dpbayes"
-"""The tag of the deployments that `dpbayes deploy` made."""
+from tasks.deployments.wanted import MARK
 
 _AT_WORK = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]))
 _LATE = FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"]))
