@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-BENCHMARKS = ("commands", "ledger", "data_plane", "subsample", "networks", "gibbs", "collapsed", "audit")
+BENCHMARKS = ("commands", "ledger", "data_plane", "subsample", "networks", "gibbs", "collapsed", "audit", "runs")
 
 
 def main(*wanted: str) -> None:

@@ -148,6 +148,8 @@ def show(document: Document) -> None:
             line(f"  fact:   {fact}")
         line(f"  crate:  {shortened(one['crate'])}")
         line(f"  report: {shortened(one['report'] if one['report'] != one['crate'] else 'report.html in it')}")
+        if "comparison" in one:
+            line(f"  changes since the version before: {shortened(one['comparison'])}")
     origins(document)
 
 

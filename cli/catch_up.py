@@ -11,7 +11,7 @@ from cli.format import Document, line, study_and_account
 from cli.launch import OF_A_PASS, actor
 from cli.options import AsJson, Debug, Near
 from dpbayes.calendar.caught_up import Unfinished, all_records, studies_at, study_record
-from dpbayes.calendar.look import states_near
+from dpbayes.calendar.look import due_analyses_near, states_near
 from storage.home.home import Home
 
 
@@ -36,7 +36,7 @@ def _nothing_due(place: Path) -> dict[str, Any] | None:
             states = states_near(study, datetime.now(UTC)) if study.schedule else ()
         except Exception:
             return None  # the flow says it, and goes on with the other studies
-        if not all(state.over for state in states):
+        if not all(state.over for state in states) or due_analyses_near(study, datetime.now(UTC)):
             return None
         records.append(study_record(study, states))
     return all_records(place, records, broken)
@@ -67,7 +67,8 @@ def show(document: Document) -> None:
             release.show(run)
             analyse.show(run)
             if "error" in run:
-                line(f"{run['period']} {study_and_account(study)}: FAILED ({run['error']['kind']}).", "bold red")
+                what = run["period"] if "reanalysis" not in run else f"{run['reanalysis']}, made again,"
+                line(f"{what} {study_and_account(study)}: FAILED ({run['error']['kind']}).", "bold red")
         for left in study["periods"]:
             line(f"{left['period']} {study_and_account(study)}: {left['state']}. {left['sentence']}")
         if not study["runs"] and not study["periods"] and "error" not in study:

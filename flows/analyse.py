@@ -19,14 +19,16 @@ from tasks.sample_chains import sample_chains
 
 @flow(name="analyse", flow_run_name=flow_name, persist_result=False)
 @ends_in_named_state
-def analyse_study(study: str, period: str, actor: str = "scheduler", sha256: str | None = None) -> dict[str, Any]:
-    """Run every analysis of the study for one period; one that is archived already is returned as it is."""
+def analyse_study(
+    study: str, period: str, actor: str = "scheduler", sha256: str | None = None, *, analysis: str | None = None
+) -> dict[str, Any]:
+    """Run every analysis of the study for one period, or one; what is archived already is returned as it is."""
     declared = load_study(study, sha256)
     common = {"study": study, "sha256": declared.sha256, "period": period, "actor": actor}
     analysed = []
     home = Home.find(declared.path)
     with shared_cluster(home.dask, home.work, ahead=False):
-        for name in declared.analyses:
+        for name in declared.analyses if analysis is None else (analysis,):
             analysed.append(_analysed(AnalysisOrder(analysis=name, **common)))
             progress.analysed(analysed[-1])
     return {"study": declared.study, "account": declared.population, "period": period, "analyses": analysed}

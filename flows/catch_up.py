@@ -10,7 +10,7 @@ from dpbayes.calendar.caught_up import all_records, studies_at
 from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError
 from flows.due import WorkedOff, work_off
-from flows.run import run_period
+from flows.run import make_again, run_period
 from flows.states import NotConverged, converged, ends_in_named_state
 from tasks.attempt import foreseen, now
 from tasks.giving_up import give_up_without_server
@@ -39,10 +39,11 @@ def catch_up(folder: str, actor: str = "scheduler", *, eager: bool = False) -> d
 
 def _caught_up(study: Study, actor: str, *, eager: bool) -> WorkedOff:
     """What could be done of one study; without a schedule nothing is due."""
-    if study.schedule is None:
+    if study.schedule is None and not study.reanalysed:
         return WorkedOff(study)
     try:
-        return work_off(study, partial(run_period, str(study.path), actor), eager=eager)
+        path = str(study.path)
+        return work_off(study, partial(run_period, path, actor), partial(make_again, path, actor), eager=eager)
     except Exception as error:
         return WorkedOff(study, failure=foreseen(error))
 

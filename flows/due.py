@@ -1,16 +1,18 @@
-"""Work off what is due of a study: every period that the calendar owes, oldest first, each once."""
+"""Work off what is due of a study: every period that the calendar owes, in order, then analyses made again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpbayes.analyses.again import missing_versions
 from dpbayes.calendar.caught_up import error_of, study_record
-from dpbayes.calendar.look import states_near
+from dpbayes.calendar.look import due_analyses_near, states_near
+from dpbayes.calendar.reanalyses import attempt_name
 from dpbayes.calendar.states import PeriodState
 from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError
 from storage.home.home import Home
-from tasks.attempt import Trial, foreseen, now, tried
+from tasks.attempt import Trial, attempts_of, foreseen, now, tried
 from tasks.dask import shared_cluster
 from tasks.progress import collected
 from tasks.release_statistics import missing_table
@@ -19,6 +21,9 @@ from tasks.run_names import DUE
 Document = dict[str, Any]
 Run = Callable[[str], Document]
 """Releases and analyses the period of that name."""
+
+Again = Callable[[str, str], Document]
+"""Makes the analysis of that name again, of what is stored until a period."""
 
 
 class TableLate(DpbayesError):
@@ -52,20 +57,41 @@ class WorkedOff:
         return study_record(self.study, states, self.runs, self.failure)
 
 
-def work_off(study: Study, run: Run, *, eager: bool = True) -> WorkedOff:
+def work_off(study: Study, run: Run, again: Again, *, eager: bool = True) -> WorkedOff:
     """Run what is due of a study, to the first period that fails, waits for its table or is being run elsewhere.
 
-    Unless `eager`, a period that failed or waits is left alone until its next try is due. Of two processes at
-    work on one study, the second does nothing.
+    Then every analysis that is due by a schedule of its own is made again of what is stored, whatever became of the
+    periods. Unless `eager`, a period or analysis that failed or waits is left alone until its next try is due. Of two
+    processes at work on one study, the second does nothing.
     """
     done, home = WorkedOff(study), Home.find(study.path)
     with tried(study, DUE) as trial, shared_cluster(home.dask, home.work, ahead=False):
-        for state in states_near(study, now()) if trial.begun else ():
+        for state in states_near(study, now()) if trial.begun and (study.schedule or not study.reanalysed) else ():
             if not state.over and not (_may_be_tried(state, eager=eager) and _tried(done, state.period, run)):
                 break
+        for due in due_analyses_near(study, now()) if trial.begun else ():
+            _made_again(done, due.analysis, again, eager=eager)
         if done.failure is not None:
             trial.failed(done.failure)
     return done
+
+
+def _made_again(done: WorkedOff, analysis: str, again: Again, *, eager: bool) -> None:
+    """Make the versions of an analysis that are missing, unless somebody else is at it; a failure stops no other."""
+    study, name = done.study, attempt_name(analysis)
+    known = attempts_of(study).read().get(name)
+    if not (eager or known is None or known.next_try is None or known.next_try <= now()):
+        return
+    period = None
+    try:
+        with tried(study, name) as trial:
+            for period in missing_versions(study, analysis) if trial.begun else ():
+                done.runs.append(again(analysis, period))
+    except Exception as error:
+        failure = foreseen(error)
+        done.failure = done.failure or failure
+        about = {"study": study.study, "account": study.population, "period": period, "reanalysis": analysis}
+        done.runs.append(about | {"releases": [], "analyses": [], "error": error_of(failure)})
 
 
 def _may_be_tried(state: PeriodState, *, eager: bool) -> bool:

@@ -22,12 +22,13 @@ from tasks.run_names import DUE, PREVIOUS, flow_name, last_completed
 def run_study(study: str, period: str = "previous", actor: str = "scheduler") -> dict[str, Any]:
     """Release the period unless it was released, then run every analysis.
 
-    `previous` is the last completed period; `due` is every period that is due, oldest first, each in a run of its own.
+    `previous` is the last completed period; `due` is every period that is due, oldest first, each in a run of its own,
+    and then every analysis that is due by a schedule of its own.
     """
     give_up_without_server()
     declared = load_study(study)
     if period == DUE:
-        done = work_off(declared, partial(run_period, study, actor))
+        done = work_off(declared, partial(run_period, study, actor), partial(make_again, study, actor))
         if done.failure is not None:
             raise done.failure
         return done.document()
@@ -41,3 +42,8 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
 def run_period(study: str, actor: str, period: str) -> dict[str, Any]:
     """One period, in a run of its own."""
     return answer(run_study, study, period, actor)
+
+
+def make_again(study: str, actor: str, analysis: str, period: str) -> dict[str, Any]:
+    """One analysis of what is stored until a period, in a run of its own; nothing is released."""
+    return {"reanalysis": analysis, "releases": []} | answer(analyse_study, study, period, actor, analysis=analysis)

@@ -1,5 +1,6 @@
 """Finds the ledger entries of a study's releases: the newest revision, of every holder."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from shlex import quote
 
@@ -7,7 +8,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.errors import StudyInvalid
 from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.entries import Entry
-from storage.ledger.periods import Period
+from storage.ledger.periods import Period, is_name
 from storage.ledger.request import Request
 
 
@@ -75,6 +76,24 @@ def releases_until(study: Study, release: str, period: Period | str, anchored: A
         if mine and stated["account"] == study.population and study.parse_period(stated["period"]) < last:
             newest[stated["period"], stated["holder"]] = _newer(entry, newest.get((stated["period"], stated["holder"])))
     return (*(entry for entry in newest.values() if not anchored.ledger.withdrawn(entry.key)), *found)
+
+
+def stored_periods(study: Study, release: str, anchored: AnchoredLedger) -> tuple[str, ...]:
+    """The periods whose newest revision is stored at every holder and was not withdrawn, oldest first."""
+    found: dict[Period, dict[str | None, Entry]] = {}
+    for entry in anchored.ledger.charges_of(study.study):
+        stated = entry.payload
+        if stated["release"] == release and is_name(stated["period"], study.period.grain):
+            period = found.setdefault(study.parse_period(stated["period"]), {})
+            period[stated["holder"]] = _newer(entry, period.get(stated["holder"]))
+    return tuple(period.name for period in sorted(found) if _usable(study, found[period], anchored))
+
+
+def _usable(study: Study, newest: Mapping[str | None, Entry], anchored: AnchoredLedger) -> bool:
+    """Whether every holder has the same revision, and none of them was withdrawn."""
+    revisions = {entry.payload["revision"] for entry in newest.values()}
+    whole = newest.keys() == set(study.holders) and len(revisions) == 1
+    return whole and not any(anchored.ledger.withdrawn(entry.key) for entry in newest.values())
 
 
 def _newer(entry: Entry, known: Entry | None) -> Entry:

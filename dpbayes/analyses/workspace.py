@@ -5,10 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from dpbayes.analyses.comparisons import compare
 from dpbayes.analyses.earlier import earlier_posterior
 from dpbayes.analyses.prepare import Analysis, entries_to_analyse, prepare_analysis
 from dpbayes.analyses.publish import finish_posteriors, is_on_record, publish_posterior
 from dpbayes.audit.crate import run_check, signed
+from dpbayes.crates.comparison import PAGE, Version
 from dpbayes.crates.contained_releases import CONTAINED, Source
 from dpbayes.crates.posterior import Provenance, recorded
 from dpbayes.study.load import load_study
@@ -77,6 +79,7 @@ class StudyWorkspace:
         self.anchored = anchored
         self.work = anchored.home.work
         self.dask = anchored.home.dask
+        self._comparison: str | None = None  # its path, once the crate is archived
 
     @property
     def signer(self) -> Signer | None:
@@ -104,6 +107,7 @@ class StudyWorkspace:
                 f"cannot use {path}: it is not this home's analysis of these ledger entries, or not on the ledger. "
                 "Run `dpbayes audit`, move that folder away, and run again."
             )
+        self._compare(path, files)
         return files
 
     def keep(self, files: Mapping[str, bytes], stamp: Stamp) -> None:
@@ -113,15 +117,25 @@ class StudyWorkspace:
             path = path_of(recorded(files))
             publish_posterior(self.anchored, self.study.population, path, files, stamp)
         else:
-            self.anchored.archive.write_folder(archived, files)
+            path = archived
+            self.anchored.archive.write_folder(path, files)
+        self._compare(path, files)
+
+    def _compare(self, path: str, files: Mapping[str, bytes]) -> None:
+        """Archive what changed since the version before, where the study has the analysis made again on a schedule."""
+        spec = self.study.analysis(self.analysis.request.analysis)
+        if spec.schedule is not None:
+            self._comparison = compare(self.anchored, Version(path, files), same_period=spec.periods == "this")
 
     def address(self, name: str = "") -> str:
         """The address in the archive."""
         return self.anchored.archive.address(f"{self._archived_path()}/{name}".rstrip("/"))
 
     def remarks(self, files: Mapping[str, bytes]) -> Mapping[str, Any]:
-        """What changed, if the study was analysed before its default prior or the law of several releases changed."""
-        return earlier_posterior(self.analysis, self.anchored, self._archived_path)
+        """Where the comparison with the version before is, and what changed if a default did since the study's last."""
+        place = self._comparison
+        compared = {} if place is None else {"comparison": self.anchored.archive.address(f"{place}/{PAGE}")}
+        return {**earlier_posterior(self.analysis, self.anchored, self._archived_path), **compared}
 
     def _archived_path(self, analysis: Analysis | None = None) -> str | None:
         """The crate's path in the archive, if it is there; under its earlier name only if of these very entries."""

@@ -9,6 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from dpbayes.audit.comparisons import COMPARED, comparison_flaws, is_comparison
 from dpbayes.audit.crate import CHECKS, POSTERIOR_CHECKS, PROVEN, SIGNED, WHOLE_CHECKS, listed, problems
 from dpbayes.audit.lone_crate import Reasons, Replay, judge
 from dpbayes.audit.names import UNIQUE, colliding
@@ -21,7 +22,7 @@ from dpbayes.crates.release import ENTRY
 from dpbayes_core.canonical import canonical_json
 from dpbayes_core.errors import IntegrityFailure
 from storage.files.archive import MANIFEST, Archive, manifest_flaw
-from storage.files.archive_paths import NOT_CONVERGED, POSTERIOR, links_of, paths_of, release_path
+from storage.files.archive_paths import COMPARISONS, NOT_CONVERGED, POSTERIOR, links_of, paths_of, release_path
 from storage.home.signatures import public_key_name, read_public_key
 from storage.ledger.anchors import Anchors, anchor_name
 from storage.ledger.check import Check, holds
@@ -117,8 +118,8 @@ def _published(
     archive: Archive, anchors: Anchors, trusted: Mapping[str, bytes], records: Sequence[Record], known: Publications
 ) -> list[Check]:
     """The checks of everything in the archive except the anchors."""
-    strays = archive.strays()
-    crates, others = _crates_and_others(archive, len(records))
+    strays, (crates, others) = archive.strays(), _crates_and_others(archive, len(records))
+    compared = {path: _without(strays, path, crates.pop(path)) for path in [*crates] if is_comparison(path)}
     notices = {name for name in others if is_notice(name) and name not in strays}
     notices_due = due_notices(records, crates, archive.read)
     expected, unpublished = _expected_crates(records), _never_published(records)
@@ -138,7 +139,7 @@ def _published(
     statements = set[str]()
     ledger = {record["seq"]: record for record in records}
     for path, names in crates.items():
-        files = {name: archive.read(f"{path}/{name}") for name in names if f"{path}/{name}" not in strays}
+        files = {name: archive.read(f"{path}/{name}") for name in _without(strays, path, names)}
         listing = files.pop(MANIFEST, None)
         whole = f"{MANIFEST} is missing" if listing is None else manifest_flaw(files, listing)
         flaws = {WHOLE: whole, **problems(files, trusted)}
@@ -149,10 +150,15 @@ def _published(
             found[name] += [f"{path}: {flaw}"] if not holds(flaw) else []
             remarks[name].update([flaw] if flaw and holds(flaw) else [])
     found[ON_RECORD] += known.missing(statements)
-    details = {
-        name: known.summary() if name == ON_RECORD else _count_text(len(crates), remarks[name]) for name in found
-    }
+    found |= {COMPARED: comparison_flaws(compared, crates, archive.read, trusted, known.own())} if compared else {}
+    details = {name: _count_text(len(crates), remarks[name]) for name in found}
+    details |= {ON_RECORD: known.summary(), COMPARED: f"{len(compared)} comparisons"}
     return [Check(name, not flaws, listed(flaws) or details[name]) for name, flaws in found.items()]
+
+
+def _without(strays: Collection[str], path: str, names: Iterable[str]) -> list[str]:
+    """The names of the files of a folder that are stored files."""
+    return [name for name in names if f"{path}/{name}" not in strays]
 
 
 def _missing_crates(expected: Mapping[str, Record], crates: Collection[str], unpublished: Collection[int]) -> list[str]:
@@ -182,7 +188,7 @@ def _crates_and_others(archive: Archive, entries: int) -> tuple[dict[str, list[s
     others: list[str] = []
     for name in archive.list():
         parts = name.split("/")
-        if parts[0] in (RELEASES, POSTERIORS) and len(parts) > DEPTH:
+        if parts[0] in (RELEASES, POSTERIORS, COMPARISONS) and len(parts) > DEPTH:
             crates.setdefault("/".join(parts[:DEPTH]), []).append("/".join(parts[DEPTH:]))
         elif not (parts[0] == KEYS or name in anchored):
             others.append(name)

@@ -71,12 +71,12 @@ def _common(files: Files, due: Files) -> Problem:
         return _of_a_part(files, due) or f"{REGISTRY} states another guarantee than the release"
     if REPORT not in due:
         return None
-    if not _harmless(files[REPORT], due[REPORT]):
+    if not harmless(files[REPORT], due[REPORT]):
         return f"{REPORT} may do what no page of this program does: do not open it"
     return _numbers(files) if POSTERIOR in files else _answers(files)
 
 
-def _harmless(page: bytes, due: bytes) -> bool:
+def harmless(page: bytes, due: bytes) -> bool:
     """Whether a page begins with our policy that lets nothing run or load, and contains nothing that would."""
     start = due[: due.index(b">", due.index(b"Content-Security-Policy")) + 1]
     return page.startswith(start) and ACTIVE.search(page[len(start) :]) is None
@@ -116,7 +116,7 @@ def _of_a_part(files: Files, due: Files) -> Problem:
 
 def _numbers(files: Files) -> Problem:
     """Check the report's mean, deviation and interval of every coefficient, and whether the chains converged."""
-    record, text = recorded(files), _words(files[REPORT])
+    record, text = recorded(files), text_of(files[REPORT])
     if ("Not converged" in text) == (record["status"] == "converged") or record["key"] not in text:
         return f"{REPORT} is of another posterior, or of chains that mixed otherwise"
     place = text.find("The same numbers.")
@@ -134,13 +134,13 @@ REACH = 2000  # characters between a coefficient's name and its numbers
 
 def _answers(files: Files) -> Problem:
     (source,) = sources_of(files)
-    text, release = _words(files[REPORT]), read_entry(source.entry.release or b"")
+    text, release = text_of(files[REPORT]), read_entry(source.entry.release or b"")
     missing = [name for name in texts_of(release).answers_of(release) if f" {name} " not in text]
     same = source.digest in text and not missing
     return None if same else f"{REPORT} is of another release"
 
 
-def _words(page: bytes) -> str:
+def text_of(page: bytes) -> str:
     """The visible text of a page, with single spaces."""
     text = re.sub(r"<(style|title)\b.*?</\1>", " ", page.decode(), flags=re.DOTALL)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", text)))

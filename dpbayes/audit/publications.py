@@ -47,6 +47,10 @@ class Publications:
             if not self._homes or self._name(each.publication)[0] in self._homes
         }
 
+    def own(self) -> list[OnRecord]:
+        """The publications of this home, in order."""
+        return list(self._own.values())
+
     def _name(self, one: Publication) -> tuple[str, str]:
         """An analysis, and the home that made it."""
         return home_of(one.signed_by, self._replaced), one.key

@@ -26,6 +26,25 @@ def _cron(expression: str) -> str:
     return expression
 
 
+class FiringsSpec(Section):
+    """When a cron fires."""
+
+    cron: Annotated[Text, AfterValidator(_cron)] = Field(
+        description="Five fields: minute, hour, day of month, month, day of week.", examples=['"0 2 1 * *"']
+    )
+    timezone: Annotated[Text, AfterValidator(_timezone)] = Field(
+        default="UTC", description="Timezone of the cron fields.", examples=["Europe/Amsterdam"]
+    )
+
+
+class ReanalysisSpec(FiringsSpec):
+    """When an analysis is made again, of what is stored by then: later periods, newer revisions, another prior.
+
+    It spends nothing. A result that differs in any of these is archived as a new version, next to a comparison with the
+    version before it; where nothing changed, nothing is made.
+    """
+
+
 class TestSpec(Section):
     """Public records on which a network's predictions are evaluated."""
 
@@ -77,25 +96,25 @@ class AnalysisSpec(Section):
         description="Seed of the sampler, never of the noise; derived from the release's digest if not given.",
         examples=["7"],
     )
+    schedule: ReanalysisSpec | None = Field(
+        default=None,
+        description="When the analysis is made again of what is stored by then, spending nothing; it is also made with "
+        "every period, as without a schedule.",
+        examples=['{cron: "0 4 1 1 *"}'],
+    )
 
     def pools(self, releases: int) -> bool:
         """Whether releases may be analysed together, given how many one period has."""
         return self.periods == "all" or releases > 1
 
 
-class ScheduleSpec(Section):
+class ScheduleSpec(FiringsSpec):
     """When runs are due: which periods `plan` shows, and which is `previous`. `deploy` has a server start them.
 
     A period is due when this cron fires for the first time after the period is over. A period during whose next one the
     cron never fires is not due.
     """
 
-    cron: Annotated[Text, AfterValidator(_cron)] = Field(
-        description="Five fields: minute, hour, day of month, month, day of week.", examples=['"0 2 1 * *"']
-    )
-    timezone: Annotated[Text, AfterValidator(_timezone)] = Field(
-        default="UTC", description="Timezone of the cron fields.", examples=["Europe/Amsterdam"]
-    )
     first: Text | None = Field(
         default=None,
         description="The first period that may be due. Without it: the first period of this study in the ledger, and "

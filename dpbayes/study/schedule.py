@@ -13,6 +13,7 @@ FEWEST = 12
 
 _DAY = timedelta(days=1)
 _YEAR = timedelta(days=366)
+_LONGEST_PAUSE = 8 * 366 + 1  # days from one 29 February to the next, where a leap year falls out
 _LAST_YEAR = 9990  # the calendar ends a few years later
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -66,16 +67,33 @@ def first_firing(period: Period, cron: str, timezone: str) -> datetime:
     days, day = _Days.of(cron), period.next().first_day
     while not days.include(day):
         day += _DAY
-    local = datetime.combine(day, _first_time(cron), ZoneInfo(timezone))
+    local = datetime.combine(day, _times(cron)[0], ZoneInfo(timezone))
     return local.astimezone(UTC)
 
 
-def _first_time(cron: str) -> time:
-    minute, hour = (
-        min(_chosen(part, low, high, names) or (0,))
+def last_firing(cron: str, timezone: str, now: datetime) -> datetime | None:
+    """The latest moment, in UTC, at which a valid cron expression fired; None if it was more than eight years ago.
+
+    Clocks that are changed count as in `first_firing`.
+    """
+    days, zone = _Days.of(cron), ZoneInfo(timezone)
+    day = now.astimezone(zone).date()
+    for _ in range(_LONGEST_PAUSE):
+        if days.include(day):
+            fired = (datetime.combine(day, at, zone).astimezone(UTC) for at in _times(cron))
+            if found := [at for at in fired if at <= now]:
+                return max(found)
+        day -= _DAY
+    return None
+
+
+def _times(cron: str) -> list[time]:
+    """Every time of day at which it fires."""
+    minutes, hours = (
+        sorted(_chosen(part, low, high, names) or (0,))
         for part, (_, low, high, names) in zip(cron.split()[:2], _FIELDS[:2], strict=True)
     )
-    return time(hour, minute)
+    return [time(hour, minute) for hour in hours for minute in minutes]
 
 
 def _later(first: Period, cron: str | None) -> Iterator[Period]:

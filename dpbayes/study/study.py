@@ -84,6 +84,11 @@ class Study:
         """When the study is due; None without a schedule."""
         return self.file.schedule
 
+    @property
+    def reanalysed(self) -> tuple[str, ...]:
+        """The names of the analyses that schedules of their own make again."""
+        return tuple(name for name, spec in self.analyses.items() if spec.schedule is not None)
+
     def release(self, name: str) -> ReleaseSpec:
         """The release with that name; raises StudyInvalid if there is none."""
         if name not in self.releases:

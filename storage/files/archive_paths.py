@@ -10,6 +10,8 @@ from dpbayes_core.errors import IntegrityFailure
 POSTERIOR = "posterior.json"
 """The record of a posterior, in its crate."""
 NOT_CONVERGED = "-not-converged"
+COMPARISONS = "comparisons"
+"""The folder in the archive with the comparisons of posteriors."""
 RECORDED = 3  # the first version whose crates are on the ledger before they are archived
 
 
@@ -56,6 +58,11 @@ def paths_of(record: Mapping[str, Any]) -> tuple[str, ...]:
 def plain_path_of(record: Mapping[str, Any]) -> str:
     """The path that earlier versions used, whose name does not say whether the posterior converged."""
     return path_of({**record, "status": "converged"})
+
+
+def comparison_path(record: Mapping[str, Any]) -> str:
+    """The path in the archive of the comparison of a posterior with the version before it, given its record."""
+    return place(COMPARISONS, record["study"], record["period"], f"{record['analysis']}-{record['key'][:16]}")
 
 
 def links_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:

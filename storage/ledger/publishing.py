@@ -169,3 +169,17 @@ def on_record(entries: Iterable[Entry]) -> list[OnRecord]:
         with suppress(*MALFORMED):
             found += publications_of(entry)
     return found
+
+
+def version_before(found: Sequence[OnRecord], key: str, *, same_period: bool) -> OnRecord | None:
+    """The version of an analysis that was published last before the one with this key; None if it is the first.
+
+    A version is the analysis of some releases under some request; with `same_period` only those of its period count.
+    """
+    named = next((place for place, each in enumerate(found) if each.publication.key == key), None)
+    if named is None:
+        return None
+    one = found[named].publication
+    of = (one.study, one.analysis)
+    earlier = [each for each in found[:named] if (each.publication.study, each.publication.analysis) == of]
+    return next((each for each in reversed(earlier) if not same_period or each.publication.period == one.period), None)

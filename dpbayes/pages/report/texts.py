@@ -124,12 +124,12 @@ def request_pairs(releases: Sequence[Record], posterior: Record, texts: Texts, m
         Pair("Analysis", posterior["analysis"]),
         Pair("Sampler", f"{sampler['name']} ({sampler['choice']}): {sampler['target']}"),
         *((Pair("Time", sampler["cost"]),) if sampler.get("cost") else ()),
-        Pair("Prior", _prior(texts, made, request["prior"])),
+        Pair("Prior", prior_words(texts, made, request["prior"])),
         Pair("Asked for", f"{request['chains']} chains × {request['draws']:,} draws, seed {request['seed']}"),
     )
 
 
-def _prior(texts: Texts, made: AnyRelease, prior: Record) -> str:
+def prior_words(texts: Texts, made: AnyRelease, prior: Record) -> str:
     """The prior in words, with its statements about single coefficients in the table's units."""
     single = named_words(made, prior)
     return f"{texts.prior(prior)}; {single}" if single else texts.prior(prior)
