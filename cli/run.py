@@ -1,7 +1,7 @@
 """`dpbayes run`: release and analyse period by period; after a failure, what was done before it is shown."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from cli.options import AsJson, Debug, StudyFile
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
 from storage.home.home import Home
+from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.periods import Period
 from tasks.answers import Which, stored_answer
 from tasks.progress import Done, collected
@@ -50,6 +51,8 @@ class Runs:
     finished: list[Document] = field(default_factory=list)
     under_way: Done | None = None
     cluster: ExitStack = field(default_factory=ExitStack)  # of this machine, for the chains of all periods
+    ledger: ExitStack = field(default_factory=ExitStack)  # open while one stored period follows another
+    opened: AnchoredLedger | None = None
 
     def document(self) -> Document:
         """Everything done so far; if the command has one period only, the document of that period itself."""
@@ -58,6 +61,18 @@ class Runs:
             return tried[0] if tried else self._about(self.names[0])
         about = {"study": self.study.study, "account": self.study.population}
         return {**about, "runs": tried, "not_tried": self.names[len(tried) :]}
+
+    def open_ledger(self) -> AnchoredLedger | None:
+        """The ledger, opened unless it is open; None if that fails, which the flow reports."""
+        if self.opened is None:
+            with suppress(Exception):
+                self.opened = self.ledger.enter_context(AnchoredLedger.open(self.study.path))
+        return self.opened
+
+    def close_ledger(self) -> None:
+        """Close the ledger, because a flow opens it itself."""
+        self.ledger.close()
+        self.opened = None
 
     def failed(self, error: Exception) -> None:
         """Move the period under way to the finished ones, with the error that stopped it."""
@@ -79,7 +94,7 @@ def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool
     ready(study, runs.names)
     console.keep_partial(runs.document, show)
     first: Exception | None = None
-    with console.progress(), runs.cluster:
+    with console.progress(), runs.cluster, runs.ledger:
         for name in runs.names:
             try:
                 _run_period(runs, study, name)
@@ -96,12 +111,15 @@ def run_periods(study: Path, periods: str, console: Console, *, keep_going: bool
 def _run_period(runs: Runs, study: Path, name: str) -> None:
     with collected() as runs.under_way:
         declared = load_study(study, runs.study.sha256)
-        document = stored_answer(declared, name, Which(), analyses=True) or _run_flow(runs, str(study), name)
+        opened = runs.open_ledger()
+        stored = stored_answer(declared, name, Which(), analyses=True, opened=opened)
+        document = stored or _run_flow(runs, str(study), name)
     runs.finished.append(document)
     runs.under_way = None
 
 
 def _run_flow(runs: Runs, study: str, name: str) -> Document:
+    runs.close_ledger()
     start(runs.study, "flows.run")
     from flows.run import run_study
     from flows.states import answer

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -59,11 +59,21 @@ class NotStored(Exception):
     """A release or posterior that was asked for is not stored completely."""
 
 
-def stored_answer(study: Study, period: str, releases: Which | None, *, analyses: bool = False) -> Document | None:
-    """The flows' document if everything in it is stored; None if anything is missing or fails: the flow reports it."""
+def stored_answer(
+    study: Study,
+    period: str,
+    releases: Which | None,
+    *,
+    analyses: bool = False,
+    opened: AnchoredLedger | None = None,
+) -> Document | None:
+    """The flows' document if everything in it is stored; None if anything is missing or fails: the flow reports it.
+
+    `opened` is the ledger of the study's home, where the caller has opened it.
+    """
     found: Document = {"study": study.study, "account": study.population, "period": period}
     try:
-        with AnchoredLedger.open(study.path) as anchored:
+        with AnchoredLedger.open(study.path) if opened is None else nullcontext(opened) as anchored:
             if releases is not None:
                 found["releases"] = _releases(study, period, releases, anchored)
             if analyses:
