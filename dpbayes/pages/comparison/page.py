@@ -1,5 +1,6 @@
 """The page of a comparison: what changed between two versions of an analysis, and how far the results moved."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +92,7 @@ def page(record: Record, releases: Sequence[AnyRelease], priors: Sequence[Record
         parameter=texts.parameter,
         parameters=texts.parameters,
         changes=_changes(record, releases, priors),
-        reading=_reading(texts),
+        reading=f"{_reading(texts)}{_by_chance(record)}",
         lines=tuple(_line(line, meanings.get(line["name"], ""), number) for number, line in enumerate(lines)),
         diagnostics=_diagnostics(record),
         versions=_versions(record),
@@ -158,15 +159,20 @@ def _facts(record: Record) -> tuple[Fact, ...]:
     before = releases["kept"] + len(releases["removed"]) + len(releases["revised"])
     new, old = record["new"], record["old"]
     return (
-        Fact("New version", new["period"], new["status"], bad=new["status"] != "converged"),
-        Fact("Old version", old["period"], old["status"], bad=old["status"] != "converged"),
+        Fact(
+            "New version",
+            new["period"],
+            f"{_status(new)}; old: {old['period']}, {_status(old)}",
+            bad=bool(_alarm(record)),
+        ),
         Fact("Releases", str(used), f"{before} before"),
-        Fact("Largest move", f"{short(largest, 3)} sd", f"intervals {_times(middle)} as wide, in the middle"),
+        Fact("Largest move", f"{fixed(largest, 2)} sd", "of the old version"),
+        Fact("Median width", fixed(middle, 2), "of intervals, the old ones being 1"),
     )
 
 
-def _times(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{short(ratio, 2)} times"
+def _status(version: Record) -> str:
+    return version["status"].replace("-", " ")
 
 
 def _signed(value: float) -> str:
@@ -179,7 +185,7 @@ def _changes(record: Record, releases: Sequence[AnyRelease], priors: Sequence[Re
     prior, before = (prior_words(texts_of(made), made, one) for made, one in zip(releases, priors, strict=True))
     return (
         Pair("Releases", _releases(changed["releases"])),
-        Pair("Prior", "the same" if changed["prior"] is None else f"now {prior}. Before: {before}"),
+        *((Pair("Prior", "the same"),) if changed["prior"] is None else (Pair("Prior", prior), Pair("Before", before))),
         Pair("Sampler", _both(changed["sampler"])),
         *(Pair(REQUESTED[name], _both(both)) for name, both in changed["request"].items()),
         Pair("Software", _software(changed["software"])),
@@ -249,6 +255,15 @@ def _estimates(line: Record) -> tuple[Estimate, Estimate]:
     return new, old
 
 
+def _by_chance(record: Record) -> str:
+    """How far two runs of one analysis differ because draws are random, if the effective numbers of draws are known."""
+    effective = [record[name]["diagnostics"]["ess_bulk"] for name in ("new", "old")]
+    if None in effective or min(effective) <= 0:
+        return ""
+    apart = 2 * math.sqrt(sum(1 / each for each in effective))
+    return f" Draws are random: that alone may move a mean by {short(apart, 2)}, however little else changed."
+
+
 def _line(line: Record, words: str, number: int) -> Line:
     new, old = _estimates(line)
     moved, width = line.get("moved"), line.get("width")
@@ -258,7 +273,7 @@ def _line(line: Record, words: str, number: int) -> Line:
         new=new,
         old=old,
         moved="–" if moved is None else _signed(moved),
-        width=short(width, 3),
+        width=fixed(width, 2),
         far=moved is not None and abs(moved) > FAR,
         svg=_picture(line, new, old, number) if NONE not in (new, old) else Markup(""),
     )
@@ -283,7 +298,7 @@ def _picture(line: Record, new: Estimate, old: Estimate, number: int) -> Markup:
 def _diagnostics(record: Record) -> tuple[tuple[str, str, str], ...]:
     """Each diagnostic in the new and in the old version."""
     new, old = record["new"], record["old"]
-    status = [(one["status"].replace("-", " ") + (f": {one['why']}" if one["why"] else "")) for one in (new, old)]
+    status = [_status(one) + (f": {one['why']}" if one["why"] else "") for one in (new, old)]
     rows = [("Status", *status)]
     for name, term, decimals in TERMS:
         rows.append((term, *(fixed(one["diagnostics"][name], decimals) for one in (new, old))))
