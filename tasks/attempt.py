@@ -16,7 +16,10 @@ from tasks.server_runs import crash
 from tasks.surroundings import known
 
 AGAIN = timedelta(hours=1)
-"""How long after a failure a scheduled run tries the same period again; people may at any time."""
+"""How long after a failure a scheduled run tries the same period again, at most; people may at any time."""
+
+SOON = timedelta(minutes=1)
+"""How long after a first failure of something around dpbayes, such as a server, which may be back soon."""
 
 OF_A_WORKER = "PREFECT__FLOW_RUN_ID"
 """The environment variable in which a worker names the flow run that it started a process for."""
@@ -52,11 +55,19 @@ class Trial:
         failure = foreseen(error)
         state, _ = FAILURES.get(failure.exit_code, FAILURES[1])
         said = {"kind": failure.kind, "exit_code": failure.exit_code, "message": str(failure)}
-        self._ending = {"outcome": state, "next_try": now() + AGAIN, **said}
+        self._ending = {"outcome": state, **said}
 
     def end(self, running: Running) -> None:
-        """Put on record how it ended."""
+        """Put on record how it ended, and when a failure is tried again."""
+        if code := self._ending.get("exit_code"):
+            tries = running.tries(self._ending["outcome"])
+            self._ending = {"next_try": now() + pause_after(code, tries)} | self._ending
         running.end(now=now(), **self._ending)
+
+
+def pause_after(exit_code: int, tries: int) -> timedelta:
+    """How long to wait after so many failures in a row: what only a person can mend is not tried again soon."""
+    return min(AGAIN, SOON * 2 ** min(tries - 1, 10)) if exit_code == 1 else AGAIN
 
 
 class Unforeseen(DpbayesError):

@@ -185,12 +185,14 @@ class Running:
         self._over.set()
         self._thread.join()
         os.close(self._handle)
-        again = self.before is not None and self.before.outcome == outcome
-        tries = self.before.tries + 1 if again and self.before is not None else 1
-        ended = replace(self.attempt, outcome=outcome, ended=now, seen=now, tries=tries, **said)
+        ended = replace(self.attempt, outcome=outcome, ended=now, seen=now, tries=self.tries(outcome), **said)
         with contextlib.suppress(OSError):  # a full disk stops no release
             self._attempts.replace(self.attempt, ended)
         return ended
+
+    def tries(self, outcome: str) -> int:
+        """How many attempts in a row have that outcome, this one included."""
+        return self.before.tries + 1 if self.before is not None and self.before.outcome == outcome else 1
 
     def _beat(self) -> None:
         """Touch the file that was written at the beginning, never one that took its name."""
