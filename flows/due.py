@@ -14,6 +14,7 @@ from dpbayes_core.errors import DpbayesError
 from storage.home.home import Home
 from tasks.attempt import Trial, attempts_of, foreseen, now, tried
 from tasks.dask import shared_cluster
+from tasks.notice_board import announce_failure, mark_announced
 from tasks.progress import collected
 from tasks.release_statistics import missing_table
 from tasks.run_names import DUE
@@ -106,7 +107,9 @@ def _tried(done: WorkedOff, period: str, run: Run) -> bool:
             with tried(done.study, period) as trial:
                 return trial.begun and _run(done, period, trial, run)
         except Exception as error:
+            announce_failure(done.study, period, error)
             done.failure = foreseen(error)
+            mark_announced(done.failure)
             about = {"study": done.study.study, "account": done.study.population, "period": period}
             done.runs.append(about | so_far.to_record() | {"error": error_of(done.failure)})
             return False
@@ -124,4 +127,5 @@ def _run(done: WorkedOff, period: str, trial: Trial, run: Run) -> bool:
     trial.awaits_table(missing, ready.retry.length)
     if now() >= state.due + ready.after.length:
         done.failure = TableLate(period, str(missing))
+        announce_failure(done.study, period, done.failure)
     return False

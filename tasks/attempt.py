@@ -10,7 +10,7 @@ from typing import Any
 from dpbayes.calendar.states import FAILURES
 from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError, TableMissing
-from storage.home.attempts import AWAITING_TABLE, DONE, STOPPED, Attempts, Running
+from storage.home.attempts import AWAITING_TABLE, DONE, STOPPED, Attempt, Attempts, Running
 from storage.home.home import Home
 from tasks.server_runs import crash
 from tasks.surroundings import known
@@ -84,6 +84,14 @@ def foreseen(error: Exception) -> DpbayesError:
     return known(error) or Unforeseen(type(error).__name__)
 
 
+_BEFORE: dict[tuple[str, str], Attempt | None] = {}
+
+
+def attempt_before(study: str, period: str) -> Attempt | None:
+    """The attempt before the one that this process began last at a period; None if there is none on record."""
+    return _BEFORE.get((study, period))
+
+
 @contextmanager
 def tried(study: Study, period: str) -> Generator[Trial]:
     """An attempt at a period, on record from now on until the block ends, after those that died; no record stops it."""
@@ -93,6 +101,8 @@ def tried(study: Study, period: str) -> Generator[Trial]:
         crash(attempts.reap(now()))
         running = attempts.begin(period, now(), os.environ.get(OF_A_WORKER))
         begun = running is not None
+        if running is not None:
+            _BEFORE[study.study, period] = running.before
     trial = Trial(begun)
     try:
         yield trial

@@ -17,9 +17,11 @@ from typing import Any, Protocol
 from prefect import runtime
 
 from dpbayes.study.load import load_study
+from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.ledger.periods import Period
 from tasks import progress
+from tasks.attempt import attempt_before, foreseen
 from tasks.notices import (
     ENDED_STEPS,
     SHOWN_STEPS,
@@ -106,12 +108,20 @@ class Announcer:
         """Something failed; a flow around it that fails by the same error says nothing more."""
         with suppress(Exception):
             if not getattr(error, "announced", False):
-                error.announced = True  # type: ignore[attr-defined]
-                self._put(failed_notice(self.subject, known(error) or _unforeseen(error)))
+                mark_announced(error)
+                failure = foreseen(error)
+                before = attempt_before(self.subject.study, self.subject.period)
+                repeated = before is not None and before.message == str(failure)
+                self._put(failed_notice(self.subject, failure, repeated=repeated))
 
     def _put(self, notice: Notice) -> None:
         for board in self._boards:
             board.put(notice)
+
+
+def mark_announced(error: Exception) -> None:
+    """Have no flow around it announce the error again."""
+    error.announced = True  # type: ignore[attr-defined]
 
 
 _open: list[Announcer] = []
@@ -119,7 +129,7 @@ _open: list[Announcer] = []
 
 @contextmanager
 def announced() -> Generator[None]:
-    """Announce what the present flow run reports inside the block, and its failure.
+    """Announce what the present flow run reports inside the block, and its failure, which is raised in our own words.
 
     Flows that it calls for the same period announce with it. A run over several periods leaves each of them to the
     flow that it calls for it.
@@ -131,12 +141,24 @@ def announced() -> Generator[None]:
             yield
         except Exception as error:
             _open[-1].failed(error)
-            raise
+            failure = known(error)
+            if failure is None or failure is error:
+                raise
+            mark_announced(failure)
+            raise failure from None
+
+
+def announce_failure(study: Study, period: str, failure: Exception) -> None:
+    """Announce the failure of a period for which no flow run of its own began, unless it was announced."""
+    with ExitStack() as stack:
+        subject = Subject(study.study, study.population, period)
+        Announcer(subject, _boards(stack)).failed(failure)
 
 
 def _open_announcer(stack: ExitStack) -> None:
     """Announce the present flow run until `stack` ends; one without a valid study or period announces nothing."""
     subject = _subject()
+    _wants_json_lines()  # refuses another value before anything is done
     boards = [] if subject is None else _boards(stack)
     announcer = Announcer(subject or Subject("", "", ""), boards)
     _open.append(announcer)
@@ -144,14 +166,17 @@ def _open_announcer(stack: ExitStack) -> None:
     stack.enter_context(progress.watched(announcer))
 
 
-def _boards(stack: ExitStack) -> list[Board]:
-    """Where notices of this process are put up, until `stack` ends."""
-    boards: list[Board] = []
+def _wants_json_lines() -> bool:
+    """Whether DPBAYES_LOG asks for JSON lines."""
     asked = os.environ.get(LOG, "")
     if asked not in ("", "json"):
         raise StudyInvalid(f"cannot log as {LOG} says: it knows json alone. Set it to json, or unset it.")
-    if asked:
-        boards.append(JsonLines())
+    return bool(asked)
+
+
+def _boards(stack: ExitStack) -> list[Board]:
+    """Where notices of this process are put up, until `stack` ends."""
+    boards: list[Board] = [JsonLines()] if _wants_json_lines() else []
     if has_server_of_users():
         from tasks.prefect_board import PrefectBoard
 
@@ -173,10 +198,3 @@ def _subject() -> Subject | None:
         return Subject(study.study, study.population, period)
     except DpbayesError:
         return None
-
-
-def _unforeseen(error: Exception) -> DpbayesError:
-    """The failure in a sentence that says only its type, since its message may be confidential."""
-    return DpbayesError(
-        f"cannot go on: an unforeseen {type(error).__name__}. Run the same period by hand with --debug, and report it."
-    )

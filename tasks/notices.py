@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dpbayes.calendar.states import FAILURES
 from dpbayes.markup.convergence_advice import why_words
 from dpbayes.markup.numbers import fixed, short
 from dpbayes.markup.visible import visible
@@ -90,25 +91,14 @@ class Notice:
         return {**vars(self.subject), "message": self.message, **self.facts}
 
 
-@dataclass(frozen=True)
-class Family:
-    """Failures of one exit code: the event, who has to act, and what was done before the run ended."""
-
-    event: str
-    who: str
-    done: str
-
-
-_KEPT = "What was released or archived before stays charged and stored."
-FAMILIES = {
-    1: Family("failed", "the operator: servers, disks, network", _KEPT),
-    2: Family("failed", "the steward: the study file or the arguments", _KEPT),
-    3: Family("refused", "the steward: the budget or the study", "Nothing was read or charged for what was refused."),
-    4: Family("failed", "the steward: the table", "Nothing was charged for the release that failed."),
-    5: Family("integrity", "the auditor: something stored is missing or altered", "Release nothing until it is found."),
-    6: Family("not-converged", "the analyst: the chains", "It is archived as not converged."),
+DONE_BEFORE = {
+    "refused": "Nothing was read or charged for what was refused.",
+    "shape-differs": "Nothing was charged for the release that failed.",
+    "integrity": "Release nothing more until it is known who altered or lost it.",
 }
-"""What each exit code means to an operator."""
+"""What holds of the work done before a failure, by the state that the failure leaves; else what `KEPT` says."""
+
+KEPT = "What was released or archived before stays charged and stored."
 
 LATE = "table-late"
 """The kind of failure of a table that was waited for in vain; its event is `late`."""
@@ -139,6 +129,7 @@ def released_notice(subject: Subject, document: Document) -> Notice:
             "remaining": [
                 {part: cap[part] for part in ("cap", "period", "measure", "remaining")} for cap in document["caps"]
             ],
+            "repeated": "no" if document["status"] == "released" else "yes",
             "next": _RELEASED_NEXT,
         },
         page=Page(
@@ -195,8 +186,8 @@ def analysed_notice(subject: Subject, document: Document) -> Notice:
         message=f"{subject}: archived: {said}. {what_next} Report {document['report']}",
         facts={
             **{part: document[part] for part in ("analysis", "status", "sampler", "why", "crate", "report")},
-            "already_analysed": document["already_analysed"],
-            "who": "the analyst",
+            "repeated": "yes" if document["already_analysed"] else "no",
+            "who": "analyst",
             "next": what_next,
         },
         page=Page(
@@ -213,39 +204,40 @@ def analysed_notice(subject: Subject, document: Document) -> Notice:
     )
 
 
-def failed_notice(subject: Subject, failure: DpbayesError) -> Notice:
-    """A run ended without doing what it was for: why, what to do, and who has to."""
-    family = FAMILIES.get(failure.exit_code, FAMILIES[1])
-    event = "late" if failure.kind == LATE else family.event
+def failed_notice(subject: Subject, failure: DpbayesError, *, repeated: bool = False) -> Notice:
+    """A run ended without doing what it was for: why, what to do, and who has to.
+
+    It is `repeated` where the attempt before ended by the same sentence.
+    """
+    state, who = FAILURES.get(failure.exit_code, FAILURES[1])
+    event = "late" if failure.kind == LATE else state if state in ("refused", "integrity") else "failed"
+    title = "integrity failure" if event == "integrity" else event
     sentence = visible(str(failure))
     reason, _, remedy = sentence.partition(". ")
-    title = {"failed": "Failed", "integrity": "Integrity failure"}.get(event, event.capitalize().replace("-", " "))
     text = [
-        f"# {title}: {subject}",
+        f"# {title.capitalize()}: {subject}",
         f"**Why:** {_plain(reason)}{'.' * bool(remedy)}",
         *([f"**What to do:** {_plain(remedy)}"] if remedy else []),
-        f"**Who has to act:** {family.who}.",
-        f"**What was done:** {family.done}",
+        f"**Who has to act:** the {who}.",
+        f"**What was done:** {DONE_BEFORE.get(state, KEPT)}",
         f"**What next:** {_REPEATED}",
     ]
+    heading = f"**{subject.period}: {title}**. {_plain(remedy or reason)}"
     return Notice(
         event=event,
         subject=subject,
         level=logging.ERROR,
-        message=f"{subject}: {title.lower()}: {sentence}",
+        message=f"{subject}: {title}: {sentence}",
         facts={
             "kind": failure.kind,
             "exit_code": failure.exit_code,
             "reason": reason,
             "remedy": remedy,
-            "who": family.who,
+            "who": who,
             "next": _REPEATED,
+            "repeated": "yes" if repeated else "no",
         },
-        page=Page(
-            key=_key(event, subject.study),
-            heading=f"**{subject.period}: {title.lower()}**. {_plain(remedy or reason)}",
-            data="\n\n".join(text),
-        ),
+        page=Page(key=_key(event, subject.study), heading=heading, data="\n\n".join(text)),
     )
 
 

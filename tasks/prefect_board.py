@@ -26,6 +26,9 @@ EVENT = "dpbayes."
 STUDY = "dpbayes.study."
 """What the resource of our events begins with; the study's name follows."""
 
+LABELS = ("release", "analysis", "status", "kind", "repeated")
+"""Facts that automations may select by."""
+
 WAITING = 100
 """Artifacts that may wait to be written; further ones are dropped."""
 
@@ -107,9 +110,11 @@ class PrefectBoard:
 
 
 def _resource(notice: Notice) -> dict[str, str]:
-    """The study, with what automations may select by."""
+    """The study, with the labels of the event."""
     subject, facts = notice.subject, notice.facts
-    named = {name: str(facts[name]) for name in ("release", "analysis", "status", "kind") if facts.get(name)}
+    named = {
+        name: str(facts[name]) for name in ("release", "analysis", "status", "kind", "repeated") if facts.get(name)
+    }
     return {
         "prefect.resource.id": STUDY + subject.study,
         "prefect.resource.name": subject.study,

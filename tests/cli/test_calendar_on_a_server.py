@@ -4,9 +4,11 @@ import base64
 import json
 import os
 import signal
+import sqlite3
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,14 @@ def runs(orchestrator: Orchestrator, *states: str) -> list[dict[str, Any]]:
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)
+
+
+def events(orchestrator: Orchestrator) -> list[tuple[str, str]]:
+    """Name and resource of each event of ours that the server keeps."""
+    address = f"file:{orchestrator.folder / 'prefect' / 'prefect.db'}?mode=ro"
+    with closing(sqlite3.connect(address, uri=True)) as database:
+        query = "SELECT event, resource_id FROM events WHERE event LIKE 'dpbayes.%' ORDER BY occurred"
+        return list(database.execute(query).fetchall())
 
 
 def stop_schedule(orchestrator: Orchestrator) -> None:
@@ -146,6 +156,7 @@ def test_a_run_that_waits_for_a_table_and_one_that_waited_long_enough_say_so_in_
         orchestrator.prefect("deployment", "run", "run/pay")
         (late,) = wait_until(lambda: runs(orchestrator, "TableLate"), PATIENCE, "a run that is late")
         assert late["state_type"] == "FAILED"
+        wait_until(lambda: events(orchestrator) == [("dpbayes.late", "dpbayes.study.pay")], 30, "one event of it")
         orchestrator.prefect("deployment", "run", "catch-up/all")  # not yet: the table is looked for once an hour
         wait_until(lambda: runs(orchestrator, "Completed"), PATIENCE, "a run that leaves it alone")
     assert charged(desk) == []
