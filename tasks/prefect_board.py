@@ -49,8 +49,9 @@ class PrefectBoard:
         self._run = UUID(str(runtime.flow_run.id))
         self._writes: queue.Queue[Write | None] = queue.Queue(WAITING)
         self._progress: dict[str, UUID] = {}
-        context = contextvars.copy_context()  # Prefect's settings are in it
-        self._thread = threading.Thread(target=context.run, args=(self._write_all,), name="artifacts", daemon=True)
+        self._context = contextvars.copy_context()  # in which events belong to this flow run, and to its deployment
+        writing = contextvars.copy_context().run
+        self._thread = threading.Thread(target=writing, args=(self._write_all,), name="artifacts", daemon=True)
         self._thread.start()
 
     @classmethod
@@ -68,10 +69,7 @@ class PrefectBoard:
     def put(self, notice: Notice) -> None:
         """Log a notice, send it as an event if others may wait for it, and write its page."""
         self._log.log(notice.level, "%s", notice.message)
-        if notice.awaited:
-            emit_event(EVENT + notice.event, resource=_resource(notice), payload=notice.to_record())
-        if notice.crate is not None:
-            _record_asset(notice.crate, notice)
+        self._context.run(_send_events, notice)
         if (page := notice.page) is not None:
             data = page.data if isinstance(page.data, str) else json.dumps(page.data)
             self._create(key=page.key, type=page.kind, description=page.heading, data=data)
@@ -107,6 +105,13 @@ class PrefectBoard:
                     write(client)
                 except Exception as error:
                     logging.getLogger("prefect.flow_runs").debug("an artifact was dropped: %s", type(error).__name__)
+
+
+def _send_events(notice: Notice) -> None:
+    if notice.awaited:
+        emit_event(EVENT + notice.event, resource=_resource(notice), payload=notice.to_record())
+    if notice.crate is not None:
+        _record_asset(notice.crate, notice)
 
 
 def _resource(notice: Notice) -> dict[str, str]:
