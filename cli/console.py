@@ -1,5 +1,6 @@
 """How a command shows results and failures: tables, or one JSON document, on stdout; all else on stderr."""
 
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from tasks.surroundings import known
 SoFar = Callable[[], Document]
 View = Callable[[Document], None]
 NOT_CONVERGED = 6
+BETWEEN_LINES = 30.0  # seconds between two lines on the progress of chains, where there is no terminal
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Console:
 
     @contextmanager
     def progress(self) -> Iterator[None]:
-        """Show the tasks' progress on stderr: bars on a terminal, else one line as each step begins."""
+        """Show the tasks' progress on stderr: bars on a terminal, else lines on steps and long chains."""
         from tasks import progress as reports
 
         if not format.errors.is_terminal:
@@ -80,7 +82,10 @@ class Console:
                     steps[step] = bar.add_task(visible(step), total=1.0)
                 bar.update(steps[step], completed=share)
 
-            reports.listen(advance)
+            def describe(chains: Any) -> None:
+                bar.update(steps["sampling"], description=f"sampling: {chains}")
+
+            reports.listen(advance, describe)
             try:
                 yield
             finally:
@@ -97,14 +102,22 @@ class Console:
 @contextmanager
 def _progress_lines(reports: Any) -> Iterator[None]:
     current: str | None = None
+    said = 0.0
 
     def say(step: str, _: float) -> None:
-        nonlocal current
+        nonlocal current, said
         if step != current:
             typer.echo(visible(step), err=True)
+            said = time.monotonic()
         current = step
 
-    reports.listen(say)
+    def describe(chains: Any) -> None:
+        nonlocal said
+        if time.monotonic() - said > BETWEEN_LINES:
+            typer.echo(f"sampling: {chains}", err=True)
+            said = time.monotonic()
+
+    reports.listen(say, describe)
     try:
         yield
     finally:

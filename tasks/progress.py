@@ -10,17 +10,53 @@ from typing import Any, Protocol
 
 Listener = Callable[[str, float], None]
 
+
+@dataclass(frozen=True, kw_only=True)
+class ChainsSoFar:
+    """How far the chains of a posterior are; what is not known yet is None."""
+
+    draws: int  # of each chain, at least
+    of: int  # draws of each chain in this round; there may be a further round
+    ess: float | None  # smallest effective sample size of anything monitored, bulk or tail
+    rhat: float | None  # largest of anything monitored
+    seconds_left: float | None  # until enough effective draws are to be expected
+
+    def __str__(self) -> str:
+        """The numbers in words, as a progress line shows them."""
+        words = [f"{self.draws:,} of {self.of:,} draws"]
+        if self.ess is not None and self.rhat is not None:
+            words.append(f"ESS {self.ess:,.0f}, R-hat {self.rhat:.3f}")
+        if self.seconds_left is not None:
+            words.append(f"about {_duration(self.seconds_left)} left")
+        return ", ".join(words)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+ChainListener = Callable[[ChainsSoFar], None]
+
 _listeners: list[Listener] = []
+_chain_listeners: list[ChainListener] = []
 
 
-def listen(listener: Listener) -> None:
-    """Send every later report to `listener(step, share done)`."""
+def listen(listener: Listener, chains: ChainListener | None = None) -> None:
+    """Send every later report to `listener(step, share done)`, and those of running chains also to `chains`."""
     _listeners[:] = [listener]
+    _chain_listeners[:] = [] if chains is None else [chains]
 
 
 def silence() -> None:
     """Send later reports nowhere."""
     _listeners.clear()
+    _chain_listeners.clear()
+
+
+def report_chains(found: ChainsSoFar) -> None:
+    """Report how far the chains of a posterior are."""
+    for listener in _chain_listeners:
+        listener(found)
 
 
 def report(step: str, share: float) -> None:

@@ -1,7 +1,8 @@
-"""Run chains on Dask in blocks, with a checkpoint after each, until they converge or reach the limit of draws."""
+"""Run chains on Dask in blocks, with checkpoints after them, until they converge or reach the limit of draws."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 from prefect import task
@@ -15,14 +16,25 @@ from dpbayes_core.samplers.driver import choose, run_rounds
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.posterior import Posterior
 from dpbayes_core.sampling.protocol import Block, ChainState
-from dpbayes_core.sampling.rounds import BLOCK, ChainDraws, Round
+from dpbayes_core.sampling.rounds import ChainDraws, Round
 from storage.files.durable import make_folder
+from tasks.chain_blocks import Ran, run_block
+from tasks.chain_progress import ChainObserver, ShareOfTime
 from tasks.dask import dask_workers
 from tasks.dask_faults import DaskLost
 from tasks.dask_workers import Workers
 from tasks.progress import report
 from tasks.run_names import task_name
 from tasks.stamp import software_versions
+
+FIRST_BLOCK = 100
+"""Iterations of the first blocks; the size of a block changes no draw."""
+
+SECONDS = 2.0
+"""How long a worker is to be busy with a block: long against the way there and back, short against its loss."""
+
+KEEPING = 0.05
+"""The share of the time that checkpoints may take; the last one of a round is always written."""
 
 
 def _is_retried(_task: Any, _run: Any, state: Any) -> bool:
@@ -55,7 +67,8 @@ def _run(analysis: Analysis, workers: Workers, checkpoints: Checkpoints) -> Post
     request, evidence = analysis.request, analysis.evidence
     choice = choose(evidence, request.sampler)
     problem = choice.sampler.prepare(evidence, analysis.prior)
-    cluster = _Chains(workers, request.sampler, problem, checkpoints)
+    observer = ChainObserver(evidence, choice.sampler, request.draws)
+    cluster = _Chains(workers, request.sampler, problem, checkpoints, observer)
     return run_rounds(
         evidence,
         choice,
@@ -68,38 +81,45 @@ def _run(analysis: Analysis, workers: Workers, checkpoints: Checkpoints) -> Post
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Chains:
-    """The chains of one posterior on a cluster; each block's draws come back here, so at most one block is lost."""
+    """The chains of one posterior on a cluster; each block's draws come back here, so at most some seconds are lost."""
 
     workers: Workers
     sampler: str
-    problem: Any
+    problem: Any  # sent with each block: a shared copy would draw all blocks to the workers that have it
     checkpoints: Checkpoints
+    observer: ChainObserver
+    iterations: int = FIRST_BLOCK  # of the next block: as many as take a worker `SECONDS`
+    keeping: ShareOfTime = field(default_factory=lambda: ShareOfTime(KEEPING))
 
     def finish(self, chains: list[ChainDraws], current: Round) -> list[ChainDraws]:
         """Run every chain to the end of the round, from its checkpoint if there is one."""
         self.checkpoints.begin(current)
         chains = [self.checkpoints.chain(index, current) or chain for index, chain in enumerate(chains)]
         end = SAMPLERS[self.sampler].warmup(current.attempt) + current.draws
+        self.observer.begin(current, chains, end)
         for index in range(len(chains)):
             self._submit(index, chains[index].state, end)
-        for index, ended in self.workers.finished():
-            chains[index] = _extended(chains[index], *ended)
-            self.checkpoints.keep(index, chains[index])
-            report("sampling", sum(chain.state.iteration for chain in chains) / (end * len(chains)))
-            self._submit(index, chains[index].state, end)
+        for index, ran in self.workers.finished():
+            self._adapt(ran, ran.state.iteration - chains[index].state.iteration)
+            chains[index] = _extended(chains[index], ran.state, ran.made)
+            self._submit(index, ran.state, end)  # before all else: the worker has nothing to do
+            if ran.state.iteration == end or self.keeping.allows:
+                with self.keeping.spent():
+                    self.checkpoints.keep(index, chains[index])
+            self.observer.report(chains)
         return chains
 
     def _submit(self, index: int, state: ChainState, end: int) -> None:
         left = end - state.iteration
         if left > 0:
-            self.workers.submit(index, run_block, self.sampler, self.problem, state, min(BLOCK, left))
+            blocks = ceil(left / self.iterations)  # of one size, lest the last one be a crumb
+            self.workers.submit(index, run_block, self.sampler, self.problem, state, ceil(left / blocks))
 
-
-def run_block(sampler: str, problem: Any, state: ChainState, iterations: int) -> tuple[ChainState, Block]:
-    """Run one block on a worker: pure, so that repeating it after a crash gives the same draws bit for bit."""
-    return SAMPLERS[sampler].run_block(problem, state, iterations)
+    def _adapt(self, ran: Ran, iterations: int) -> None:
+        fitting = round(iterations * SECONDS / max(ran.seconds, 1e-6))
+        self.iterations = max(1, min(fitting, 8 * iterations))
 
 
 def _extended(chain: ChainDraws, state: ChainState, made: Block) -> ChainDraws:

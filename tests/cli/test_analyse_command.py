@@ -2,11 +2,13 @@
 
 import html
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cli import console
 from dpbayes.analyses.prepare import prepare_analysis
 from dpbayes.crates.parquet import read_draws
 from dpbayes.markup.convergence_advice import LONGER
@@ -101,6 +103,21 @@ def test_chains_on_dask_draw_what_one_process_draws(released: Desk) -> None:
     assert stored.keys() == here.draws.keys()
     for name, draws in here.draws.items():
         np.testing.assert_array_equal(stored[name], draws)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("workers")
+def test_without_a_terminal_the_progress_of_long_chains_is_lines_on_stderr(
+    released: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "BETWEEN_LINES", 0.0)
+    text = released.study.read_text()
+    released.edit_study("draws: 500", "draws: 600")
+    done = released.run("analyse", released.study, "--period", PERIOD)
+    released.study.write_text(text)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^sampling: 600 of 600 draws, .*about \d+ s left$", done.stderr, re.MULTILINE), done.stderr
+    assert "sampling:" not in done.stdout
 
 
 @pytest.mark.slow

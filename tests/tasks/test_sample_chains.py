@@ -15,7 +15,7 @@ from dpbayes.study.load import load_study
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.sampling.posterior import Posterior
 from storage.ledger.anchored import AnchoredLedger
-from tasks import progress
+from tasks import chain_progress, progress
 from tasks.archive_posterior import find_posterior
 from tasks.orders import AnalysisOrder, ReleaseOrder
 from tasks.release_statistics import release_once
@@ -106,3 +106,40 @@ def test_an_interrupted_analysis_goes_on_from_its_checkpoints(
     posterior, _ = sample_chains.fn(prepared(desk))
     assert min(share for share in heard if share > 0) > reached / 2  # it did not begin again
     assert_same(posterior, undisturbed)
+
+
+@pytest.mark.slow
+def test_progress_says_draws_diagnostics_and_the_time_left(
+    desk: Desk, heard: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain_progress, "JUDGING", 1.0)  # diagnose after every block, which costs too much otherwise
+    found: list[progress.ChainsSoFar] = []
+    progress.listen(lambda step, share: heard.append(share), found.append)
+    posterior, _ = sample_chains.fn(prepared(desk))
+    assert heard == sorted(heard)
+    assert [one.draws for one in found] == sorted(one.draws for one in found)
+    assert (found[0].ess, found[0].rhat) == (None, None)  # it was still warming up
+    last = found[-1]
+    assert last.draws == last.of == next(iter(posterior.draws.values())).shape[1]
+    assert last.ess == posterior.least_ess
+    assert last.rhat == max(posterior.diagnosis.rhat)
+    assert last.seconds_left == 0
+    assert str(last) == f"3,000 of 3,000 draws, ESS {last.ess:,.0f}, R-hat {last.rhat:.3f}, about 0 s left"
+
+
+@pytest.mark.slow
+def test_the_time_left_includes_the_rounds_that_are_to_be_expected(desk: Desk, heard: list[float]) -> None:
+    found: list[progress.ChainsSoFar] = []
+    progress.listen(lambda step, share: heard.append(share), found.append)
+    text = desk.study.read_text()
+    desk.edit_study("draws: 3000", "draws: 100")
+    try:
+        posterior, _ = sample_chains.fn(prepared(desk))
+    finally:
+        desk.study.write_text(text)
+    rounds = {one.of: one for one in found}  # the last report of each
+    assert list(rounds) == [100 * 2**number for number in range(len(rounds))]
+    assert len(rounds) > 1
+    assert rounds[100].seconds_left is not None
+    assert rounds[100].seconds_left > 0
+    assert found[-1].draws == next(iter(posterior.draws.values())).shape[1]
