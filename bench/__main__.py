@@ -3,7 +3,10 @@
 import sys
 from importlib import import_module
 
-BENCHMARKS = ("commands", "ledger", "data_plane", "subsample", "networks", "gibbs", "collapsed", "audit", "runs")
+BENCHMARKS = (
+    *("commands", "ledger", "data_plane", "subsample", "networks", "gibbs", "collapsed", "audit", "runs"),
+    "overhead",
+)
 
 
 def main(*wanted: str) -> None:
