@@ -126,7 +126,7 @@ def _run_flow(runs: Runs, study: str, name: str) -> Document:
     from tasks.dask import shared_cluster
 
     home = Home.find(runs.study.path)
-    runs.cluster.enter_context(shared_cluster(home.dask, home.work, ahead=False))  # once: nested ones add nothing
+    runs.cluster.enter_context(shared_cluster(home.dask, home.work))  # once: nested ones add nothing
     return answer(run_study, study, name, actor=actor())
 
 

@@ -27,7 +27,7 @@ def analyse_study(
     common = {"study": study, "sha256": declared.sha256, "period": period, "actor": actor}
     analysed = []
     home = Home.find(declared.path)
-    with shared_cluster(home.dask, home.work, ahead=False):
+    with shared_cluster(home.dask, home.work):
         for name in declared.analyses if analysis is None else (analysis,):
             analysed.append(_analysed(AnalysisOrder(analysis=name, **common)))
             progress.analysed(analysed[-1])

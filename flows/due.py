@@ -66,7 +66,7 @@ def work_off(study: Study, run: Run, again: Again, *, eager: bool = True) -> Wor
     processes at work on one study, the second does nothing.
     """
     done, home = WorkedOff(study), Home.find(study.path)
-    with tried(study, DUE) as trial, shared_cluster(home.dask, home.work, ahead=False):
+    with tried(study, DUE) as trial, shared_cluster(home.dask, home.work):
         for state in states_near(study, now()) if trial.begun and (study.schedule or not study.reanalysed) else ():
             if not state.over and not (_may_be_tried(state, eager=eager) and _tried(done, state.period, run)):
                 break

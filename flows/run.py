@@ -34,7 +34,7 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
         return done.document()
     named = last_completed(declared) if period == PREVIOUS else period
     home = Home.find(declared.path)
-    with tried(declared, named), shared_cluster(home.dask, home.work, ahead=False):
+    with tried(declared, named), shared_cluster(home.dask, home.work):
         released = release_study(study, named, None, actor=actor, sha256=declared.sha256)
         return released | answer(analyse_study, study, named, actor, declared.sha256)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from distributed.versions import get_versions
@@ -71,6 +72,50 @@ def no_address(address: str) -> DaskMisnamed:
     )
 
 
+def plain(setting: str, host: str) -> DaskMisnamed:
+    """The address is one of another machine, in plain TCP."""
+    return DaskMisnamed(
+        f"cannot use {setting}: tcp:// to another machine is not encrypted, and obeys everybody who reaches it. "
+        f"Use tls://, or allow {host} by name in DPBAYES_DASK_ALLOW_PLAIN."
+    )
+
+
+def two_clusters(address: str, factory: str) -> DaskMisnamed:
+    """An address and a function name a cluster each."""
+    return DaskMisnamed(
+        f"cannot use DPBAYES_DASK={address} and DPBAYES_DASK_FACTORY={factory}: they are two clusters. Unset one of "
+        "them."
+    )
+
+
+def no_factory(name: str, reason: str) -> DaskMisnamed:
+    """DPBAYES_DASK_FACTORY names no function that returns a cluster."""
+    return DaskMisnamed(
+        f"cannot use DPBAYES_DASK_FACTORY={name}: {reason}. Write package.module:function, of a module that is "
+        "installed or on PYTHONPATH."
+    )
+
+
+def writable_factory(name: str, place: str) -> DaskMisnamed:
+    """Other users may change the code of the function."""
+    return DaskMisnamed(
+        f"cannot use DPBAYES_DASK_FACTORY={name}: other users may write {place}, or a folder above it, and its code "
+        "runs with your rights. Move it to a folder of your own, or `chmod go-w` it."
+    )
+
+
+def failed_factory(name: str, error: str) -> DaskUnavailable:
+    """The function raises an exception, or what it made cannot be connected to."""
+    return DaskUnavailable(
+        f"cannot make the cluster of DPBAYES_DASK_FACTORY={name}: {error}. Run again with --debug for its traceback."
+    )
+
+
+def no_seconds(setting: str, stated: str) -> DaskMisnamed:
+    """A limit that is not a number of seconds."""
+    return DaskMisnamed(f"cannot use {setting}={stated}: it is not a number of seconds. Write 1800, for instance.")
+
+
 def not_started(reason: str) -> DaskUnavailable:
     """The local worker processes could not be started."""
     return DaskUnavailable(
@@ -79,12 +124,24 @@ def not_started(reason: str) -> DaskUnavailable:
     )
 
 
+@cache
+def package_versions() -> Mapping[str, Any]:
+    """The versions, in this process, of the packages that decide the draws or their transport."""
+    return get_versions(packages=ON_WORKERS)["packages"]
+
+
 @dataclass(frozen=True)
 class ClusterFaults:
     """The failures of one cluster; `kept` says what a second run starts from."""
 
     scheduler: str
-    kept: str
+    kept: str = "it begins from the start"
+    wait: float | None = None  # seconds without a worker, if not WORKERS
+
+    @property
+    def limit(self) -> float:
+        """Seconds without any worker, or without a heartbeat from all of them, until a run is given up."""
+        return WORKERS if self.wait is None else self.wait
 
     def gone(self) -> DaskLost:
         """The scheduler closed the connection."""
@@ -100,14 +157,14 @@ class ClusterFaults:
     def empty(self) -> DaskUnavailable:
         """The scheduler has no workers."""
         return DaskUnavailable(
-            f"cannot go on: {self.scheduler} has had no worker for {WORKERS:.0f} seconds. "
+            f"cannot go on: {self.scheduler} has had no worker for {self.limit:.0f} seconds. "
             f"Start workers and run again; {self.kept}."
         )
 
     def lifeless(self) -> DaskUnavailable:
         """Workers are registered but send no heartbeat."""
         return DaskUnavailable(
-            f"cannot go on: the workers of {self.scheduler} have given no sign of life for {WORKERS:.0f} seconds. "
+            f"cannot go on: the workers of {self.scheduler} have given no sign of life for {self.limit:.0f} seconds. "
             f"Restart them and run again; {self.kept}."
         )
 
@@ -120,12 +177,16 @@ class ClusterFaults:
 
     def require_same_versions(self, versions: Mapping[str, Any]) -> None:
         """Refuse a scheduler or worker with other package versions than ours, and name the package."""
-        self._compare("it", versions["scheduler"], ON_SCHEDULERS)
+        self._compare("it", versions["scheduler"]["packages"], ON_SCHEDULERS)
         for worker in versions["workers"].values():
-            self._compare("a worker of it", worker, ("python", *ON_WORKERS))
+            self.require_same_version_of_worker(worker["packages"])
 
-    def _compare(self, who: str, versions: Mapping[str, Any], names: Iterable[str]) -> None:
-        ours, theirs = get_versions(packages=ON_WORKERS)["packages"], versions["packages"]
+    def require_same_version_of_worker(self, theirs: Mapping[str, Any]) -> None:
+        """Refuse a worker with other versions of packages than ours."""
+        self._compare("a worker of it", theirs, ("python", *ON_WORKERS))
+
+    def _compare(self, who: str, theirs: Mapping[str, Any], names: Iterable[str]) -> None:
+        ours = package_versions()
         for name in names:
             if theirs.get(name) == ours[name]:
                 continue

@@ -1,8 +1,9 @@
 """Run pieces of work on a cluster and watch it: any failure of the cluster is one error within a time limit."""
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from uuid import uuid4
 
 from distributed import Client, Future
 from distributed.client import FutureCancelledError
@@ -26,14 +27,15 @@ class Workers:
 
     def submit(self, number: int, function: Callable[..., Any], *arguments: Any) -> None:
         """Run `function(*arguments)`, which must be pure: if a worker dies, its work is repeated."""
+        key = f"{function.__name__}-{uuid4().hex}"
         try:
-            future = self._client.submit(function, *arguments, pure=False)
+            future = self._client.submit(run_piece, function, *arguments, key=key, pure=False)
             future.add_done_callback(self._done.put)
         except Exception as error:
             if self._client.status == "running":
                 raise
             raise self._faults.gone() from error
-        self._under_way[future.key] = number
+        self._under_way[key] = number
 
     def finished(self) -> Iterator[tuple[int, Any]]:
         """Yield number and result of each piece as it ends, until none is left; more may be submitted meanwhile."""
@@ -45,7 +47,9 @@ class Workers:
                 self._check_cluster()
                 continue
             self._quiet = 0
-            yield self._under_way.pop(future.key), self._result(future)
+            versions, result = self._result(future)
+            self._faults.require_same_version_of_worker(versions)
+            yield self._under_way.pop(future.key), result
 
     def require_same_versions(self) -> None:
         """Refuse a scheduler or workers with other package versions than ours."""
@@ -88,7 +92,7 @@ class Workers:
         joined = seen.keys() - self._seen.keys()
         self._quiet = 0 if seen and seen != self._seen else self._quiet + 1
         self._seen = seen
-        if self._quiet * PULSE >= faults.WORKERS:
+        if self._quiet * PULSE >= self._faults.limit:
             raise self._faults.lifeless() if seen else self._faults.empty()
         if joined:
             self.require_same_versions()
@@ -100,3 +104,8 @@ class Workers:
             raise
         except Exception as error:
             raise self._faults.gone() from error
+
+
+def run_piece(function: Callable[..., Any], *arguments: Any) -> tuple[Mapping[str, Any], Any]:
+    """Run a piece on a worker: its result, and the versions that made it, for a worker may join after the check."""
+    return faults.package_versions(), function(*arguments)

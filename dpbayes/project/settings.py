@@ -92,6 +92,8 @@ class DaskSettings(Section):
             found["DPBAYES_DASK"] = self.address
             if self.address.startswith("tls:"):
                 found["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "true"
+        if self.allow_plain:
+            found["DPBAYES_DASK_ALLOW_PLAIN"] = ",".join(self.allow_plain)
         return found
 
 

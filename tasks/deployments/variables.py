@@ -9,7 +9,7 @@ from dpbayes_core.errors import StudyInvalid
 
 _TLS = "DASK_DISTRIBUTED__COMM__TLS__"
 _PLACES = ("DPBAYES_HOME", f"{_TLS}CA_FILE", f"{_TLS}CLIENT__CERT", f"{_TLS}CLIENT__KEY")
-CARRIED = (*_PLACES, "DPBAYES_DASK", "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION")
+CARRIED = (*_PLACES, "DPBAYES_DASK", "DPBAYES_DASK_ALLOW_PLAIN", "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION")
 """What a run gets as it was when its study was deployed; every other variable is that of the worker's process."""
 
 

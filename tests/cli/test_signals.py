@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from distributed import Client
 
 from cli.ending import Stopped
 from tests.support.command import DPBAYES, ROOT, clean_environment
+from tests.support.dask_cluster import DaskCluster
 from tests.support.desk import PERIOD, Desk
 from tests.support.faults import assert_fault, fault, faults_of
 
@@ -22,12 +24,12 @@ STEP = 180.0  # seconds that a loaded machine may take until the command is wher
 
 
 @contextmanager
-def running(desk: Desk, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+def running(desk: Desk, *arguments: str | Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """The command as a terminal starts it: in a process group of its own, which Ctrl-C goes to."""
     process = subprocess.Popen(
         [*DPBAYES, *map(str, arguments)],
         cwd=desk.folder,
-        env=clean_environment(**{MARK: str(desk.folder)}),
+        env=clean_environment(**{MARK: str(desk.folder)}, **environment),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -91,7 +93,7 @@ def terminate(pid: int) -> None:
     within=5,
 )
 def test_a_command_that_is_stopped_is_over_soon_and_keeps_its_chains(desk: Desk) -> None:
-    desk.edit_study("draws: 500", "draws: 60000")
+    desk.edit_study("chains: 2\n    draws: 500", "chains: 32\n    draws: 60000")
     asked = ("run", desk.study, "--period", PERIOD)
     server = desk.home / "prefect" / "server.log"
     with running(desk, *asked) as process:
@@ -107,6 +109,57 @@ def test_a_command_that_is_stopped_is_over_soon_and_keeps_its_chains(desk: Desk)
         stopped(desk, process, terminate)
     assert all(path.exists() for path in kept)
     assert desk.document("ledger", "show", desk.study)["charges"] == 1
+
+
+def chains(desk: Desk) -> dict[Path, int]:
+    """The checkpoints, and when each was written."""
+    return {path: path.stat().st_mtime_ns for path in desk.home.glob("work/*/chain-*.bin")}
+
+
+def wait_until_sampling(desk: Desk) -> None:
+    """Wait until a checkpoint is written that was not there."""
+    before = chains(desk)
+    wait_until(lambda: chains(desk) != before)
+
+
+@pytest.mark.slow
+def test_a_command_on_a_cluster_of_the_users_is_stopped_and_leaves_the_cluster_as_it_was(desk: Desk) -> None:
+    desk.edit_study("chains: 2\n    draws: 500", "chains: 32\n    draws: 60000")
+    desk.release()
+    with DaskCluster(desk.folder / "dask") as cluster:
+        cluster.work()
+        for send in (interrupt, terminate):
+            with running(desk, "analyse", desk.study, "--period", PERIOD, DPBAYES_DASK=cluster.address) as process:
+                wait_until_sampling(desk)
+                stopped(desk, process, send)
+        assert chains(desk)
+        with Client(cluster.address, set_as_default=False) as client:
+            wait_until(lambda: not any(client.processing().values()))
+            assert client.submit(abs, -1).result(timeout=60) == 1
+
+
+FACTORY = """
+from distributed import LocalCluster
+
+def adaptive():
+    cluster = LocalCluster(n_workers=0, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+    cluster.adapt(minimum=0, maximum=2, interval="200ms")
+    return cluster
+"""
+
+
+@pytest.mark.slow
+def test_a_command_whose_cluster_a_function_makes_is_stopped_and_leaves_no_worker(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "agency_clusters.py").write_text(FACTORY)
+    desk.edit_study("chains: 2\n    draws: 500", "chains: 32\n    draws: 60000")
+    desk.release()
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    for send in (interrupt, terminate):
+        named = {"DPBAYES_DASK_FACTORY": "agency_clusters:adaptive", "PYTHONPATH": path}
+        with running(desk, "analyse", desk.study, "--period", PERIOD, **named) as process:
+            wait_until_sampling(desk)
+            stopped(desk, process, send)
+        assert chains(desk)
 
 
 IMPORTING = """

@@ -198,9 +198,9 @@ def processes(work: Path) -> set[int]:
 
 @pytest.mark.slow
 def test_analyses_inside_one_block_share_processes_that_are_gone_after_it(tmp_path: Path) -> None:
-    with shared_cluster(None, tmp_path, ahead=True):
+    with shared_cluster(None, tmp_path):
         first = processes(tmp_path)
-        with shared_cluster(None, tmp_path, ahead=True):
+        with shared_cluster(None, tmp_path):
             assert processes(tmp_path) <= first
         assert processes(tmp_path) <= first
     assert [process for process in first if psutil.pid_exists(process)] == []
@@ -209,7 +209,7 @@ def test_analyses_inside_one_block_share_processes_that_are_gone_after_it(tmp_pa
 
 @pytest.mark.slow
 def test_what_failed_on_a_shared_cluster_leaves_a_new_one_to_the_next(tmp_path: Path) -> None:
-    with shared_cluster(None, tmp_path, ahead=False):
+    with shared_cluster(None, tmp_path):
         first = processes(tmp_path)
         with pytest.raises(ZeroDivisionError), dask_workers(None, tmp_path, kept="nothing is"):
             raise ZeroDivisionError

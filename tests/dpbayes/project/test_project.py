@@ -116,6 +116,13 @@ def test_plain_tcp_is_for_this_machine_and_the_hosts_that_are_named(tmp_path: Pa
         assert load_project(tmp_path).settings.dask.address in text
 
 
+def test_the_hosts_that_are_named_are_a_variable(tmp_path: Path) -> None:
+    (tmp_path / "dpbayes.yaml").write_text("dask: {allow_plain: [dask, 192.0.2.1]}")
+    project = load_project(tmp_path)
+    assert project.environment({}) == {"DPBAYES_DASK_ALLOW_PLAIN": "dask,192.0.2.1"}
+    assert project.environment({"DPBAYES_DASK_ALLOW_PLAIN": "x"}) == {"DPBAYES_DASK_ALLOW_PLAIN": "x"}
+
+
 @pytest.mark.parametrize(("name", "words"), [("nowhere", "there is no such folder"), ("file", "it is a file")])
 def test_what_is_no_folder_is_refused(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "file").touch()
