@@ -1,6 +1,8 @@
 """Archive a posterior with its report, or find the one stored for the same request."""
 
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,16 +11,19 @@ from prefect.cache_policies import NO_CACHE
 
 from dpbayes.analyses.checkpoints import Checkpoints
 from dpbayes.analyses.prepare import Analysis
-from dpbayes.analyses.workspace import StudyWorkspace, Workspace, open_workspace
+from dpbayes.analyses.workspace import StudyWorkspace, Workspace, open_workspace, open_workspaces
 from dpbayes.crates.posterior import build_posterior_crate
 from dpbayes_core.samplers.driver import sample
 from dpbayes_core.samplers.registry import SAMPLERS
 from dpbayes_core.sampling.posterior import Posterior
 from tasks.answers import found_posterior, posterior_document, store_crate
-from tasks.orders import PosteriorOrder
+from tasks.orders import AnalysisOrder, PosteriorOrder
 from tasks.progress import report
 from tasks.run_names import task_name
 from tasks.stamp import software_versions, stamp_of
+
+Found = tuple[Workspace, dict[str, Any] | None]
+"""A prepared analysis, and the document of its posterior if that is archived."""
 
 if TYPE_CHECKING:
     from dpbayes_core.networks.release import NetworkRelease
@@ -46,15 +51,31 @@ def archive_posterior(order: PosteriorOrder, prepared: Workspace, sampled: tuple
         return posterior_document(files, workspace, found=False, sampling=sampling, total=total)
 
 
+@task(name="find-posteriors", task_run_name=task_name("find-posteriors"), persist_result=False, cache_policy=NO_CACHE)
+def find_posteriors(orders: Sequence[AnalysisOrder]) -> list[Found]:
+    """What `find_posterior` returns, of several analyses of one study with one opening of its ledger.
+
+    It ends before the first analysis that cannot be prepared or found, which `find_posterior` says in its turn.
+    """
+    found: list[Found] = []
+    with suppress(Exception), open_workspaces([asdict(order) for order in orders]) as workspaces:
+        found.extend(map(_found, workspaces))
+    return found
+
+
 @task(name="find-posterior", task_run_name=task_name("find-posterior"), persist_result=False, cache_policy=NO_CACHE)
-def find_posterior(order: PosteriorOrder) -> tuple[Workspace, dict[str, Any] | None]:
+def find_posterior(order: PosteriorOrder) -> Found:
     """The prepared analysis, and the document of the posterior archived for the same request, if there is one.
 
     The ledger of a study's analysis is closed again; the tasks that follow reopen it.
     """
     with open_workspace(asdict(order)) as workspace:
-        files = workspace.stored()
-        return workspace, None if files is None else found_posterior(files, workspace)
+        return _found(workspace)
+
+
+def _found(workspace: Workspace) -> Found:
+    files = workspace.stored()
+    return workspace, None if files is None else found_posterior(files, workspace)
 
 
 def _crate(workspace: Workspace, posterior: Posterior) -> dict[str, bytes]:

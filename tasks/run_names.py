@@ -28,6 +28,8 @@ def task_name(verb: str) -> Callable[..., str]:
 
     def name(parameters: Mapping[str, Any]) -> str:
         order = parameters.get("order")
+        if "orders" in parameters:  # of one study and period
+            return _name(verb, parameters["orders"][0].study, parameters["orders"][0].period)
         if order is None:  # the analysis itself: its names come from files that were checked
             request = parameters["prepared"].analysis.request
             return f"{verb} {request.study} {request.period} {request.analysis}"

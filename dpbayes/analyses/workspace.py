@@ -1,6 +1,6 @@
 """Where an analysis reads its releases and stores its crate: a steward's home, or an analyst's folder."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -168,3 +168,15 @@ def open_workspace(order: Order, prepared: Workspace | None = None) -> Generator
             )
         analysis = prepare_analysis(*arguments) if prepared is None else prepared.analysis
         yield StudyWorkspace(analysis, study, anchored)
+
+
+@contextmanager
+def open_workspaces(orders: Sequence[Order]) -> Generator[Iterator[StudyWorkspace]]:
+    """The workspace of each of several analyses of one study, prepared in turn, with one opening of the ledger."""
+    study = load_study(orders[0]["study"], orders[0]["sha256"])
+    with AnchoredLedger.open(study.path) as anchored:
+        finish_posteriors(anchored)
+        yield (
+            StudyWorkspace(prepare_analysis(study, order["analysis"], order["period"], anchored), study, anchored)
+            for order in orders
+        )

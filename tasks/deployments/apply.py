@@ -20,7 +20,7 @@ from prefect.workers.process import ProcessWorker
 from tasks.deployments.plan import RETIRING, Step
 from tasks.deployments.present import PAGE, Present, PresentDeployment
 from tasks.deployments.variables import CARRIED
-from tasks.deployments.wanted import MARK, Deployment, Queue, Schedule, Wanted
+from tasks.deployments.wanted import Deployment, Queue, Schedule, Wanted
 
 CANCEL_NEW = ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
 
@@ -72,7 +72,7 @@ def _make(client: SyncPrefectClient, wanted: Deployment) -> None:
     client.create_deployment(
         flow_id=client.create_flow_from_name(wanted.flow),
         name=wanted.name,
-        schedules=[] if wanted.schedule is None else [_to_create(wanted.schedule)],
+        schedules=[_to_create(one) for one in wanted.schedules],
         concurrency_options=None if wanted.limit is None else CANCEL_NEW,
         pull_steps=[],
         **_options(wanted, {}, ()),
@@ -89,7 +89,7 @@ def _change(client: SyncPrefectClient, wanted: Deployment, present: PresentDeplo
             options["paused"] = False
         client.update_deployment(found.id, DeploymentUpdate(**options))
     if "schedule" in changed:
-        _reschedule(client, present, wanted.schedule)
+        _reschedule(client, present, wanted.schedules)
 
 
 def _options(wanted: Deployment, job_variables: Mapping[str, Any], tags: Sequence[str]) -> dict[str, Any]:
@@ -108,20 +108,26 @@ def _options(wanted: Deployment, job_variables: Mapping[str, Any], tags: Sequenc
     }
 
 
-def _reschedule(client: SyncPrefectClient, present: PresentDeployment, wanted: Schedule | None) -> None:
-    """One schedule is changed, so that it keeps whether it is active; an empty list would change none at all."""
-    known = sorted(present.schedules, key=lambda each: each.slug != MARK)
-    kept = known[:1] if wanted is not None else []
-    for one in known[len(kept) :]:
+def _reschedule(client: SyncPrefectClient, present: PresentDeployment, wanted: Sequence[Schedule]) -> None:
+    """A schedule is changed, so that it keeps whether it is active; an empty list would change none at all.
+
+    Where the deployment has none by the slug of the first, one that was added by hand is changed.
+    """
+    named = {each.slug: each for each in wanted}
+    kept = {each.slug: each for each in present.schedules if each.slug in named}
+    others = [each for each in present.schedules if each.slug not in named]
+    if wanted and others and wanted[0].slug not in kept:
+        kept[wanted[0].slug] = others.pop(0)
+    for one in others:
         client.delete_deployment_schedule(present.found.id, one.id)
-    if wanted is not None and kept:
-        client.update_deployment_schedule(present.found.id, kept[0].id, schedule=_cron(wanted), slug=MARK)
-    elif wanted is not None:
-        client.create_deployment_schedules(present.found.id, [_to_create(wanted)])
+    for slug, one in kept.items():
+        client.update_deployment_schedule(present.found.id, one.id, schedule=_cron(named[slug]), slug=slug)
+    if new := [each for slug, each in named.items() if slug not in kept]:
+        client.create_deployment_schedules(present.found.id, [_to_create(each) for each in new])
 
 
 def _to_create(schedule: Schedule) -> DeploymentScheduleCreate:
-    return DeploymentScheduleCreate(schedule=_cron(schedule), active=True, slug=MARK)
+    return DeploymentScheduleCreate(schedule=_cron(schedule), active=True, slug=schedule.slug)
 
 
 def _cron(schedule: Schedule) -> CronSchedule:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes_core.errors import StudyInvalid
-from tasks.deployments.wanted import MARK, Deployment, Wanted
+from tasks.deployments.wanted import Deployment, Wanted
 
 NAME = "prefect.yaml"
 _FIRST = "# Made by `dpbayes deploy --files`; do not edit."
@@ -47,14 +47,13 @@ def _head(wanted: Wanted) -> Iterator[str]:
 
 
 def _properties(wanted: Deployment) -> dict[str, Any]:
-    schedule = wanted.schedule
     found: dict[str, Any] = {
         "name": wanted.name,
         "description": wanted.description,
         "tags": sorted(wanted.tags),
         "entrypoint": wanted.entrypoint,
         "parameters": dict(wanted.parameters),
-        "schedules": [] if schedule is None else [{"cron": schedule.cron, "timezone": schedule.timezone, "slug": MARK}],
+        "schedules": [{"cron": one.cron, "timezone": one.timezone, "slug": one.slug} for one in wanted.schedules],
         "work_pool": {
             "name": wanted.pool,
             "work_queue_name": wanted.queue,

@@ -65,7 +65,7 @@ def properties(wanted: Deployment) -> dict[str, Any]:
         "pool": wanted.pool,
         "queue": wanted.queue,
         "limit": wanted.limit,
-        "schedule": str(wanted.schedule) if wanted.schedule else None,
+        "schedule": ", ".join(sorted(map(str, wanted.schedules))) or None,
     }
 
 

@@ -1,7 +1,7 @@
 """What a Prefect server should have for a project: a pool, a queue for each population, a deployment for each study."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class Schedule:
 
     cron: str
     timezone: str
+    slug: str = MARK  # by which it is known among those of its deployment
 
     def __str__(self) -> str:
         return f"{self.cron} {self.timezone}"
@@ -63,7 +64,7 @@ class Deployment:
     schema: Mapping[str, Any]
     description: str
     parameters: Mapping[str, str]
-    schedule: Schedule | None
+    schedules: tuple[Schedule, ...]
     pool: str
     queue: str
     variables: Mapping[str, str]
@@ -107,7 +108,6 @@ def queue_of(population: str) -> str:
 
 
 def _of_study(study: Study, project: Project, entry: Entry, variables: Mapping[str, str]) -> Deployment:
-    schedule = study.schedule
     return Deployment(
         flow=entry.flow,
         name=study.study,
@@ -115,13 +115,22 @@ def _of_study(study: Study, project: Project, entry: Entry, variables: Mapping[s
         schema=entry.schema,
         description=f"Release and analyse what is due of study {study.study}, population {study.population}.",
         parameters={"study": str(study.path), "period": PERIOD},
-        schedule=None if schedule is None else Schedule(schedule.cron, schedule.timezone),
+        schedules=tuple(_schedules(study)),
         pool=project.settings.prefect.pool,
         queue=queue_of(study.population),
         variables=variables,
         tags=_tags(project),
         limit=None,
     )
+
+
+def _schedules(study: Study) -> Iterator[Schedule]:
+    """When its periods are due, and when each of its analyses is made again."""
+    if study.schedule is not None:
+        yield Schedule(study.schedule.cron, study.schedule.timezone)
+    for name, spec in study.analyses.items():
+        if spec.schedule is not None:
+            yield Schedule(spec.schedule.cron, spec.schedule.timezone, f"{MARK}-{name}")
 
 
 def _catch_up(project: Project, entry: Entry, variables: Mapping[str, str]) -> Deployment:
@@ -133,7 +142,7 @@ def _catch_up(project: Project, entry: Entry, variables: Mapping[str, str]) -> D
         schema=entry.schema,
         description=f"Work off everything that is due in project {project.folder}.",
         parameters={"folder": str(project.folder)},
-        schedule=Schedule(settings.catch_up, "UTC"),
+        schedules=(Schedule(settings.catch_up, "UTC"),),
         pool=settings.pool,
         queue=CATCH_UP,
         variables=variables,

@@ -125,6 +125,17 @@ def test_a_folder_is_deployed_followed_and_retired(project: Folder) -> None:
     assert (schedule["id"], schedule["schedule"]["cron"]) == (north["schedules"][0]["id"], "30 4 * * 1")
     assert schedule["schedule"]["timezone"] == "Europe/Amsterdam"
 
+    plain, line = study.read_text(), "    chains: 2\n"
+    study.write_text(plain.replace(line, f'{line}    schedule: {{cron: "0 4 1 1 *"}}\n'))
+    assert project.steps() == {"run/north": "change"}
+    found = {each["slug"]: each for each in project.server_has()["north"]["schedules"]}
+    assert found.keys() == {"dpbayes", "dpbayes-pay-posterior"}
+    assert (found["dpbayes"]["id"], found["dpbayes-pay-posterior"]["schedule"]["cron"]) == (schedule["id"], "0 4 1 1 *")
+    assert project.steps() == {}
+    study.write_text(plain)
+    assert project.steps() == {"run/north": "change"}
+    assert [each["id"] for each in project.server_has()["north"]["schedules"]] == [schedule["id"]]
+
     study.write_text(study.read_text().replace("study: north", "study: far-north"))
     shutil.rmtree(project.folder / "firms")
     assert project.steps() == {

@@ -44,10 +44,24 @@ def test_each_study_is_a_deployment_and_each_population_a_queue_in_which_one_run
         ("run/south", "population-staff"),
     ]
     assert studies[1].parameters["study"] == str(project.folder / "north" / "study.yaml")
-    assert str(studies[1].schedule) == "0 2 1 * * UTC"
+    assert [str(each) for each in studies[1].schedules] == ["0 2 1 * * UTC"]
     assert {str(project.folder)} == {tag.removeprefix("project:") for tag in studies[1].tags if ":" in tag}
     assert (catch_up.flow, catch_up.queue, catch_up.limit) == ("catch-up", "catch-up", 1)
     assert "/" not in catch_up.name
+
+
+def test_an_analysis_that_is_made_again_has_a_schedule_in_the_deployment_of_its_study(project: Project) -> None:
+    path = project.folder / "north" / "study.yaml"
+    again = 'schedule: {cron: "0 4 1 1 *", timezone: Europe/Amsterdam}'
+    path.write_text(path.read_text().replace("    chains: 2\n", f"    chains: 2\n    {again}\n"))
+    found = asked(load_project(project.folder))
+    north = next(each for each in found.deployments if each.name == "north")
+    assert [(each.slug, str(each)) for each in north.schedules] == [
+        ("dpbayes", "0 2 1 * * UTC"),
+        ("dpbayes-pay-posterior", "0 4 1 1 * Europe/Amsterdam"),
+    ]
+    parsed = YAML(typ="safe").load(prefect_yaml(found))
+    assert [each["slug"] for each in parsed["deployments"][1]["schedules"]] == ["dpbayes", "dpbayes-pay-posterior"]
 
 
 def test_a_folder_without_studies_asks_for_no_deployment(tmp_path: Path) -> None:
