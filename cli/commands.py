@@ -95,6 +95,7 @@ class Commands(LateCommands):
         "run": "cli.run:run",
         "catch-up": "cli.catch_up:catch_up",
         "deploy": "cli.deploy:deploy",
+        "status": "cli.status:status",
         "audit": "cli.audit:audit",
         "predict": "cli.predict:predict",
         "evaluate": "cli.evaluate:evaluate",

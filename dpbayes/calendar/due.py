@@ -47,8 +47,9 @@ def due_periods(study: Study, first_entry: str | None, now: datetime) -> tuple[D
 
 def coming_due(study: Study, now: datetime) -> Due:
     """The period that is due next, after a moment; before `schedule.first` none is."""
-    first, due = _schedule(study).first, _from(study, _over(study, now))
-    while due.at <= now or (first is not None and due.period < study.parse_period(first)):
+    first, over = _schedule(study).first, _over(study, now)
+    due = _from(study, over if first is None else max(over, study.parse_period(first)))
+    while due.at <= now:
         due = _from(study, due.period.next())
     return due
 

@@ -1,7 +1,8 @@
 """What ledger and archive have of each period of a study: they alone decide what is done."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
@@ -11,6 +12,7 @@ from storage.files.archive import MANIFEST, Archive
 from storage.files.archive_paths import NOT_CONVERGED, place, release_path
 from storage.ledger.entries import Entry
 from storage.ledger.ledger import Ledger
+from storage.ledger.page import Page
 from storage.ledger.periods import Period, is_name, overlapped
 from storage.ledger.publishing import Publication, on_record
 
@@ -33,6 +35,8 @@ class PeriodFacts:
     """Whether the account takes no more charges for it."""
     analysed: Converged | None = None
     """What became of its analyses, of the newest revisions; None while one is missing."""
+    day: str | None = field(default=None, compare=False)
+    """The day of its last charge."""
 
     @property
     def done(self) -> bool:
@@ -63,17 +67,28 @@ class StudyFacts:
         return replace(self.charged.get(period, PeriodFacts()), closed=closed)
 
 
-def facts_of(study: Study, ledger: Ledger, archive: Archive) -> StudyFacts:
+def facts_of(study: Study, ledger: Ledger | Page, archive: Archive) -> StudyFacts:
     """The facts of a study, by names alone: one look at the ledger, one at each folder of the archive."""
+    return facts_of_all([study], ledger, archive)[study.study]
+
+
+def facts_of_all(studies: Iterable[Study], ledger: Ledger | Page, archive: Archive) -> dict[str, StudyFacts]:
+    """The facts of several studies of one ledger, by the names of the studies."""
+    published: dict[str, list[Publication]] = defaultdict(list)
+    for each in on_record(ledger.of_kind("publish")):
+        published[each.publication.study].append(each.publication)
+    return {study.study: _facts(study, ledger, archive, published[study.study]) for study in studies}
+
+
+def _facts(study: Study, ledger: Ledger | Page, archive: Archive, published: Sequence[Publication]) -> StudyFacts:
     charges: dict[str, list[Entry]] = {}
     for entry in ledger.charges_of(study.study):
         if is_name(entry.payload["period"], study.period.grain):
             charges.setdefault(entry.payload["period"], []).append(entry)
-    published = [each.publication for each in on_record(ledger.of_kind("publish"))]
     known = _Known(
         study=study,
         withdrawn={entry.payload["withdraws"] for entry in ledger.of_kind("withdraw")},
-        published=[one for one in published if one.study == study.study],
+        published=published,
         folders={folder for kind in ("releases", "posteriors") for folder in _whole(archive, f"{kind}/{study.study}")},
     )
     closings = (entry.payload for entry in ledger.of_kind("close"))
@@ -106,6 +121,7 @@ class _Known:
         entries, stored = [entry for found in newest.values() for entry in found], all(newest.values())
         return PeriodFacts(
             charged=True,
+            day=charges[-1].payload["date"],
             stored=stored,
             released=stored and all(release_path(each.to_record()) in self.folders for each in entries),
             withdrawn=any(entry.key in self.withdrawn for entry in entries),

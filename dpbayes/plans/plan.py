@@ -79,24 +79,26 @@ def plan(study: Study, snapshot: AccountSnapshot, period: Period) -> Plan:
 def period_to_plan(study: Study, snapshot: AccountSnapshot, now: datetime) -> Period:
     """The period after the last one that was charged; without any, the present one in the study's timezone."""
     for name in reversed(snapshot.charged_periods()):
-        if any(_due(study, snapshot, release, name) != study.holders for release in study.releases):
+        if any(not_stored(study, snapshot, release, name) != study.holders for release in study.releases):
             return study.parse_period(name).next()
     timezone = ZoneInfo(study.schedule.timezone if study.schedule else "UTC")
     return Period.containing(now.astimezone(timezone), study.period.grain)
 
 
-def _due(study: Study, snapshot: AccountSnapshot, release: str, period: Period | str) -> tuple[str | None, ...]:
+def not_stored(study: Study, snapshot: AccountSnapshot, release: str, period: Period | str) -> tuple[str | None, ...]:
     """The holders for whom nothing is stored yet."""
     return tuple(one for one in study.holders if not snapshot.stored(study.request(release, period, holder=one)))
 
 
-class _FutureTotals:
+class FutureTotals:
     """The ledger's totals after hypothetical charges, in the ledger's own integers."""
 
-    def __init__(self, account: AccountSpec, present: Callable[[Scope], Tally]) -> None:
+    def __init__(
+        self, account: AccountSpec, present: Callable[[Scope], Tally], charged: dict[Scope, Tally] | None = None
+    ) -> None:
         self._account = account
         self._present = present
-        self._charged: dict[Scope, Tally] = {}
+        self._charged = {} if charged is None else charged  # shared by the accounts of a programme
 
     def debits(self, period: Period, cost: Cost, holders: Sequence[str | None] = (None,)) -> tuple[Debit, ...]:
         """The debits of a charge for each of these holders in every scope."""
@@ -121,14 +123,20 @@ class _FutureTotals:
 
 
 @dataclass(frozen=True)
-class _PeriodDue:
+class PeriodDue:
     """A coming period, with its releases that are not stored yet in the study's order."""
 
     period: Period
     due: tuple[tuple[str, tuple[str | None, ...]], ...]  # with the holders they are still to be charged for
     closed: bool
 
-    def charge_due(self, ahead: _FutureTotals, costs: Mapping[str, Cost]) -> ComingPeriod:
+    @classmethod
+    def of(cls, study: Study, snapshot: AccountSnapshot, period: Period) -> "PeriodDue":
+        """What is left to release of a period."""
+        due = [(name, not_stored(study, snapshot, name, period)) for name in study.releases]
+        return cls(period, tuple(one for one in due if one[1]), snapshot.closed(period.name))
+
+    def charge_due(self, ahead: FutureTotals, costs: Mapping[str, Cost]) -> ComingPeriod:
         """The verdict after charging what is due, up to the first release that is refused, where a run ends."""
         if self.due and self.closed:
             now = ahead.caps(self.period)
@@ -149,20 +157,17 @@ class _Outlook:
 
     account: AccountSpec
     present: Callable[[Scope], Tally]
-    periods: tuple[_PeriodDue, ...]
+    periods: tuple[PeriodDue, ...]
 
     @classmethod
     def of(cls, study: Study, snapshot: AccountSnapshot, first: Period) -> "_Outlook":
         cron = None if study.schedule is None else study.schedule.cron
-        periods: list[_PeriodDue] = []
-        for period in coming(first, cron):
-            due = [(name, _due(study, snapshot, name, period)) for name in study.releases]
-            periods.append(_PeriodDue(period, tuple(one for one in due if one[1]), snapshot.closed(period.name)))
-        return cls(snapshot.account, cache(snapshot.total), tuple(periods))
+        periods = tuple(PeriodDue.of(study, snapshot, period) for period in coming(first, cron))
+        return cls(snapshot.account, cache(snapshot.total), periods)
 
-    def ahead(self) -> _FutureTotals:
+    def ahead(self) -> FutureTotals:
         """The present totals, to be charged."""
-        return _FutureTotals(self.account, self.present)
+        return FutureTotals(self.account, self.present)
 
     def year(self, costs: Mapping[str, Cost]) -> Iterator[ComingPeriod]:
         """Every coming period, charged one after the other."""

@@ -1,6 +1,7 @@
 """The ledger: a charge and its release are one entry, written together or not at all."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from types import TracebackType
@@ -82,6 +83,12 @@ class Ledger:
         if last is None:
             raise IntegrityFailure("cannot read the ledger: it is empty. Run `dpbayes ledger recover`.")
         return last
+
+    @contextmanager
+    def snapshot(self) -> Generator[Page]:
+        """One consistent view, for several questions."""
+        with self._store.snapshot() as page:
+            yield page
 
     def find(self, key: str) -> Entry | None:
         """The entry of that key."""

@@ -104,12 +104,17 @@ class AccountSnapshot:
         store = Store(url, "read")
         try:
             with store.snapshot() as page:
-                snapshot = cls(stated, page)
-                if name is not None:
-                    refuse_other_population(page, name, stated.population)
-                yield snapshot
+                yield cls.on(page, stated, name)
         finally:
             store.engine.dispose()
+
+    @classmethod
+    def on(cls, page: Page, stated: AccountSpec, name: str | None = None) -> "AccountSnapshot":
+        """The account on one view of a ledger; refused as by `near`."""
+        snapshot = cls(stated, page)
+        if name is not None:
+            refuse_other_population(page, name, stated.population)
+        return snapshot
 
     @property
     def head(self) -> Entry | None:
