@@ -92,7 +92,7 @@ def stored_periods(study: Study, release: str, anchored: AnchoredLedger) -> tupl
 def _usable(study: Study, newest: Mapping[str | None, Entry], anchored: AnchoredLedger) -> bool:
     """Whether every holder has the same revision, and none of them was withdrawn."""
     revisions = {entry.payload["revision"] for entry in newest.values()}
-    whole = newest.keys() == set(study.holders) and len(revisions) == 1
+    whole = set(newest) == set(study.holders) and len(revisions) == 1
     return whole and not any(anchored.ledger.withdrawn(entry.key) for entry in newest.values())
 
 

@@ -10,7 +10,8 @@ from dpbayes.calendar.due import Due, coming_due, due_at
 from dpbayes.calendar.facts import PeriodFacts, StudyFacts, facts_of_all
 from dpbayes.calendar.states import PeriodState, period_states
 from dpbayes.plans.runway import CapRunway, Payer, runways
-from dpbayes.project.project import Project, load_project, project_above
+from dpbayes.project.place import project_above
+from dpbayes.project.project import Project, load_project
 from dpbayes.project.settings import load_settings
 from dpbayes.study.load import load_study
 from dpbayes.study.schedule import coming

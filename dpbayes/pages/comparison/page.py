@@ -245,7 +245,8 @@ def _reading(texts: Texts) -> str:
 def estimates(record: Record) -> Iterator[tuple[str, str, str]]:
     """The name of each coefficient, with its numbers in the new and in the old version as the page's table has them."""
     for line in record["coefficients"]:
-        yield line["name"], *(f"{one.mean} {one.sd} {one.low} to {one.high}" for one in _estimates(line))
+        new, old = (f"{one.mean} {one.sd} {one.low} to {one.high}" for one in _estimates(line))
+        yield line["name"], new, old
 
 
 def _estimates(line: Record) -> tuple[Estimate, Estimate]:
@@ -298,10 +299,11 @@ def _picture(line: Record, new: Estimate, old: Estimate, number: int) -> Markup:
 def _diagnostics(record: Record) -> tuple[tuple[str, str, str], ...]:
     """Each diagnostic in the new and in the old version."""
     new, old = record["new"], record["old"]
-    status = [_status(one) + (f": {one['why']}" if one["why"] else "") for one in (new, old)]
-    rows = [("Status", *status)]
+    after, before = (_status(one) + (f": {one['why']}" if one["why"] else "") for one in (new, old))
+    rows = [("Status", after, before)]
     for name, term, decimals in TERMS:
-        rows.append((term, *(fixed(one["diagnostics"][name], decimals) for one in (new, old))))
+        after, before = (fixed(one["diagnostics"][name], decimals) for one in (new, old))
+        rows.append((term, after, before))
     return tuple(rows)
 
 
