@@ -114,7 +114,7 @@ def _progress_lines(reports: Any) -> Iterator[None]:
     def describe(chains: Any) -> None:
         nonlocal said
         if time.monotonic() - said > BETWEEN_LINES:
-            typer.echo(f"sampling: {chains}", err=True)
+            typer.echo(visible(f"sampling: {chains}"), err=True)
             said = time.monotonic()
 
     reports.listen(say, describe)
