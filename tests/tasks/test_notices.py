@@ -12,7 +12,7 @@ from prefect.client.schemas.actions import ArtifactCreate
 from dpbayes_core.errors import BudgetExceeded, DpbayesError, IntegrityFailure, ShapeMismatch, StudyInvalid
 from dpbayes_core.privacy.noise import OpenDPNoise
 from tasks import progress
-from tasks.notice_board import Announcer, JsonLines
+from tasks.notice_board import LOG, Announcer, JsonLines, announced
 from tasks.notices import Notice, Page, Subject, analysed_notice, failed_notice, summary
 from tasks.orders import AnalysisOrder, CratesOrder, InspectOrder, ReleaseOrder
 from tasks.publish_release import publish_once
@@ -124,6 +124,12 @@ def test_json_lines_are_one_document_each(place: Place, capsys: pytest.CaptureFi
     assert {(line["study"], line["period"]) for line in lines} == {("pay", PERIOD)}
     assert [line["event"] for line in lines][-1] == "released"
     assert lines[-1]["cost"]["epsilon"] == 1
+
+
+def test_another_value_of_the_setting_is_refused_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LOG, "yaml")
+    with pytest.raises(StudyInvalid, match="it knows json alone"), announced():
+        pytest.fail("a run began")
 
 
 def test_a_board_that_fails_stops_no_release(place: Place) -> None:
