@@ -20,7 +20,7 @@ from distributed.security import Security
 
 from storage.files.durable import make_folder
 from tasks import dask_faults as faults
-from tasks.dask_connection import CLOSE, connected, is_named, silence_dask
+from tasks.dask_connection import CLOSE, connected, connected_to_readers, is_named, silence_dask
 from tasks.dask_factory import interrupts_blocked
 from tasks.dask_workers import Workers
 
@@ -39,6 +39,16 @@ def dask_workers(address: str | None, work: Path | None, *, kept: str) -> Genera
         workers = Workers(client, replace(scheduler, kept=kept))
         if is_named(address):
             workers.require_same_versions()
+        yield workers
+
+
+@contextmanager
+def secure_workers(address: str, *, kept: str) -> Generator[Workers]:
+    """The cluster at `address`, whose workers may see rows."""
+    large = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}  # rows of a query are sent on purpose
+    with dask.config.set(large), connected_to_readers(address) as (client, scheduler):
+        workers = Workers(client, replace(scheduler, kept=kept))
+        workers.require_same_versions()
         yield workers
 
 

@@ -36,8 +36,7 @@ def is_named(address: str | None) -> bool:
 def connected(address: str | None) -> Generator[tuple[Client, faults.ClusterFaults]]:
     """A client of the cluster that the user names, with the sentences about its failures."""
     limit, factory = _limit(), os.environ.get(FACTORY)
-    silence_dask()
-    warnings.filterwarnings("ignore", category=VersionMismatchWarning)  # refused in our words
+    _silence()
     if address is None:
         assert factory is not None
         with Factory.named(factory).client() as client:
@@ -47,12 +46,32 @@ def connected(address: str | None) -> Generator[tuple[Client, faults.ClusterFaul
         return
     if factory:
         raise faults.two_clusters(address, factory)
-    client = _connected(address)
-    try:
+    with _closing(_connected(address, "DPBAYES_DASK")) as client:
         yield client, faults.ClusterFaults(f"the Dask scheduler at {address}", wait=limit)
+
+
+@contextmanager
+def connected_to_readers(address: str) -> Generator[tuple[Client, faults.ClusterFaults]]:
+    """A client of the secure cluster, whose workers see rows, with the sentences about its failures."""
+    limit = _limit()
+    _silence()
+    with _closing(_connected(address, "DPBAYES_SECURE_DASK")) as client:
+        scheduler = f"the Dask scheduler at {address}"
+        yield client, faults.ClusterFaults(scheduler, wait=limit, on_workers=faults.ON_READERS)
+
+
+@contextmanager
+def _closing(client: Client) -> Generator[Client]:
+    try:
+        yield client
     finally:
         with suppress(TimeoutError, OSError, RuntimeError):
             client.close(timeout=CLOSE)
+
+
+def _silence() -> None:
+    silence_dask()
+    warnings.filterwarnings("ignore", category=VersionMismatchWarning)  # refused in our words
 
 
 def silence_dask() -> None:
@@ -100,13 +119,13 @@ def _is_this_machine(host: str) -> bool:
         return host == "localhost"
 
 
-def _connected(address: str) -> Client:
+def _connected(address: str, variable: str) -> Client:
     """A client connected to the scheduler; one that does not answer within the limit is refused."""
     if not _is_complete(address):
         raise faults.no_address(address)
     if address.startswith("tls://"):
         _require_certificate(address)
-    _require_allowed(address, f"DPBAYES_DASK={address}")
+    _require_allowed(address, f"{variable}={address}")
     try:
         return _with_time_limit(
             faults.CONNECT, lambda: Client(address, timeout=faults.CONNECT - 1, set_as_default=False)
@@ -116,7 +135,7 @@ def _connected(address: str) -> Client:
     except (OSError, TimeoutError, RuntimeError, ValueError) as error:
         if _is_tls_failure(error):
             raise faults.not_trusted(address) from error
-        raise faults.no_scheduler(address) from error
+        raise faults.no_scheduler(address, variable) from error
 
 
 def _require_certificate(address: str) -> None:

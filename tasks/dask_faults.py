@@ -21,6 +21,9 @@ WORKERS = 60.0
 ON_WORKERS = ("dpbayes", "numpy", "scipy", "numba", "dask", "distributed", "cloudpickle", "msgpack")
 """Packages that decide the draws or their transport: workers must have the versions that our crates record."""
 
+ON_READERS = (*ON_WORKERS, "pyarrow", "fsspec", "cryptography")
+"""The same for workers that read rows, which have to read them as this process would."""
+
 ON_SCHEDULERS = ("dask", "distributed", "msgpack")
 
 
@@ -41,11 +44,11 @@ class DaskLost(DaskUnavailable):
     """The connection to a working cluster was lost; it may come back."""
 
 
-def no_scheduler(address: str) -> DaskUnavailable:
-    """Nothing answers at the address, or no Dask scheduler does."""
+def no_scheduler(address: str, variable: str) -> DaskUnavailable:
+    """Nothing answers at the address that the variable names, or no Dask scheduler does."""
     return DaskUnavailable(
         f"cannot reach the Dask scheduler at {address}: none answered within {CONNECT:.0f} seconds. "
-        "Start it, or correct or unset DPBAYES_DASK."
+        f"Start it, or correct or unset {variable}."
     )
 
 
@@ -62,6 +65,22 @@ def no_certificate(address: str) -> DaskMisnamed:
     return DaskMisnamed(
         f"cannot reach the Dask scheduler at {address}: no certificate of ours is configured, or its file cannot be "
         "read. Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY."
+    )
+
+
+def not_secure(address: str) -> DaskMisnamed:
+    """The address of the secure cluster is not of the form tls://HOST:PORT."""
+    return DaskMisnamed(
+        f"cannot use DPBAYES_SECURE_DASK={address}: it is not tls://HOST:PORT. Write it in full; rows are read behind "
+        "TLS only."
+    )
+
+
+def in_the_clear() -> DaskUnavailable:
+    """A worker of the secure cluster listens without TLS."""
+    return DaskUnavailable(
+        "cannot read rows on the secure cluster: a worker of it does not use TLS. Start all of its workers with "
+        "tls:// addresses."
     )
 
 
@@ -126,8 +145,8 @@ def not_started(reason: str) -> DaskUnavailable:
 
 @cache
 def package_versions() -> Mapping[str, Any]:
-    """The versions, in this process, of the packages that decide the draws or their transport."""
-    return get_versions(packages=ON_WORKERS)["packages"]
+    """The versions, in this process, of the packages that decide draws, sums or their transport."""
+    return get_versions(packages=ON_READERS)["packages"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +156,7 @@ class ClusterFaults:
     scheduler: str
     kept: str = "it begins from the start"
     wait: float | None = None  # seconds without a worker, if not WORKERS
+    on_workers: tuple[str, ...] = ON_WORKERS  # packages whose versions decide the result
 
     @property
     def limit(self) -> float:
@@ -183,7 +203,7 @@ class ClusterFaults:
 
     def require_same_version_of_worker(self, theirs: Mapping[str, Any]) -> None:
         """Refuse a worker with other versions of packages than ours."""
-        self._compare("a worker of it", theirs, ("python", *ON_WORKERS))
+        self._compare("a worker of it", theirs, ("python", *self.on_workers))
 
     def _compare(self, who: str, theirs: Mapping[str, Any], names: Iterable[str]) -> None:
         ours = package_versions()

@@ -51,6 +51,14 @@ class Workers:
             self._faults.require_same_version_of_worker(versions)
             yield self._under_way.pop(future.key), result
 
+    def threads(self) -> int:
+        """How many pieces of work the cluster can run at the same time, at present."""
+        try:
+            found = self._call(self._client.scheduler.identity, within=faults.ANSWER)
+        except TimeoutError as error:
+            raise self._faults.silent() from error
+        return sum(worker["nthreads"] for worker in found["workers"].values())
+
     def require_same_versions(self) -> None:
         """Refuse a scheduler or workers with other package versions than ours."""
         try:
@@ -60,9 +68,9 @@ class Workers:
         self._faults.require_same_versions(found)
 
     async def _versions(self) -> dict[str, Any]:
-        scheduler, question = self._client.scheduler, {"op": "versions", "packages": faults.ON_WORKERS}
+        scheduler, question = self._client.scheduler, {"op": "versions", "packages": faults.ON_READERS}
         return {
-            "scheduler": await scheduler.versions(packages=faults.ON_WORKERS),
+            "scheduler": await scheduler.versions(packages=faults.ON_READERS),
             "workers": await scheduler.broadcast(msg=question, on_error="ignore"),
         }
 

@@ -15,6 +15,7 @@ from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
 from tasks.orders import InspectOrder
 from tasks.run_names import task_name
+from tasks.sealed_pass import require_secure_address
 from tasks.secure_pass import Stewardship, TablePass
 from tasks.stamp import stamp_of
 
@@ -33,6 +34,7 @@ def inspect_table(order: InspectOrder) -> dict[str, Any]:
 
 def inspect_once(order: InspectOrder) -> dict[str, Any]:
     """Record the inspection in the ledger, then make one pass over the table for each release, charging nothing."""
+    require_secure_address()
     study = load_study(order.study, order.sha256)
     holder = study.only(order.holder)[0]
     requests = [study.request(name, order.period, holder=holder) for name in study.releases]

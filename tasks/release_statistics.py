@@ -20,6 +20,7 @@ from tasks.answers import STORED, requests_of
 from tasks.orders import ReleaseOrder
 from tasks.progress import report
 from tasks.run_names import task_name
+from tasks.sealed_pass import require_secure_address
 from tasks.secure_pass import Stewardship, TablePass
 from tasks.stamp import stamp_of
 
@@ -46,6 +47,7 @@ def release_once(order: ReleaseOrder, noise: NoiseSource) -> tuple[str, ...]:
         if not due:
             _checkpoint(requests[0], anchored).forget()  # the attempt that committed may have been killed before
             return tuple(STORED for _ in requests)
+        require_secure_address()
         _refuse(study, due, anchored)
         own = read_expectations(study)
         made = _read_and_charge(study, due, anchored, noise, Stewardship(order.actor, order.holder, own))

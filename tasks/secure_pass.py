@@ -20,6 +20,7 @@ from storage.ledger.anchored import AnchoredLedger
 from storage.ledger.request import Request
 from tasks.answers import table_place, validation_place
 from tasks.progress import report
+from tasks.sealed_pass import secure_cluster
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,15 @@ class TablePass:
         return self.study.table(self.request.release, self.request.period, holder=self.steward.holder)
 
     def _read(self, checkpoint: PassCheckpoint) -> SecurePass:
-        return read_statistics(
-            self._source,
-            self.study.statistic(self.request.release),
-            key=self.anchored.home.contribution_key(),
-            progress=lambda share: report("reading the table", share),
-            checkpoint=checkpoint,
-        )
+        with secure_cluster() as cluster:
+            return read_statistics(
+                self._source,
+                self.study.statistic(self.request.release),
+                key=self.anchored.home.contribution_key(),
+                progress=lambda share: report("reading the table", share),
+                checkpoint=checkpoint,
+                cluster=cluster,
+            )
 
     def _validate(self, secure_pass: SecurePass, place: str, decides: str, more: Mapping[str, str]) -> Validation:
         """Validate what the pass saw; the page for `place` in the vault, with `more` facts for its heading."""

@@ -12,11 +12,11 @@ from dpbayes_core.errors import DpbayesError, ShapeMismatch
 
 if TYPE_CHECKING:  # numpy, numba and pyarrow load only when a table is opened
     from dpbayes.secure.batches import Counted, Part
+    from dpbayes.secure.cluster.read import ClusterPass, SealedCluster
     from dpbayes.secure.contribution import Keys
     from dpbayes.secure.profile import Profile
     from dpbayes.secure.resume import PassCheckpoint
-    from dpbayes.secure.sources.batch import Batch, Layout
-    from dpbayes.secure.spill import Spill
+    from dpbayes.secure.sources.batch import Batch, BatchStream, Layout
     from dpbayes_core.exact_sums.protocol import Statistic
 
 _KEY_BYTES = 16
@@ -45,41 +45,46 @@ def read_statistics(
     workers: int = 2,
     progress: Callable[[float], None] | None = None,
     checkpoint: "PassCheckpoint | None" = None,
+    cluster: "SealedCluster | None" = None,
 ) -> SecurePass:
     """One pass over the table; defined for all values, and independent of order, batches and number of workers.
 
     With a unit column at most `max_rows_per_unit` rows of a person count, chosen by the hash under `key`; candidates
     stay in memory, or encrypted in the checkpoint's spill folder, until the last batch is read. Batches that an earlier
     pass left in `checkpoint` are not read again, and this pass leaves its own there. `progress` is called with the
-    share of bytes read.
+    share of bytes read. The batches are read by threads, or by the machines of `cluster`, with the same result.
     """
     from dpbayes.secure.batches import add_up, each_in_threads, read_part
-    from dpbayes.secure.profile import Profile
+    from dpbayes.secure.part_store import PartStore
     from dpbayes.secure.sources.open_source import lay_out
     from dpbayes.secure.spill import Spill
 
     keys = _keys(source, key)
     layout = lay_out(source)
-    read = partial(read_part, source=source, statistic=statistic, keys=keys)
-    if checkpoint is not None:
-        read = _from_checkpoint(read, layout, checkpoint, statistic, (repr(source), repr(statistic), key.hex()))
+    resumed = _resumed(checkpoint, layout, statistic, (repr(source), repr(statistic), key.hex()))
     most = source.max_rows_per_unit
     with nullcontext() if checkpoint is None else checkpoint.spill_folder() as folder, Spill(most, folder) as spill:
-        read_and_spill = partial(_read_and_spill, read=read, spill=spill)
-        parts = each_in_threads(layout.batches(), read_and_spill, workers, _share_of_bytes(layout.size, progress))
+        store, seen = PartStore(statistic, resumed, spill), _share_of_bytes(layout.size, progress)
+        if cluster is None:
+            read = partial(read_part, source=source, statistic=statistic, keys=keys)
+            parts = each_in_threads(layout.batches(), partial(store.found_or_read, read=read), workers, seen)
+        else:
+            parts = _on_cluster(cluster, source, statistic, keys).parts(layout, key, store, seen)
         _check_unchanged(layout, source)
         separate = source.holders is not None and source.holders.separate
         done = add_up(parts, statistic, workers, most=most, separate=separate, spill=spill)
     if progress is not None:
         progress(1.0)  # for an empty table, too
+    return SecurePass(done.statistics, _profile(layout, parts, done, source))
+
+
+def _profile(layout: "Layout", parts: "list[Part]", done: "Counted", source: TableSource) -> "Profile":
+    """The counts of all batches, and those of people, which are known once all rows are read."""
+    from dpbayes.secure.profile import Profile
+
     profile = Profile(types=layout.types, groups=tuple(part.profile for part in parts))
-    if keys is not None:
-        profile = _with_people(profile, done, source)
-    return SecurePass(done.statistics, profile)
-
-
-def _with_people(profile: "Profile", done: "Counted", source: TableSource) -> "Profile":
-    """The profile with the counts of people, which are known once all rows are read."""
+    if source.unit is None:
+        return profile
     holders = source.holders
     if holders is None:
         return replace(profile, duplicate_rows=profile.rows - profile.incomplete_rows - done.rows)
@@ -108,46 +113,31 @@ def _keys(source: TableSource, key: bytes) -> "Keys | None":
     return Keys.derive(key)
 
 
-def _read_and_spill(batch: "Batch", read: "Callable[[Batch], Part]", spill: "Spill") -> "Part":
-    from dpbayes.secure.batches import spill_part
+def _on_cluster(
+    cluster: "SealedCluster", source: TableSource, statistic: "Statistic", keys: "Keys | None"
+) -> "ClusterPass":
+    from dpbayes.secure.cluster.read import ClusterPass  # only a cluster needs it
 
-    return spill_part(read(batch), spill)
+    return ClusterPass(cluster, source, statistic, keys)
 
 
-def _from_checkpoint(
-    read: "Callable[[Batch], Part]",
-    layout: "Layout",
-    checkpoint: "PassCheckpoint",
-    statistic: "Statistic",
-    facts: tuple[str, ...],
-) -> "Callable[[Batch], Part]":
+def _resumed(
+    checkpoint: "PassCheckpoint | None", layout: "Layout", statistic: "Statistic", facts: tuple[str, ...]
+) -> "PassCheckpoint | None":
+    """The checkpoint, begun, if this pass can be resumed."""
     # sums that depend on a secret of this attempt do not fit those of another
-    if layout.identity is None or statistic.needs_people:
-        return read
+    if checkpoint is None or layout.identity is None or statistic.needs_people:
+        return None
     checkpoint.begin(layout.identity, *facts)
-    return partial(_found_or_read, read=read, statistic=statistic, checkpoint=checkpoint)
+    return checkpoint
 
 
-def _found_or_read(
-    batch: "Batch", read: "Callable[[Batch], Part]", statistic: "Statistic", checkpoint: "PassCheckpoint"
-) -> "Part":
-    """One batch's part, from the checkpoint if it is there, else read and added to it."""
-    from dpbayes.secure.batches import Part
-
-    stored = checkpoint.find(batch.identity)
-    if stored is not None:
-        return Part.from_arrays(stored, statistic)
-    part = read(batch)
-    checkpoint.keep(batch.identity, part.to_arrays())
-    return part
-
-
-def _share_of_bytes(total: int, progress: Callable[[float], None] | None) -> "Callable[[Batch], None]":
+def _share_of_bytes(total: int, progress: Callable[[float], None] | None) -> "Callable[[Batch | BatchStream], None]":
     read = 0
 
-    def done(batch: "Batch") -> None:
+    def done(place: "Batch | BatchStream") -> None:
         nonlocal read
-        read += batch.size
+        read += place.size
         if progress is not None and total:  # the length of a query's result is not known
             progress(min(read / total, 1.0))
 

@@ -249,6 +249,11 @@ def dask_address(environment: Mapping[str, str] | None = None) -> str | None:
     return _environment(environment).get("DPBAYES_DASK") or None
 
 
+def secure_dask_address(environment: Mapping[str, str] | None = None) -> str | None:
+    """The address in DPBAYES_SECURE_DASK, of a cluster whose workers may see rows."""
+    return _environment(environment).get("DPBAYES_SECURE_DASK") or None
+
+
 def _environment(given: Mapping[str, str] | None) -> Mapping[str, str]:
     """The process's environment variables, unless a caller passes its own."""
     return os.environ if given is None else given

@@ -7,18 +7,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import dask
 import pytest
 from typer.testing import Result
 
 from tasks import dask_faults
 from tests.support.command import ROOT, document
-from tests.support.dask_cluster import DaskCluster, certificate
+from tests.support.dask_cluster import DaskCluster, certificate, read_by_dask
 from tests.support.desk import PERIOD, Desk
 from tests.support.faults import assert_says, fault, faults_of
 
@@ -326,14 +324,6 @@ def packages_without(name: str, folder: Path) -> str:
         if name not in found.name and found.suffix != ".pth":
             (elsewhere / found.name).symlink_to(found)
     return str(elsewhere)
-
-
-@contextmanager
-def read_by_dask(settings: Mapping[str, str]) -> Iterator[None]:
-    """Have Dask take the settings that it reads at the start of a command."""
-    keys = {name: name.removeprefix("DASK_").lower().replace("__", ".").replace("_", "-") for name in settings}
-    with dask.config.set({keys[name]: value for name, value in settings.items()}):
-        yield
 
 
 @fault(

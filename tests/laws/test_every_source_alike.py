@@ -281,6 +281,11 @@ def test_codes_of_numbers_are_known_in_single_precision_and_as_decimals(tmp_path
 
 @pytest.fixture
 def in_postgresql(postgresql: Server) -> Callable[[list[Row]], TableSource]:
+    return in_database_of(postgresql)
+
+
+def in_database_of(postgresql: Server) -> Callable[[list[Row]], TableSource]:
+    """Fills a table of a new database, and queries it."""
     address = postgresql.new_database()
 
     def fill(rows: list[Row]) -> TableSource:

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -70,6 +70,16 @@ class DaskCluster:
             worker.kill()
             worker.wait()
 
+    @property
+    def size(self) -> int:
+        """How many workers were started."""
+        return len(self._workers)
+
+    def kill_worker(self, place: int = 0) -> None:
+        """Kill one worker, whatever it does."""
+        self._workers[place].kill()
+        self._workers[place].wait()
+
     def stop_workers(self) -> None:
         """Stop all workers, with their connections open."""
         for worker in self._workers:
@@ -117,3 +127,13 @@ def certificate(folder: Path, name: str) -> dict[str, str]:
         settings[f"DASK_DISTRIBUTED__COMM__TLS__{role}__CERT"] = str(folder / f"{name}.crt")
         settings[f"DASK_DISTRIBUTED__COMM__TLS__{role}__KEY"] = str(folder / f"{name}.key")
     return settings
+
+
+@contextmanager
+def read_by_dask(settings: Mapping[str, str]) -> Iterator[None]:
+    """Have Dask take the settings that it reads at the start of a command."""
+    keys = {name: name.removeprefix("DASK_").lower().replace("__", ".").replace("_", "-") for name in settings}
+    import dask
+
+    with dask.config.set({keys[name]: value for name, value in settings.items()}):
+        yield

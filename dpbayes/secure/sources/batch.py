@@ -1,8 +1,10 @@
 """What every source provides: batches of rows, and a layout that lists them after the table's shape was checked."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from numpy.typing import NDArray
 
 from dpbayes_core.confidential import Confidential
 
@@ -38,6 +40,31 @@ class Batch(Protocol):
         ...
 
 
+@runtime_checkable
+class BatchStream(Protocol):
+    """Batches that only one reader can list, one after the other: any machine that shares the file can be that."""
+
+    @property
+    def size(self) -> int:
+        """Size in bytes, for progress; 0 if unknown."""
+        ...
+
+    def batches(self) -> Iterator[Batch]:
+        """The batches in their order."""
+        ...
+
+
+class Scan(Protocol):
+    """A search through part of a file, which any machine that shares the file can make."""
+
+    def scan(self) -> NDArray[Any]:
+        """What was found; the scan of a whole file is put together from several."""
+        ...
+
+
+Scanner = Callable[[Sequence[Scan]], Sequence[NDArray[Any]]]  # makes scans on other machines, in this order
+
+
 @dataclass(frozen=True, repr=False)
 class Layout(Confidential):
     """A table whose shape was checked against its declaration."""
@@ -47,6 +74,8 @@ class Layout(Confidential):
     size: int  # bytes of all batches, 0 if unknown
     identity: str | None  # changes when the table does; None if an interrupted pass has to start over
     unchanged: Callable[[], bool] = lambda: True  # whether the table is unchanged since
+    # the same batches for other machines, without rows where these can read them; scans are made before it returns
+    places: Callable[[Scanner], Iterator[Batch | BatchStream]] | None = None  # None where `batches` will do
 
 
 def attempt(read: Callable[[], T]) -> T | None:

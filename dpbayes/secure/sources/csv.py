@@ -8,12 +8,14 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import BinaryIO, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
-from dpbayes.secure.sources.batch import Arrow, Batch, Layout, attempt
+from dpbayes.secure.sources.batch import Arrow, Batch, BatchStream, Layout, Scanner, attempt
+from dpbayes.secure.sources.csv_ranges import Start, cuts_of, damaged, scans_of
 from dpbayes.secure.sources.csv_tokens import Bytes, Places, fields_of, first_row, gathered, whole_rows
 from dpbayes.secure.sources.files import File
 from dpbayes.secure.sources.shape import place_of, places_of
@@ -60,6 +62,66 @@ class CsvBatch(Confidential):
         return pa.table(read, names=list(columns))
 
 
+@dataclass(frozen=True, repr=False)
+class CsvRange(Confidential):
+    """The place of whole rows in one file; they are read when they are summed."""
+
+    whole: File
+    index: int
+    begin: int
+    end: int
+    places: tuple[int, ...]
+    source: TableSource
+
+    @property
+    def file(self) -> str:
+        """Base name of the file."""
+        return self.whole.name
+
+    @property
+    def size(self) -> int:
+        """Bytes, for progress."""
+        return self.end - self.begin
+
+    @property
+    def identity(self) -> str:
+        """Identifies the file and the piece of it."""
+        return f"{self.file}\n{self.index}"
+
+    def read(self, columns: tuple[str, ...]) -> Arrow:
+        """The named columns, as of the same rows in a `CsvBatch`."""
+        content = attempt(self._content)
+        if content is None or len(content) < self.size:
+            raise damaged(self.source.name)
+        delimiter = _delimiter(self.whole)
+        rows = CsvBatch(self.file, self.index, self.size, content, delimiter, self.places, self.source)
+        return rows.read(columns)
+
+    def _content(self) -> bytes:
+        with self.whole.open() as opened:
+            opened.seek(self.begin)
+            return opened.read(self.size)
+
+
+@dataclass(frozen=True, repr=False)
+class CsvFile(Confidential):
+    """A whole file, whose batches only a reader from its beginning can tell, as of compressed text."""
+
+    whole: File
+    places: tuple[int, ...]
+    source: TableSource
+    block: int  # bytes read at a time
+
+    @property
+    def size(self) -> int:
+        """Bytes, for progress."""
+        return self.whole.size
+
+    def batches(self) -> Iterator[Batch]:
+        """The batches of the file."""
+        return _batches(self.whole, self.places, self.source, self.block)
+
+
 def is_csv(name: str) -> bool:
     """Whether a file's name says that it is delimited text."""
     return name.lower().endswith(_ENDINGS)
@@ -78,9 +140,39 @@ def lay_out_csv(source: TableSource, files: Sequence[File]) -> Layout:
 
     def batches() -> Iterator[Batch]:
         for file, where in zip(files, places, strict=True):
-            yield from _batches(file, where, source)
+            yield from _batches(file, where, source, CHUNK)
 
-    return Layout(dict.fromkeys(source.names, "text"), batches, sum(file.size for file in files), None)
+    def ranges(scanner: Scanner) -> Iterator[Batch | BatchStream]:
+        starts = [_start(file) for file in files]
+        scans = [
+            [] if start is None else scans_of(file, start, _delimiter(file), CHUNK, source.name)
+            for file, start in zip(files, starts, strict=True)
+        ]
+        found = iter(scanner([scan for of_file in scans for scan in of_file]))
+        cuts = [
+            None if start is None else cuts_of(file, start, CHUNK, [next(found) for _ in of_file])
+            for file, start, of_file in zip(files, starts, scans, strict=True)
+        ]
+        return chain.from_iterable(_places_in(*one, source) for one in zip(files, cuts, places, strict=True))
+
+    size = sum(file.size for file in files)
+    return Layout(dict.fromkeys(source.names, "text"), batches, size, None, places=ranges)
+
+
+def _places_in(
+    file: File, cuts: list[tuple[int, int]] | None, places: tuple[int, ...], source: TableSource
+) -> Iterator[Batch | BatchStream]:
+    """The batches of a file by their cuts; without cuts the file."""
+    if cuts is None:
+        return iter((CsvFile(file, places, source, CHUNK),))
+    return (CsvRange(file, index, *cut, places, source) for index, cut in enumerate(cuts))
+
+
+def _start(file: File) -> Start | None:
+    """Where the rows of a file begin; None if it has to be read from its beginning, as compressed text has."""
+    if file.name.lower().endswith(".gz"):
+        return None
+    return attempt(lambda: Start.of(file, _delimiter(file), CHUNK))
 
 
 def _places(file: File, source: TableSource) -> tuple[int, ...]:
@@ -116,13 +208,13 @@ def _first_row(start: bytes, file: File) -> tuple[int, int] | None:
     return None if end < 0 else (int(begin), int(end))
 
 
-def _batches(file: File, places: tuple[int, ...], source: TableSource) -> Generator[Batch]:
+def _batches(file: File, places: tuple[int, ...], source: TableSource, block: int) -> Generator[Batch]:
     with ExitStack() as stack:
         opened = attempt(lambda: stack.enter_context(_opened(file)))
         text, raw = _readable(opened, source)
         rest, index, counted, after_header = b"", 0, 0, False
         while True:
-            read: bytes = _readable(attempt(partial(text.read, max(CHUNK, len(rest)))), source)
+            read: bytes = _readable(attempt(partial(text.read, max(block, len(rest)))), source)
             content = rest + read if after_header or rest else read.removeprefix(codecs.BOM_UTF8)
             rows, rest = _cut(content, file, source, last=not read)
             if not after_header:  # the header is still to come
@@ -148,9 +240,7 @@ def _cut(content: bytes, file: File, source: TableSource, *, last: bool) -> tupl
 
 def _readable(read: T | None, source: TableSource) -> T:
     if read is None:
-        raise ShapeMismatch(
-            f"cannot read table {source.name}: the content of a file is damaged. Write the table again."
-        )
+        raise damaged(source.name)
     return read
 
 

@@ -44,6 +44,64 @@ def whole_rows(content: Bytes, delimiter: int) -> tuple[int, bool]:
     return end, quoted
 
 
+FRESH, INSIDE, QUOTED, AFTER_QUOTE = range(4)
+"""Where reading may be between two bytes: before a field, in one, between quotes, after a quote between quotes."""
+
+STATES = 4
+
+
+@_compiled
+def _after(byte: int, delimiter: int, state: int) -> int:
+    """The state after one more byte; `FRESH` after a byte that ends a row, too."""
+    if state == AFTER_QUOTE:
+        if byte == _QUOTE:  # two quotes mean one
+            return QUOTED
+        state = INSIDE
+    if state == QUOTED:
+        return AFTER_QUOTE if byte == _QUOTE else QUOTED
+    if byte == _QUOTE:
+        return QUOTED if state == FRESH else INSIDE
+    return FRESH if byte in (delimiter, _LINE_FEED, _RETURN) else INSIDE
+
+
+@_compiled
+def scan_rows(content: Bytes, delimiter: int, state: int) -> tuple[int, int]:
+    """Where the last row that ends within `content` ends (-1: none does), and the state after it, from any state."""
+    end = -1
+    for place in range(len(content)):
+        byte = content[place]
+        state = _after(byte, delimiter, state)
+        if state == FRESH and byte != delimiter:
+            end = place + 1
+    return end, state
+
+
+@_compiled
+def scan_from_each_state(content: Bytes, delimiter: int) -> NDArray[np.int64]:
+    """The results of `scan_rows` from all states, (4, 2): two of them soon become one of the others."""
+    found = np.empty((STATES, 2), np.int64)
+    for state in (FRESH, QUOTED):
+        found[state, 0], found[state, 1] = scan_rows(content, delimiter, state)
+    for start in (INSIDE, AFTER_QUOTE):
+        fresh, quoted, state = FRESH, QUOTED, start
+        end = -1
+        place = 0
+        while place < len(content) and state not in (fresh, quoted):
+            byte = content[place]
+            fresh, quoted = _after(byte, delimiter, fresh), _after(byte, delimiter, quoted)
+            state = _after(byte, delimiter, state)
+            place += 1
+            if state == FRESH and byte != delimiter:
+                end = place
+        if state in (fresh, quoted):  # from here on the two are one
+            same = FRESH if state == fresh else QUOTED
+            state = found[same, 1]
+            if found[same, 0] > place:
+                end = found[same, 0]
+        found[start, 0], found[start, 1] = end, state
+    return found
+
+
 @_compiled
 def first_row(content: Bytes, delimiter: int) -> tuple[int, int]:
     """Where the first row begins and ends; the end is -1 where `content` ends before it."""

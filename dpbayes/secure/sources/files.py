@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -39,6 +40,11 @@ class File(Confidential):
         """Identifies the file's version, which a resumed pass must find unchanged."""
         return f"{self.place}\n{self.size}\n{self.stamp}"
 
+    @property
+    def address(self) -> str:
+        """A path or URL at which other machines that share the files find this one."""
+        return os.path.abspath(self.place) if self.system is None else str(self.system.unstrip_protocol(self.place))
+
     def open(self) -> AbstractContextManager[BinaryIO]:
         """The bytes, from the beginning."""
         return Path(self.place).open("rb") if self.system is None else self.system.open(self.place, "rb")
@@ -55,6 +61,18 @@ def files_of(source: TableSource) -> tuple[File, ...]:
         for file in _remote(path, source.name) if "://" in path else _local(path, source.name):
             found.setdefault(file.place, file)  # a file that two patterns name is read once
     return tuple(found[place] for place in sorted(found))
+
+
+def file_at(address: str, size: int, stamp: str, table: str) -> File:
+    """The file that another machine found at this address; raises `ShapeMismatch` if this one sees another, or none."""
+    find = _remote if "://" in address else _local
+    found = attempt(lambda: find(address, table))
+    if found is None or [(file.size, file.stamp) for file in found] != [(size, stamp)]:
+        raise ShapeMismatch(
+            f"cannot read table {table}: a worker does not find the file that is here. Put the table where all workers "
+            "read the same files under the same path or URL."
+        )
+    return found[0]
 
 
 def _has_pattern(path: str) -> bool:
@@ -120,7 +138,8 @@ def _entries(system: Any, place: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _remote_file(system: Any, entry: dict[str, Any]) -> File:
-    stamp = next((str(entry[key]) for key in _STAMPS if entry.get(key)), "")
+    stamp = next((entry[key] for key in _STAMPS if entry.get(key)), "")
+    stamp = str(stamp.timestamp() if isinstance(stamp, datetime) else stamp)  # listings and single files may differ
     return File(entry["name"], system, int(entry.get("size") or 0), stamp)
 
 

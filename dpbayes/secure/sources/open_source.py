@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpbayes.secure.sources.batch import Arrow, Batch, Layout
+from dpbayes.secure.sources.batch import Arrow, Batch, BatchStream, Layout, Scanner
 from dpbayes.secure.sources.files import files_of
 from dpbayes.study.table_source import Holders, TableSource
 from dpbayes_core.confidential import Confidential
@@ -37,7 +37,7 @@ def lay_out(source: TableSource) -> Layout:
 
 
 @dataclass(frozen=True, repr=False)
-class _HolderBatch(Confidential):
+class HolderBatch(Confidential):
     """One holder's rows, extended by a column that names the holder."""
 
     rows: Batch
@@ -84,6 +84,28 @@ class _HolderBatch(Confidential):
         return table.append_column(self.column, pa.DictionaryArray.from_arrays(codes, [self.holder]))
 
 
+@dataclass(frozen=True, repr=False)
+class HolderStream(Confidential):
+    """One holder's batches, each extended by a column that names the holder."""
+
+    stream: BatchStream
+    column: str
+    holder: str
+
+    @property
+    def size(self) -> int:
+        """Bytes, for progress."""
+        return self.stream.size
+
+    def batches(self) -> Iterator[Batch]:
+        """The holder's batches in their order."""
+        return (HolderBatch(batch, self.column, self.holder) for batch in self.stream.batches())
+
+
+def _of_holder(place: Batch | BatchStream, column: str, holder: str) -> Batch | BatchStream:
+    return HolderStream(place, column, holder) if isinstance(place, BatchStream) else HolderBatch(place, column, holder)
+
+
 def _lay_out_holders(source: TableSource, holders: Holders) -> Layout:
     """Every holder's files as a table of its own, one after the other; absent holders are left out."""
     columns = tuple(rule for rule in source.columns if not rule.names_holders)
@@ -99,7 +121,11 @@ def _lay_out_holders(source: TableSource, holders: Holders) -> Layout:
     def batches() -> Iterator[Batch]:
         for name, layout in zip(here, layouts, strict=True):
             for batch in layout.batches():
-                yield _HolderBatch(batch, holders.column, name)
+                yield HolderBatch(batch, holders.column, name)
+
+    def places(scanner: Scanner) -> Iterator[Batch | BatchStream]:
+        found = [layout.batches() if layout.places is None else layout.places(scanner) for layout in layouts]
+        return (_of_holder(one, holders.column, name) for name, own in zip(here, found, strict=True) for one in own)
 
     known = [layout.identity for layout in layouts if layout.identity is not None]
     return Layout(
@@ -108,4 +134,5 @@ def _lay_out_holders(source: TableSource, holders: Holders) -> Layout:
         size=sum(layout.size for layout in layouts),
         identity="\n\n".join(known) if len(known) == len(layouts) else None,
         unchanged=lambda: all(layout.unchanged() for layout in layouts),
+        places=places,
     )

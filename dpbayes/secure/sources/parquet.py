@@ -76,10 +76,14 @@ class RowGroup(Confidential):
 
     def _undamaged(self, read: Arrow) -> Arrow:
         if read is None:
-            raise ShapeMismatch(
-                f"cannot read table {self.table}: the content of a file is damaged. Write the table again."
-            )
+            raise self.damaged()
         return read
+
+    def damaged(self) -> ShapeMismatch:
+        """The error of a file whose content cannot be read."""
+        return ShapeMismatch(
+            f"cannot read table {self.table}: the content of a file is damaged. Write the table again."
+        )
 
 
 _END: Any = object()
@@ -118,6 +122,15 @@ def lay_out_parquet(source: TableSource, files: Sequence[File]) -> Layout:
     size = sum(group.size for group in groups)
     known = all(file.stamp for file in files)  # without a stamp a changed file may look unchanged
     return Layout(first, lambda: iter(groups), size, "\n".join(file.identity for file in files) if known else None)
+
+
+def row_group_at(table: str, file: File, dictionaries: tuple[int, ...], index: int) -> RowGroup:
+    """The row group that another machine laid out, with the footer read here; raises `ShapeMismatch` if damaged."""
+    footer = attempt(lambda: _footer(file))
+    group = RowGroup(table, file, None if footer is None else footer[1], dictionaries, index)
+    if footer is None or index >= footer[1].num_row_groups:
+        raise group.damaged()
+    return group
 
 
 def _footer(file: File) -> tuple[Arrow, Arrow]:
