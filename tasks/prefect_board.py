@@ -2,7 +2,6 @@
 
 import contextvars
 import json
-import logging
 import queue
 import threading
 from collections.abc import Callable, Generator
@@ -99,12 +98,10 @@ class PrefectBoard:
 
     def _write_all(self) -> None:
         """Write what comes until the end; an artifact that cannot be written is dropped."""
-        with get_client(httpx_settings={"timeout": ANSWER}, sync_client=True) as client:
+        with suppress(Exception), get_client(httpx_settings={"timeout": ANSWER}, sync_client=True) as client:
             while (write := self._writes.get()) is not None:
-                try:
+                with suppress(Exception):
                     write(client)
-                except Exception as error:
-                    logging.getLogger("prefect.flow_runs").debug("an artifact was dropped: %s", type(error).__name__)
 
 
 def _send_events(notice: Notice) -> None:
@@ -117,9 +114,7 @@ def _send_events(notice: Notice) -> None:
 def _resource(notice: Notice) -> dict[str, str]:
     """The study, with the labels of the event."""
     subject, facts = notice.subject, notice.facts
-    named = {
-        name: str(facts[name]) for name in ("release", "analysis", "status", "kind", "repeated") if facts.get(name)
-    }
+    named = {name: str(facts[name]) for name in LABELS if name in facts}
     return {
         "prefect.resource.id": STUDY + subject.study,
         "prefect.resource.name": subject.study,
