@@ -50,8 +50,8 @@ class Board(Protocol):
     def put(self, notice: Notice) -> None:
         """Put up a notice."""
 
-    def show(self, subject: Subject, step: str, share: float) -> None:
-        """Show how far a step is."""
+    def show(self, subject: Subject, step: str, share: float, said: str) -> None:
+        """Show how far a step is, with what is said of it so far."""
 
 
 class JsonLines:
@@ -62,7 +62,7 @@ class JsonLines:
         about = {"time": datetime.now(UTC).isoformat(), "level": logging.getLevelName(notice.level)}
         print(json.dumps({**about, "event": notice.event, **notice.to_record()}), file=sys.stderr, flush=True)
 
-    def show(self, subject: Subject, step: str, share: float) -> None:
+    def show(self, subject: Subject, step: str, share: float, said: str) -> None:
         """Nothing: a line for each share would be noise."""
 
 
@@ -71,22 +71,33 @@ class Announcer:
 
     def __init__(self, subject: Subject, boards: Sequence[Board]) -> None:
         self.subject, self._boards = subject, boards
-        self._step = ""
-        self._shown = 0.0
+        self._step = self._said = ""
+        self._share = self._shown = 0.0
 
     def reported(self, step: str, share: float) -> None:
         """A step begins, or is further than before."""
         if step in ENDED_STEPS:
             return
         with suppress(Exception):
-            if step != self._step:
+            begins = step != self._step
+            if begins:
+                self._step, self._said = step, ""
                 self._put(step_notice(self.subject, step))
-            now = time.monotonic()
-            if step in SHOWN_STEPS and (step != self._step or share >= 1 or now - self._shown >= PAUSE):
-                self._shown = now
-                for board in self._boards:
-                    board.show(self.subject, step, share)
-            self._step = step
+            self._show(share, at_once=begins)
+
+    def sampled(self, found: progress.ChainsSoFar) -> None:
+        """Chains are so far."""
+        with suppress(Exception):
+            self._said = str(found)
+            self._show(self._share, at_once=False)
+
+    def _show(self, share: float, *, at_once: bool) -> None:
+        """Show how far the present step is, now or where the last time is long enough ago."""
+        self._share, now = share, time.monotonic()
+        if self._step in SHOWN_STEPS and (at_once or share >= 1 or now - self._shown >= PAUSE):
+            self._shown = now
+            for board in self._boards:
+                board.show(self.subject, self._step, share, self._said)
 
     def charged(self, release: str, statuses: Sequence[str]) -> None:
         """A release was charged, now or earlier."""

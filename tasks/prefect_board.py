@@ -73,17 +73,16 @@ class PrefectBoard:
             data = page.data if isinstance(page.data, str) else json.dumps(page.data)
             self._create(key=page.key, type=page.kind, description=page.heading, data=data)
 
-    def show(self, subject: Subject, step: str, share: float) -> None:
+    def show(self, subject: Subject, step: str, share: float, said: str) -> None:
         """Show a step's progress bar, or move it."""
         percent = float(round(100 * share))
+        heading = f"{subject}: {step}{': ' * bool(said)}{said}"
 
         def write(client: SyncPrefectClient) -> None:
             if step in self._progress:
-                client.update_artifact(self._progress[step], ArtifactUpdate(data=percent))
+                client.update_artifact(self._progress[step], ArtifactUpdate(data=percent, description=heading))
                 return
-            shown = ArtifactCreate(
-                type="progress", description=f"{subject}: {step}", data=percent, flow_run_id=self._run
-            )
+            shown = ArtifactCreate(type="progress", description=heading, data=percent, flow_run_id=self._run)
             self._progress[step] = client.create_artifact(shown).id
 
         self._later(write)

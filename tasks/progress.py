@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Listener = Callable[[str, float], None]
+Documents = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,28 +54,14 @@ def silence() -> None:
     _chain_listeners.clear()
 
 
-def report_chains(found: ChainsSoFar) -> None:
-    """Report how far the chains of a posterior are."""
-    for listener in _chain_listeners:
-        listener(found)
-
-
-def report(step: str, share: float) -> None:
-    """Report that `share` (0 to 1) of `step` is done."""
-    for listener in _listeners:
-        listener(step, share)
-    for watcher in _watchers[-1:]:
-        watcher.reported(step, share)
-
-
-Documents = list[dict[str, Any]]
-
-
 class Watcher(Protocol):
     """Receives everything that one flow run reports; what it does must raise nothing and return at once."""
 
     def reported(self, step: str, share: float) -> None:
         """This share of a step is done."""
+
+    def sampled(self, found: ChainsSoFar) -> None:
+        """The chains of a posterior are so far."""
 
     def charged(self, release: str, statuses: Sequence[str]) -> None:
         """A release was charged, at one holder or several."""
@@ -97,6 +84,22 @@ def watched(watcher: Watcher) -> Generator[None]:
         yield
     finally:
         _watchers.remove(watcher)
+
+
+def report_chains(found: ChainsSoFar) -> None:
+    """Report how far the chains of a posterior are."""
+    for listener in _chain_listeners:
+        listener(found)
+    for watcher in _watchers[-1:]:
+        watcher.sampled(found)
+
+
+def report(step: str, share: float) -> None:
+    """Report that `share` (0 to 1) of `step` is done."""
+    for listener in _listeners:
+        listener(step, share)
+    for watcher in _watchers[-1:]:
+        watcher.reported(step, share)
 
 
 @dataclass

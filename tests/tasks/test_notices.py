@@ -15,6 +15,7 @@ from tasks import progress
 from tasks.notice_board import LOG, Announcer, JsonLines, announced
 from tasks.notices import Notice, Page, Subject, analysed_notice, failed_notice, summary
 from tasks.orders import AnalysisOrder, CratesOrder, InspectOrder, ReleaseOrder
+from tasks.progress import ChainsSoFar
 from tasks.publish_release import publish_once
 from tasks.release_statistics import release_once
 from tasks.run_names import task_name
@@ -33,12 +34,14 @@ class Heap:
     def __init__(self) -> None:
         self.notices: list[Notice] = []
         self.shares: list[tuple[str, float]] = []
+        self.said: list[str] = []
 
     def put(self, notice: Notice) -> None:
         self.notices.append(notice)
 
-    def show(self, subject: Subject, step: str, share: float) -> None:
+    def show(self, subject: Subject, step: str, share: float, said: str) -> None:
         self.shares.append((step, share))
+        self.said.append(said)
 
 
 class Broken(Heap):
@@ -143,6 +146,15 @@ def test_of_two_flows_the_outer_one_stays_silent_while_the_inner_one_is_watched(
         assert outer.notices == []
         progress.report("sampling", 0.0)
     assert [notice.event for notice in outer.notices] == ["step"]
+
+
+def test_a_bar_of_chains_says_their_draws_and_diagnostics() -> None:
+    heap = Heap()
+    with progress.watched(Announcer(SUBJECT, [heap])):
+        progress.report("sampling", 0.0)
+        progress.report_chains(ChainsSoFar(draws=500, of=1000, ess=300.0, rhat=1.02, seconds_left=20.0))
+        progress.report("sampling", 1.0)
+    assert heap.said == ["", "500 of 1,000 draws, ESS 300, R-hat 1.020, about 20 s left"]
 
 
 def test_a_posterior_is_announced_by_what_may_be_done_with_it() -> None:
