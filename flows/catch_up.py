@@ -14,7 +14,7 @@ from flows.run import make_again, run_period
 from flows.states import NotConverged, converged, ends_in_named_state
 from tasks.attempt import foreseen, now
 from tasks.giving_up import give_up_without_server
-from tasks.server_runs import forget_late
+from tasks.server_runs import end_orphans, forget_late
 
 
 @flow(name="catch-up", flow_run_name="catch-up", persist_result=False)
@@ -34,6 +34,7 @@ def catch_up(folder: str, actor: str = "scheduler", *, eager: bool = False) -> d
         records.append(done.document())
         failures += [(study.study, failure) for failure in _failures(done)]
     forget_late([str(study.path) for study in studies], begun)
+    end_orphans()
     return all_records(Path(folder), records, broken, failures)
 
 

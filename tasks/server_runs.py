@@ -14,11 +14,12 @@ from prefect.client.schemas.filters import (
     FlowRunFilterExpectedStartTime,
     FlowRunFilterId,
     FlowRunFilterParentFlowRunId,
+    FlowRunFilterParentTaskRunId,
     FlowRunFilterState,
     FlowRunFilterStateName,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
@@ -26,6 +27,9 @@ from storage.home.attempts import Attempt
 from tasks.deployments.wanted import MARK
 
 _AT_WORK = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]))
+_STARTED_BY_A_RUN = FlowRunFilterParentTaskRunId(is_null_=False)
+_OURS = DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))
+_ORPHANED = "The run that started this one is over; Prefect's server was away when this one ended."
 _LATE = FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"]))
 
 
@@ -45,11 +49,40 @@ def _crash(client: SyncPrefectClient, asked: FlowRunFilter, message: str) -> Non
         _crash(client, FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[run.id])), message)
 
 
+def end_orphans() -> int:
+    """End the runs of our deployments that are at work by the server, and were started by a run that is over.
+
+    A run starts others in its own process. Their end is unknown to a server that was away when they came to it.
+    """
+    with get_client(sync_client=True) as client:
+        ours = {one.id for one in client.read_deployments(deployment_filter=_OURS)}
+        asked = FlowRunFilter(state=_AT_WORK, parent_task_run_id=_STARTED_BY_A_RUN)
+        orphans = [
+            run
+            for run in (client.read_flow_runs(flow_run_filter=asked) if ours else ())
+            if _is_orphan(client, run, ours)
+        ]
+        for run in orphans:
+            client.set_flow_run_state(run.id, Crashed(message=_ORPHANED), force=True)
+        return len(orphans)
+
+
+def _is_orphan(client: SyncPrefectClient, run: FlowRun, ours: Collection[UUID]) -> bool:
+    """Whether a run that started this one, directly or not, is over, and the first of them is of our deployments."""
+    over = False
+    while run.parent_task_run_id is not None:
+        started_by = client.read_task_run(run.parent_task_run_id).flow_run_id
+        if started_by is None:
+            return False
+        run = client.read_flow_run(started_by)
+        over = over or (run.state is not None and run.state.is_final())
+    return over and run.deployment_id in ours
+
+
 def forget_late(studies: Collection[str], before: datetime) -> int:
     """Delete the runs of our deployments of these study files that were due before a moment and never began."""
-    tagged = DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))
     with get_client(sync_client=True) as client:
-        found = client.read_deployments(deployment_filter=tagged)
+        found = client.read_deployments(deployment_filter=_OURS)
         deployed = [one.id for one in found if one.parameters.get("study") in studies]
         if not deployed:
             return 0
