@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def _ended(made: Any) -> Generator[Any]:
 @contextmanager
 def interrupts_blocked() -> Generator[None]:
     """Block SIGINT for threads and processes started inside: only this process handles Ctrl-C, and ends them."""
+    resource_tracker.ensure_running()  # the first thread to start it would let SIGINT through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

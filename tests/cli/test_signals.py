@@ -139,10 +139,12 @@ def test_a_command_on_a_cluster_of_the_users_is_stopped_and_leaves_the_cluster_a
 
 
 FACTORY = """
+import logging
 from distributed import LocalCluster
 
 def adaptive():
-    cluster = LocalCluster(n_workers=0, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
+    settings = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
+    cluster = LocalCluster(n_workers=0, threads_per_worker=1, **settings)
     cluster.adapt(minimum=0, maximum=2, interval="200ms")
     return cluster
 """
