@@ -267,4 +267,5 @@ def test_the_second_automation_pauses_a_deployment_whose_study_was_altered(agenc
     agency.await_end(agency.hours, "IntegrityFailure")
     paused = "SELECT paused FROM deployment WHERE name = 'wages'"
     wait_until(lambda: agency.rows(paused) == [(1,)], 60, "the pause")
-    assert ("dpbayes.integrity", "dpbayes.study.hours") in agency.events()
+    stored = ("dpbayes.integrity", "dpbayes.study.hours")
+    wait_until(lambda: stored in agency.events(), 30, "the event")  # the server stores events in batches
