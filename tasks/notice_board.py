@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from prefect import runtime
+from prefect.runtime import flow_run
 
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
@@ -197,7 +197,7 @@ def _boards(stack: ExitStack) -> list[Board]:
 
 def _subject() -> Subject | None:
     """The study and period of the present flow run; None for a run without a valid study and period."""
-    given = runtime.flow_run.parameters
+    given = flow_run.parameters
     if "study" not in given:
         return None
     try:

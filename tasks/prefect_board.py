@@ -9,12 +9,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
 
-from prefect import get_run_logger, runtime
+from prefect import get_run_logger
 from prefect.assets import Asset
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.context import AssetContext
 from prefect.events import emit_event
+from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from tasks.notices import Crate, Notice, Subject
@@ -45,7 +46,7 @@ class PrefectBoard:
 
     def __init__(self) -> None:
         self._log = get_run_logger()
-        self._run = UUID(str(runtime.flow_run.id))
+        self._run = UUID(str(flow_run.id))
         self._writes: queue.Queue[Write | None] = queue.Queue(WAITING)
         self._progress: dict[str, UUID] = {}
         self._context = contextvars.copy_context()  # in which events belong to this flow run, and to its deployment

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from prefect import runtime
+from prefect.runtime import flow_run
 
 from dpbayes.study.load import load_study
 from dpbayes.study.study import Study
@@ -19,8 +19,8 @@ DUE = "due"
 
 def flow_name() -> str:
     """`run wages 2026-01` for the flow run that begins; without a valid study and period the flow's name alone."""
-    given = runtime.flow_run.parameters
-    return _name(runtime.flow_run.flow_name, given.get("study"), given.get("period", ""))
+    given = flow_run.parameters
+    return _name(flow_run.flow_name, given.get("study"), given.get("period", ""))
 
 
 def task_name(verb: str) -> Callable[..., str]:
@@ -43,7 +43,7 @@ def task_name(verb: str) -> Callable[..., str]:
 def last_completed(study: Study) -> str:
     """The last period that had ended when the present flow run was due, in the schedule's timezone."""
     timezone = study.schedule.timezone if study.schedule else "UTC"
-    due = runtime.flow_run.scheduled_start_time.astimezone(ZoneInfo(timezone))
+    due = flow_run.scheduled_start_time.astimezone(ZoneInfo(timezone))
     return Period.previous(due, study.period.grain).name
 
 
