@@ -112,9 +112,10 @@ def read_own(path: Path) -> bytes:
 def refuse_shared(parts: Iterable[Path]) -> None:
     """Refuse parts of a home that others own or may write, and folders above in which others may replace them."""
     above: dict[Path, None] = {}
+    known = set[Path]()
     for part in parts:
         real = part.resolve()
-        above |= dict.fromkeys(_lookup_folders(part))
+        above |= dict.fromkeys(_lookup_folders(part, known))
         if not real.exists():
             continue
         found = real.stat()
@@ -126,9 +127,12 @@ def refuse_shared(parts: Iterable[Path]) -> None:
         _refuse_swap(folder)
 
 
-def _lookup_folders(path: Path) -> list[Path]:
-    """Every folder in which a part of the path is looked up, also through links; another user's link is refused."""
-    waiting, folders, known = [path.absolute()], list[Path](), set[Path]()
+def _lookup_folders(path: Path, known: set[Path]) -> list[Path]:
+    """Every folder in which a part of the path is looked up, also through links; another user's link is refused.
+
+    Parts that are `known`, from paths before this one, are left out, and those of this path become known.
+    """
+    waiting, folders = [path.absolute()], list[Path]()
     for one in waiting:
         for name in (one, *one.parents):
             if name in known:
