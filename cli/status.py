@@ -9,13 +9,22 @@ from typing import Annotated, Any
 import typer
 
 from cli.console import guarded
-from cli.environment import ALWAYS, UNLESS_SET
+from cli.environment import configure_prefect
 from cli.format import Document, grid, line, measured, number, remaining, shortened
 from cli.options import AsJson, Debug, Near, Trusted
 from dpbayes.status.document import add_server, status_document
 from dpbayes.status.look import ProjectStatus, project_at, status_of
 from dpbayes.status.prometheus import prometheus_text
-from dpbayes.status.words import analysed_words, day, deployment_words, fit_words, going_on, moment, refused_words
+from dpbayes.status.words import (
+    analysed_words,
+    day,
+    deployment_words,
+    fit_words,
+    going_on,
+    matter_name,
+    moment,
+    refused_words,
+)
 from dpbayes_core.errors import DpbayesError, StudyInvalid
 from storage.files.durable import replace_file
 
@@ -62,9 +71,7 @@ def project_status(
 
 
 def _asked(found: ProjectStatus) -> dict[str, Any]:
-    os.environ.update(ALWAYS)
-    for name, value in UNLESS_SET.items():
-        os.environ.setdefault(name, value)
+    configure_prefect()
     from tasks.server_status import Asked, server_status
 
     project = found.project
@@ -92,14 +99,13 @@ def show(document: Document) -> None:
     studies = document["studies"]
     line(f"Status of {shortened(document['folder'])} at {moment(document['at'])}. {document['verdict']}", "bold")
     for one in document["waits"]:
-        period = "" if one["period"] is None else f" {one['period']}"
-        line(f"{one['study']}{period}: {one['state'].upper()}, for the {one['who']}. {one['sentence']}", "bold red")
+        line(f"{matter_name(one)}: {one['state'].upper()}, for the {one['who']}. {one['sentence']}", "bold red")
     if studies:
         grid("", ("study", "population", "last release", "next", "due", "open"), [_study(one) for one in studies], 2)
     else:
         line("There is no study here.")
     for one in going_on(document):
-        line(f"{one['study']} {one['period']}: {one['state']}. {one['sentence']}")
+        line(f"{matter_name(one)}: {one['state']}. {one['sentence']}")
     if document["budget"]:
         grid(
             "Budgets: how many of the coming periods of all studies fit, in the order in which they are due",

@@ -29,6 +29,8 @@ from prefect.settings import (
 )
 
 from storage.home.attempts import DIED, Attempt, minute
+from tasks.deployments.present import PAGE, pages
+from tasks.deployments.wanted import CATCH_UP, RUN
 from tasks.surroundings import known
 
 PATIENCE = 4.0
@@ -36,9 +38,6 @@ PATIENCE = 4.0
 
 WHOLE = 10.0
 """Seconds in which it has to answer all of them."""
-
-PAGE = 200
-RUN, CATCH_UP = "run", "catch-up"
 
 Document = dict[str, Any]
 
@@ -108,11 +107,10 @@ def _deployments(client: SyncPrefectClient, asked: Asked) -> dict[str, Deploymen
     found: dict[str, DeploymentResponse] = {}
     for flow, parameter, places in ((RUN, "study", asked.studies), (CATCH_UP, "folder", [asked.folder])):
         chosen = FlowFilter(name=FlowFilterName(any_=[flow]))
-        seen, page = 0, [None] * PAGE
-        while len(page) == PAGE:
-            page = client.read_deployments(flow_filter=chosen, limit=PAGE, offset=seen)
-            found |= {f"{flow}/{one.name}": one for one in page if one.parameters.get(parameter) in places}
-            seen += len(page)
+        deployed = pages(
+            lambda offset, chosen=chosen: client.read_deployments(flow_filter=chosen, limit=PAGE, offset=offset)
+        )
+        found |= {f"{flow}/{one.name}": one for one in deployed if one.parameters.get(parameter) in places}
     return found
 
 
@@ -130,6 +128,7 @@ def _deployment(client: SyncPrefectClient, name: str, found: DeploymentResponse)
 
 def _workers(client: SyncPrefectClient, pool: str) -> list[Document]:
     try:
+        client.read_work_pool(pool)  # the next question would fail otherwise if there is none
         workers = client.read_workers_for_work_pool(pool, limit=PAGE)
     except ObjectNotFound:
         return []
@@ -163,7 +162,7 @@ def _run(deployment: str, run: FlowRun, asked: Asked) -> Document:
     if dead:
         said = f"Prefect believes that a run is at work{since}, but it is dead. {dead[0].died().message}"
         return {**about, "life": "dead", "sentence": f"{said} The next run or `dpbayes catch-up` corrects that."}
-    said = f"Prefect believes that a run is at work{since}. No sign of it is in the home."
+    said = f"Prefect believes that a run is at work{since}. The home has no sign that it is, nor that it is dead."
     return {**about, "life": "unknown", "sentence": said}
 
 

@@ -1,18 +1,17 @@
 """The status of a project as one document, which people, programs and monitors read."""
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from dpbayes.calendar.states import FAILURES, PeriodState, worst
+from dpbayes.calendar.facts import PeriodFacts
+from dpbayes.calendar.reanalyses import attempt_name, made_again
+from dpbayes.calendar.states import PeriodState, worst
 from dpbayes.status.look import ProjectStatus, StudyStatus
+from dpbayes.status.waits import verdict, waits_of, waits_of_broken
 from dpbayes_core.errors import DpbayesError
-from storage.home.attempts import minute
 
 SCHEMA_VERSION = 1
-
-IDLE = timedelta(days=1)
-"""How long a period may be due before a person is asked why nothing tried it."""
 
 Document = dict[str, Any]
 
@@ -20,9 +19,9 @@ Document = dict[str, Any]
 def status_document(status: ProjectStatus) -> Document:
     """The whole document; `server` is None until a Prefect server was asked."""
     broken = [{"file": str(path), "message": sentence} for path, sentence in status.project.broken]
-    waits = [*(_wait_for(one["file"], 2, one["message"]) for one in broken)]
+    waits = waits_of_broken(status.project.broken)
     for each in status.studies:
-        waits += _waits(each, status.now)
+        waits += waits_of(each, status.now)
     return {
         "schema_version": SCHEMA_VERSION,
         "folder": str(status.project.folder),
@@ -35,15 +34,6 @@ def status_document(status: ProjectStatus) -> Document:
         "budget": [runway.to_record() for runway in status.budget],
         "server": None,
     }
-
-
-def verdict(waits: list[Document]) -> str:
-    """In one sentence, whether anything waits for a person."""
-    if not waits:
-        return "Nothing waits for a person."
-    people = sorted({one["who"] for one in waits})
-    named = people[0] if len(people) == 1 else f"{', '.join(people[:-1])} and {people[-1]}"
-    return f"{len(waits)} matter{' waits' if len(waits) == 1 else 's wait'} for a person: {named}."
 
 
 def _study(status: StudyStatus) -> Document:
@@ -59,13 +49,26 @@ def _study(status: StudyStatus) -> Document:
         "last": None if last is None else _last(*last),
         "counts": _counts(status.periods),
         "periods": [state.to_record() for state in status.periods if state.state != "done"],
+        "again": [_again(status, name) for name in study.reanalysed],
         "error": None if status.failure is None else _error(status.failure),
         "deployment": None,
     }
 
 
-def _last(period: str, facts: Any) -> Document:
+def _last(period: str, facts: PeriodFacts) -> Document:
     return {"period": period, "day": facts.day, "analysed": facts.analysed, "withdrawn": facts.withdrawn}
+
+
+def _again(status: StudyStatus, analysis: str) -> Document:
+    """An analysis with a schedule of its own: whether it is due, when it was made again, and what was tried last."""
+    due = next((each.at for each in status.again if each.analysis == analysis), None)
+    made, tried = made_again(status.attempts).get(analysis), status.attempts.get(attempt_name(analysis))
+    return {
+        "analysis": analysis,
+        "due": None if due is None else _second(due),
+        "made": None if made is None else _second(made),
+        "attempt": None if tried is None else tried.to_record(),
+    }
 
 
 def _counts(periods: tuple[PeriodState, ...]) -> dict[str, int]:
@@ -76,38 +79,6 @@ def _counts(periods: tuple[PeriodState, ...]) -> dict[str, int]:
 
 def _error(failure: DpbayesError) -> Document:
     return {"kind": failure.kind, "message": str(failure), "exit_code": failure.exit_code}
-
-
-def _waits(status: StudyStatus, now: datetime) -> Iterator[Document]:
-    """What a person has to do for a study."""
-    name = status.study.study
-    if status.failure is not None:
-        yield _wait_for(name, status.failure.exit_code, str(status.failure))
-    for each in status.periods:
-        if each.who is not None:
-            yield _wait(name, each, each.who, each.exit_code, each.sentence)
-    first = next((each for each in status.periods if not each.over), None)
-    if first is not None and first.state == "due" and now - _last_sign(first) > IDLE:
-        said = (
-            f"It is due since {minute(first.due)}, and nothing has tried it for {(now - _last_sign(first)).days} days"
-        )
-        said = said.replace(" 1 days", " a day")
-        yield _wait(name, first, "operator", 1, f"{said}. See that a worker runs, or run `dpbayes catch-up`.")
-
-
-def _last_sign(state: PeriodState) -> datetime:
-    return state.due if state.attempt is None else max(state.due, state.attempt.seen)
-
-
-def _wait(study: str, state: PeriodState, who: str, code: int, sentence: str) -> Document:
-    about = {"study": study, "period": state.period, "state": state.state}
-    return {**about, "who": who, "exit_code": code, "sentence": sentence}
-
-
-def _wait_for(what: str, code: int, sentence: str) -> Document:
-    """A study, or the file of one, that cannot be used or read."""
-    state, who = FAILURES.get(code, FAILURES[1])
-    return {"study": what, "period": None, "state": state, "who": who, "exit_code": code, "sentence": sentence}
 
 
 def add_server(document: Mapping[str, Any], server: Mapping[str, Any]) -> Document:

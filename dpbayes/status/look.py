@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dpbayes.calendar.due import Due, coming_due, due_at
 from dpbayes.calendar.facts import PeriodFacts, StudyFacts, facts_of_all
+from dpbayes.calendar.reanalyses import DueAnalysis, due_analyses, made_again
 from dpbayes.calendar.states import PeriodState, period_states
 from dpbayes.plans.runway import CapRunway, Payer, runways
 from dpbayes.project.place import project_above
@@ -35,6 +36,8 @@ class StudyStatus:
     """The period that is due next."""
     last: tuple[str, PeriodFacts] | None = None
     """The newest period that is released."""
+    again: tuple[DueAnalysis, ...] = ()
+    """The analyses that are due by schedules of their own."""
     attempts: Mapping[str, Attempt] = field(default_factory=dict[str, Attempt])
     failure: DpbayesError | None = None
 
@@ -96,6 +99,7 @@ def _look_at(group: Sequence[StudyStatus], reading: Reading, page: Page, now: da
         study, found = each.study, facts[each.study.study]
         each.attempts = Attempts(reading.home.runs, study.study).read()
         each.last = _last(found)
+        each.again = due_analyses(study, now, made_again(each.attempts))
         if study.schedule is not None:
             each.periods = period_states(study, found, each.attempts, now)
         try:

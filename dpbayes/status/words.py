@@ -41,6 +41,11 @@ def refused_words(budget: Document) -> str:
     return "none" if budget["until"] is None else f"none up to {day(budget['until'])}"
 
 
+def matter_name(one: Document) -> str:
+    """A study with the period or the analysis that something is about."""
+    return " ".join(filter(None, (one["study"], one["period"] or one.get("analysis"))))
+
+
 def going_on(document: Document) -> list[Document]:
     """The open periods that wait for no person, each with its study."""
     waits = {(one["study"], one["period"]) for one in document["waits"]}

@@ -84,11 +84,12 @@ class LocalStore(Store):
 
     def list(self, folder: str) -> list[str]:
         names: list[str] = []
-        for place, folders, files in os.walk(self.root / folder, onerror=_unless_absent):
-            if Path(place) == self.root and SCRATCH in folders:
+        top = os.path.join(self.root, "")
+        for place, folders, files in os.walk(top + folder, onerror=_unless_absent):
+            inside = place[len(top) :]
+            if not inside and SCRATCH in folders:
                 folders.remove(SCRATCH)
-            inside = Path(place).relative_to(self.root).as_posix()
-            names.extend(file if inside == "." else f"{inside}/{file}" for file in files)
+            names.extend(f"{inside}/{file}" if inside else file for file in files)
         return sorted(names)
 
     def strays(self) -> dict[str, str]:

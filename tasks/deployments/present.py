@@ -69,11 +69,11 @@ def read_present(client: SyncPrefectClient, wanted: Wanted) -> Present:
 
 
 def _queues(client: SyncPrefectClient, pool: str) -> Iterable[WorkQueue]:
-    return _pages(lambda offset: client.read_work_queues(pool, limit=PAGE, offset=offset))
+    return pages(lambda offset: client.read_work_queues(pool, limit=PAGE, offset=offset))
 
 
 def _users(client: SyncPrefectClient, pool: str, queue: str) -> frozenset[str]:
-    found = _pages(
+    found = pages(
         lambda offset: client.read_deployments(
             work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])),
             work_queue_filter=WorkQueueFilter(name=WorkQueueFilterName(any_=[queue])),
@@ -89,10 +89,10 @@ def _deployments(client: SyncPrefectClient, wanted: Wanted) -> dict[str, Present
     found: dict[str, DeploymentResponse] = {}
     for flow in (RUN, CATCH_UP):
         chosen = FlowFilter(name=FlowFilterName(any_=[flow]))
-        pages = _pages(
+        deployed = pages(
             lambda offset, chosen=chosen: client.read_deployments(flow_filter=chosen, limit=PAGE, offset=offset)
         )
-        found |= {f"{flow}/{each.name}": each for each in pages}
+        found |= {f"{flow}/{each.name}": each for each in deployed}
     ours = {name for name, each in found.items() if tags <= set(each.tags)}
     active = _active(client, [found[name].id for name in sorted(ours)])
     return {name: PresentDeployment(name, each, name in ours, each.id in active) for name, each in found.items()}
@@ -102,7 +102,7 @@ def _active(client: SyncPrefectClient, deployments: Sequence[UUID]) -> set[UUID 
     """Those of which a run has begun and has not ended."""
     if not deployments:
         return set()
-    runs = _pages(
+    runs = pages(
         lambda offset: client.read_flow_runs(
             deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=list(deployments))),
             flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=ACTIVE))),
@@ -113,7 +113,7 @@ def _active(client: SyncPrefectClient, deployments: Sequence[UUID]) -> set[UUID 
     return {run.deployment_id for run in runs}
 
 
-def _pages(read: Callable[[int], Sequence[Any]]) -> list[Any]:
+def pages(read: Callable[[int], Sequence[Any]]) -> list[Any]:
     """Everything, page by page."""
     found: list[Any] = []
     while True:

@@ -37,8 +37,9 @@ deployments:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    """A study that owes nothing before this month is over."""
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A study that owes nothing before this month is over; no server is configured."""
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
     found = Desk.set_up(tmp_path)
     now = datetime.now(UTC)
     found.edit_study('cron: "0 2 1 * *"', f'cron: "0 2 1 * *", first: {Period.containing(now, "month").name}')

@@ -10,7 +10,16 @@ from dpbayes.markup.numbers import short
 from dpbayes.markup.svg import figure, short_number, tag
 from dpbayes.markup.template import COMMON_STYLE, set_page
 from dpbayes.pages.views import Fact, Pair
-from dpbayes.status.words import analysed_words, day, deployment_words, fit_words, going_on, moment, refused_words
+from dpbayes.status.words import (
+    analysed_words,
+    day,
+    deployment_words,
+    fit_words,
+    going_on,
+    matter_name,
+    moment,
+    refused_words,
+)
 from storage.ledger.cap_document import measure_words, rounded_down
 
 Document = Mapping[str, Any]
@@ -23,8 +32,7 @@ _CALM = ("done", "running", "due", "waiting")
 class Matter:
     """Something about a study or one of its periods; `who` has to act, if anybody."""
 
-    study: str
-    period: str
+    name: str
     state: str
     who: str
     sentence: str
@@ -56,6 +64,7 @@ class BudgetLine:
     remaining: str
     fit: str
     refused: str
+    refused_small: str
     bad: bool
 
 
@@ -107,14 +116,13 @@ def _facts(document: Document) -> tuple[Fact, ...]:
     studies, waits = document["studies"], document["waits"]
     opened = sum(many for study in studies for state, many in study["counts"].items() if state not in _OVER)
     coming = sorted((study["next"]["due"], study["study"]) for study in studies if study["next"])
-    refused = sorted((one["first_refused"]["due"], one["cap"]) for one in document["budget"] if one["first_refused"])
+    caps = [(one["first_refused"], f"{one['population']}, {one['cap']}") for one in document["budget"]]
+    refused = sorted((day(first["due"]), words) for first, words in caps if first)
     return (
         Fact("Waits for a person", str(len(waits)), f"exit code {document['exit_code']}", bad=bool(waits)),
         Fact("Studies", str(len(studies)), f"{opened} period{'' if opened == 1 else 's'} open"),
         Fact("Next due", day(coming[0][0]) if coming else "nothing", coming[0][1] if coming else "no schedule"),
-        Fact(
-            "Budget lasts", f"to {day(refused[0][0])}" if refused else "a year", refused[0][1] if refused else "or more"
-        ),
+        Fact("First refusal", *(refused[0] if refused else ("none", "of what is due within a year"))),
     )
 
 
@@ -122,7 +130,7 @@ _OVER = ("done", "not-converged")
 
 
 def _matter(one: Document) -> Matter:
-    return Matter(one["study"], one["period"] or "", one["state"], one["who"] or "", one["sentence"])
+    return Matter(matter_name(one), one["state"], one["who"] or "", one["sentence"])
 
 
 def _study(study: Document, number: int) -> StudyLine:
@@ -178,9 +186,16 @@ def _budget(one: Document, number: int) -> BudgetLine:
         spent=short(spent),
         remaining=f"{rounded_down(one['remaining']).normalize():f}",
         fit=fit_words(one),
-        refused=refused_words(one),
+        refused=_refused(one)[0],
+        refused_small=_refused(one)[1],
         bad=one["first_refused"] is not None,
     )
+
+
+def _refused(one: Document) -> tuple[str, str]:
+    """The first refusal in two lines."""
+    words, _, when = refused_words(one).partition(", ")
+    return words, when
 
 
 def _rect(kind: str, left: float, width: float) -> Markup:

@@ -38,7 +38,7 @@ def test_the_page_says_what_waits_for_a_person_first_and_every_number(tmp_path: 
         assert one["sentence"] in page
     assert page.count("Its table is not there yet.") == 1
     assert "5 of 28" in page
-    assert "pay 2027-03, due 2027-04-01" in page
+    assert "pay 2027-03<small>due 2027-04-01</small>" in page
     assert "none up to 2027-12-01" in page
     assert "last sign of life 2026-11-02 08:29 UTC" in page
     assert "58 done, 1 not-converged, 1 waiting" in page

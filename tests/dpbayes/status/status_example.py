@@ -18,6 +18,7 @@ def study(name: str, counts: dict[str, int], *periods: dict[str, Any], **more: A
         "last": {"period": "2026-09", "day": "2026-10-01", "analysed": "converged", "withdrawn": False},
         "counts": counts,
         "periods": list(periods),
+        "again": [],
         "error": None,
         "deployment": DEPLOYED,
         **more,
@@ -32,7 +33,11 @@ def period(name: str, state: str, sentence: str, code: int = 0, who: str | None 
 
 def wait(name: str, one: dict[str, Any]) -> dict[str, Any]:
     """The same period among what waits for a person."""
-    return {"study": name, **{key: one[key] for key in ("period", "state", "who", "exit_code", "sentence")}}
+    return {
+        "study": name,
+        "analysis": None,
+        **{key: one[key] for key in ("period", "state", "who", "exit_code", "sentence")},
+    }
 
 
 def cap(name: str, spent: float, fit: int, refused: dict[str, str] | None) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import dpbayes.status
-from dpbayes.status.document import IDLE, add_server, status_document
+from dpbayes.status.document import add_server, status_document
 from dpbayes.status.look import project_at, status_of
+from dpbayes.status.waits import IDLE
 from dpbayes_core.errors import StudyInvalid
 from storage.home.attempts import Attempt, Attempts
 from storage.ledger.anchored import AnchoredLedger
@@ -109,6 +110,7 @@ def test_a_failure_is_the_exit_code_and_says_who_has_to_act(desk: Desk, outcome:
         {
             "study": "pay",
             "period": PERIOD,
+            "analysis": None,
             "state": outcome,
             "who": who,
             "exit_code": code,
@@ -261,3 +263,26 @@ def test_the_attempt_of_another_study_is_not_taken_for_ours(desk: Desk) -> None:
     (desk.home / "runs" / "pay").mkdir(parents=True)
     (desk.home / "runs" / "pay" / f"{PERIOD}.json").write_text(json.dumps(record))
     assert status(desk.folder)["studies"][0]["periods"][0]["attempt"] is None
+
+
+EACH_YEAR = ("chains: 2\n", 'chains: 2\n    schedule: {cron: "0 3 15 2 *"}\n')
+
+
+def test_an_analysis_that_is_made_again_is_due_failed_or_forgotten(desk: Desk) -> None:
+    released(desk)
+    desk.edit_study(*EACH_YEAR)
+    fired = datetime(2026, 2, 15, 3, tzinfo=UTC)
+    (study,) = status(desk.folder, fired)["studies"]
+    assert study["again"] == [
+        {"analysis": "pay-posterior", "due": "2026-02-15T03:00:00+00:00", "made": None, "attempt": None}
+    ]
+    assert status(desk.folder, fired)["exit_code"] == 0
+    forgotten = status(desk.folder, fired + timedelta(days=2))
+    assert (forgotten["exit_code"], forgotten["waits"][0]["analysis"]) == (1, "pay-posterior")
+    tried(desk, "failed", "analysis-pay-posterior", begun=fired, ended=fired, exit_code=5, message="cannot trust it.")
+    failed = status(desk.folder, fired)
+    assert (failed["exit_code"], failed["waits"][0]["who"]) == (5, "auditor")
+    tried(desk, "done", "analysis-pay-posterior", begun=fired, ended=fired)
+    done = status(desk.folder, fired)
+    assert (done["exit_code"], done["studies"][0]["again"][0]["due"]) == (0, None)
+    assert done["studies"][0]["again"][0]["made"] == "2026-02-15T03:00:00+00:00"
