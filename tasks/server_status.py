@@ -1,5 +1,6 @@
 """What a Prefect server believes of a project's studies: asked for a few seconds, and never needed."""
 
+import os
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,9 +91,10 @@ def _answers(asked: Asked) -> Document:
         catch_up = next((each for each in deployments.values() if "study" not in each.parameters), None)
         pools = {asked.pool, *(each.work_pool_name for each in deployments.values() if each.work_pool_name)}
         names = {str(each.id): name for name, each in deployments.items()}
+        files = {os.path.realpath(study): study for study in asked.studies}
         return {
             "deployments": {
-                str(each.parameters["study"]): _deployment(client, name, each)
+                files[_place(each, "study")]: _deployment(client, name, each)
                 for name, each in deployments.items()
                 if "study" in each.parameters
             },
@@ -105,13 +107,20 @@ def _answers(asked: Asked) -> Document:
 def _deployments(client: SyncPrefectClient, asked: Asked) -> dict[str, DeploymentResponse]:
     """The deployments of the studies, and the one that catches up on the project."""
     found: dict[str, DeploymentResponse] = {}
-    for flow, parameter, places in ((RUN, "study", asked.studies), (CATCH_UP, "folder", [asked.folder])):
+    for flow, parameter, named in ((RUN, "study", asked.studies), (CATCH_UP, "folder", [asked.folder])):
+        places = {os.path.realpath(place) for place in named}
         chosen = FlowFilter(name=FlowFilterName(any_=[flow]))
         deployed = pages(
             lambda offset, chosen=chosen: client.read_deployments(flow_filter=chosen, limit=PAGE, offset=offset)
         )
-        found |= {f"{flow}/{one.name}": one for one in deployed if one.parameters.get(parameter) in places}
+        found |= {f"{flow}/{one.name}": one for one in deployed if _place(one, parameter) in places}
     return found
+
+
+def _place(deployment: DeploymentResponse, parameter: str) -> str | None:
+    """The file or folder that a deployment is for, by its only name."""
+    place = deployment.parameters.get(parameter)
+    return os.path.realpath(place) if isinstance(place, str) else None
 
 
 def _deployment(client: SyncPrefectClient, name: str, found: DeploymentResponse) -> Document:
