@@ -116,16 +116,17 @@ def _tried(done: WorkedOff, period: str, run: Run) -> bool:
 
 
 def _run(done: WorkedOff, period: str, trial: Trial, run: Run) -> bool:
-    (state,) = (one for one in states_near(done.study, now()) if one.period == period)
-    if state.over:
-        return True
+    state = next((one for one in states_near(done.study, now()) if one.period == period), None)
+    if state is None or state.over:
+        return state is not None  # None: it is owed no more, since a newer one became due
     ready = done.study.source.ready
     missing = None if ready is None or state.stored else missing_table(done.study, period)
     if ready is None or missing is None:
         done.runs.append(run(period))
         return True
-    trial.awaits_table(missing, ready.retry.length)
-    if now() >= state.due + ready.after.length:
-        done.failure = TableLate(period, str(missing))
-        announce_failure(done.study, period, done.failure)
+    late = TableLate(period, str(missing)) if now() >= state.due + ready.after.length else None
+    trial.awaits_table(missing if late is None else late, ready.retry.length)
+    if late is not None:
+        done.failure = late
+        announce_failure(done.study, period, late)
     return False

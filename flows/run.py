@@ -32,7 +32,7 @@ def run_study(study: str, period: str = "previous", actor: str = "scheduler") ->
         if done.failure is not None:
             raise done.failure
         return done.document()
-    named = last_completed(declared) if period == PREVIOUS else period
+    named = last_completed(declared) if period == PREVIOUS else declared.parse_period(period).name
     home = Home.find(declared.path)
     with tried(declared, named), shared_cluster(home.dask, home.work):
         released = release_study(study, named, None, actor=actor, sha256=declared.sha256)

@@ -9,10 +9,10 @@ from typing import Any
 
 from dpbayes.calendar.states import FAILURES
 from dpbayes.study.study import Study
-from dpbayes_core.errors import DpbayesError, TableMissing
+from dpbayes_core.errors import DpbayesError
 from storage.home.attempts import AWAITING_TABLE, DONE, STOPPED, Attempt, Attempts, Running
 from storage.home.home import Home
-from tasks.server_runs import crash
+from tasks.server_runs import OF_A_WORKER, crash
 from tasks.surroundings import known
 
 AGAIN = timedelta(hours=1)
@@ -20,9 +20,6 @@ AGAIN = timedelta(hours=1)
 
 SOON = timedelta(minutes=1)
 """How long after a first failure of something around dpbayes, such as a server, which may be back soon."""
-
-OF_A_WORKER = "PREFECT__FLOW_RUN_ID"
-"""The environment variable in which a worker names the flow run that it started a process for."""
 
 
 def now() -> datetime:
@@ -42,7 +39,7 @@ class Trial:
     begun: bool
     _ending: dict[str, Any] = field(default_factory=lambda: {"outcome": DONE})
 
-    def awaits_table(self, missing: TableMissing, retry: timedelta) -> None:
+    def awaits_table(self, missing: DpbayesError, retry: timedelta) -> None:
         """There is no table yet, which is looked for again."""
         said = {"kind": missing.kind, "exit_code": missing.exit_code, "message": str(missing)}
         self._ending = {"outcome": AWAITING_TABLE, "next_try": now() + retry, **said}
@@ -98,7 +95,9 @@ def tried(study: Study, period: str) -> Generator[Trial]:
     begun, running = True, None
     with suppress(OSError):
         attempts = attempts_of(study)
-        crash(attempts.reap(now()))
+        dead = attempts.reap(now())
+        with suppress(Exception):  # a server that is away hears of orphans from a later catch-up
+            crash(dead)
         running = attempts.begin(period, now(), os.environ.get(OF_A_WORKER))
         begun = running is not None
         if running is not None:

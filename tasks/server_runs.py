@@ -1,5 +1,6 @@
 """What Prefect's server believes of runs: told of those that died, and rid of those that have nothing left to do."""
 
+import os
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime
@@ -18,29 +19,42 @@ from prefect.client.schemas.filters import (
     FlowRunFilterState,
     FlowRunFilterStateName,
     FlowRunFilterStateType,
+    FlowRunFilterTags,
 )
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
 from storage.home.attempts import Attempt
-from tasks.deployments.wanted import MARK
+from tasks.deployments.wanted import CATCH_UP, MARK, RUN
+
+OF_A_WORKER = "PREFECT__FLOW_RUN_ID"
+"""The environment variable in which a worker names the flow run that it started a process for."""
 
 _AT_WORK = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]))
 _STARTED_BY_A_RUN = FlowRunFilterParentTaskRunId(is_null_=False)
 _OURS = DeploymentFilter(tags=DeploymentFilterTags(all_=[MARK]))
 _ORPHANED = "The run that started this one is over; Prefect's server was away when this one ended."
+_NOBODY_ASKED = FlowRunFilterTags(all_=["auto-scheduled"])  # the server's tag of runs that a schedule made
 _LATE = FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"]))
 
 
 def crash(dead: Collection[Attempt]) -> None:
     """Let the server know which runs died with their process, and the runs that these had started."""
-    said = {UUID(one.flow_run_id): one.message or "" for one in dead if one.flow_run_id is not None}
-    if not said:
+    own = os.environ.get(OF_A_WORKER)
+    messages = {UUID(one.flow_run_id): one.message or "" for one in dead if one.flow_run_id not in (None, own)}
+    if not messages:
         return
     with get_client(sync_client=True) as client:
-        for run, message in said.items():
-            _crash(client, FlowRunFilter(id=FlowRunFilterId(any_=[run])), message)
+        for run, message in messages.items():
+            if _is_our_flow(client, run):
+                _crash(client, FlowRunFilter(id=FlowRunFilterId(any_=[run])), message)
+
+
+def _is_our_flow(client: SyncPrefectClient, run: UUID) -> bool:
+    """Whether a run is of a flow that we deploy: another's, in which somebody calls dpbayes, is not ours to end."""
+    found = client.read_flow_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run])))
+    return any(client.read_flow(each.flow_id).name in (RUN, CATCH_UP) for each in found)
 
 
 def _crash(client: SyncPrefectClient, asked: FlowRunFilter, message: str) -> None:
@@ -57,14 +71,13 @@ def end_orphans() -> int:
     with get_client(sync_client=True) as client:
         ours = {one.id for one in client.read_deployments(deployment_filter=_OURS)}
         asked = FlowRunFilter(state=_AT_WORK, parent_task_run_id=_STARTED_BY_A_RUN)
-        orphans = [
-            run
-            for run in (client.read_flow_runs(flow_run_filter=asked) if ours else ())
-            if _is_orphan(client, run, ours)
-        ]
-        for run in orphans:
-            client.set_flow_run_state(run.id, Crashed(message=_ORPHANED), force=True)
-        return len(orphans)
+        ended = 0
+        for run in client.read_flow_runs(flow_run_filter=asked) if ours else ():
+            with suppress(ObjectNotFound):  # somebody deleted it, or what started it
+                if _is_orphan(client, run, ours):
+                    client.set_flow_run_state(run.id, Crashed(message=_ORPHANED), force=True)
+                    ended += 1
+        return ended
 
 
 def _is_orphan(client: SyncPrefectClient, run: FlowRun, ours: Collection[UUID]) -> bool:
@@ -80,7 +93,10 @@ def _is_orphan(client: SyncPrefectClient, run: FlowRun, ours: Collection[UUID]) 
 
 
 def forget_late(studies: Collection[str], before: datetime) -> int:
-    """Delete the runs of our deployments of these study files that were due before a moment and never began."""
+    """Delete runs that schedules of these study files made, were due before a moment and never began.
+
+    A run that a person asked for stays.
+    """
     with get_client(sync_client=True) as client:
         found = client.read_deployments(deployment_filter=_OURS)
         deployed = [one.id for one in found if one.parameters.get("study") in studies]
@@ -88,7 +104,9 @@ def forget_late(studies: Collection[str], before: datetime) -> int:
             return 0
         of_ours = DeploymentFilter(id=DeploymentFilterId(any_=deployed))
         late = FlowRunFilter(
-            state=_LATE, expected_start_time=FlowRunFilterExpectedStartTime.model_validate({"before_": before})
+            state=_LATE,
+            tags=_NOBODY_ASKED,
+            expected_start_time=FlowRunFilterExpectedStartTime.model_validate({"before_": before}),
         )
         forgotten = 0
         while runs := client.read_flow_runs(deployment_filter=of_ours, flow_run_filter=late):

@@ -33,6 +33,8 @@ class PeriodFacts:
     """Whether the newest revision of a release was withdrawn: there is nothing to analyse."""
     closed: bool = False
     """Whether the account takes no more charges for it."""
+    passed: bool = False
+    """Whether a later period was charged, so that nothing is charged for this one unless somebody asks."""
     analysed: Converged | None = None
     """What became of its analyses, of the newest revisions; None while one is missing."""
     day: str | None = field(default=None, compare=False)
@@ -43,7 +45,7 @@ class PeriodFacts:
         """Whether nothing is left to do, or nothing can be done any more."""
         if self.released:
             return self.withdrawn or self.analysed is not None
-        return self.closed and not self.charged
+        return not self.stored and (self.closed or self.passed)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class StudyFacts:
     """The periods of the study's grain that it was charged for, by name."""
     closed: frozenset[str] = frozenset()
     """The periods, of the account's grain, that take no more charges."""
+    owes_gaps: bool = False
+    """Whether the study states with which period its calendar begins, so that it owes even what was passed over."""
 
     @property
     def first_entry(self) -> str | None:
@@ -64,7 +68,9 @@ class StudyFacts:
         """What is known of a period."""
         grains = {Period.named(name).grain for name in self.closed}
         closed = any(name in self.closed for grain in grains for name in overlapped(period, grain))
-        return replace(self.charged.get(period, PeriodFacts()), closed=closed)
+        later = period < max(self.charged, default="")
+        passed = later and (period in self.charged or not self.owes_gaps)
+        return replace(self.charged.get(period, PeriodFacts()), closed=closed, passed=passed)
 
 
 def facts_of(study: Study, ledger: Ledger | Page, archive: Archive) -> StudyFacts:
@@ -95,6 +101,7 @@ def _facts(study: Study, ledger: Ledger | Page, archive: Archive, published: Seq
     return StudyFacts(
         {name: known.period(name, charges[name]) for name in sorted(charges)},
         frozenset(payload["period"] for payload in closings if payload["account"] == study.population),
+        owes_gaps=study.schedule is not None and study.schedule.first is not None,
     )
 
 

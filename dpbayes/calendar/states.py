@@ -73,7 +73,7 @@ class PeriodState:
 def worst(codes: Iterable[int]) -> int:
     """The most serious of some exit codes; 0 where all is well."""
     found = set(codes)
-    return next((code for code in MOST_SERIOUS_FIRST if code in found), 0)
+    return next((code for code in MOST_SERIOUS_FIRST if code in found), 1 if found - {0} else 0)
 
 
 def period_states(
@@ -128,13 +128,23 @@ def _state(asked: _Asked, before: PeriodState | None) -> PeriodState:
 def _done(asked: _Asked) -> PeriodState:
     facts = asked.facts
     if not facts.released:
-        return asked.state("done", "The period was closed without a release.")
+        return asked.state("done", _unreleased(facts))
     if facts.withdrawn:
         return asked.state("done", "It is released, and withdrawn.")
     if facts.analysed == "not-converged":
         said = "It is released. A posterior has not converged and is archived as such: do not publish it."
         return asked.state("not-converged", said, exit_code=6, who="analyst")
     return asked.state("done", "It is released." if not asked.study.analyses else "It is released and analysed.")
+
+
+def _unreleased(facts: PeriodFacts) -> str:
+    """Why a period is over although it lacks releases that the study declares."""
+    if facts.closed:
+        what = "everything was released" if facts.charged else "it was released"
+        return f"The period was closed before {what}."
+    if facts.charged:
+        return "It was released before the study declared all that it does now. Run it by hand to release the rest."
+    return "It was passed over: a later period was released. Run it by hand, or state `schedule.first`."
 
 
 def _awaiting(asked: _Asked) -> PeriodState:

@@ -20,6 +20,9 @@ BEAT = 10.0
 SILENCE = timedelta(seconds=60)
 """How long a file that nobody touches still counts as that of a living attempt."""
 
+MOST = 1 << 31
+"""Above every id of a process."""
+
 RUNNING, DONE, AWAITING_TABLE, DIED, STOPPED = "running", "done", "awaiting-table", "died", "stopped"
 """Outcomes of an attempt; every other outcome is the name of a failure."""
 
@@ -45,7 +48,7 @@ class Attempt:
 
     def alive(self, now: datetime) -> bool:
         """Whether somebody is at work on it."""
-        return self.outcome == RUNNING and now - self.seen <= SILENCE and not self._gone()
+        return self.outcome == RUNNING and abs(now - self.seen) <= SILENCE and not self._gone()
 
     def dead(self, now: datetime) -> bool:
         """Whether it says that it is running and nobody is at work on it: its process was killed, or its machine."""
@@ -70,6 +73,11 @@ class Attempt:
         found: dict[str, Any] = {**record, "seen": seen}
         for name in times:
             found[name] = None if record[name] is None else datetime.fromisoformat(record[name])
+            if found[name] is not None and found[name].tzinfo is None:
+                raise ValueError(f"{name} has no timezone")
+        numbers = (found["pid"], found["tries"], 0 if found["exit_code"] is None else found["exit_code"])
+        if not all(isinstance(number, int) and 0 <= number < MOST for number in numbers):
+            raise ValueError("a number is none, or out of its range")
         return cls(**found)
 
     def _gone(self) -> bool:
@@ -141,6 +149,8 @@ class Attempts:
                 self._write(ended)
 
     def _path(self, period: str) -> Path:
+        if "/" in period or period.startswith("."):
+            raise ValueError("this is no name of a period")
         return self._folder / f"{period}.json"
 
     def _read(self, path: Path) -> Attempt | None:
@@ -148,7 +158,7 @@ class Attempts:
             with path.open("rb") as file:
                 seen = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
                 attempt = Attempt.from_record(json.load(file), seen)
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
         return attempt if (attempt.study, f"{attempt.period}.json") == (self._study, path.name) else None
 

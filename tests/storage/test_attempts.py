@@ -1,11 +1,14 @@
 """What was tried last of each period: who is at work, who died, and what came of it."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from storage.home.attempts import SILENCE, Attempts
 from tests.support.command import ROOT
@@ -136,3 +139,32 @@ def test_what_cannot_be_read_is_as_good_as_none_and_nobody_else_may_look(tmp_pat
     assert begun is not None
     begun.end("done", now())
     assert list(runs.read()) == [PERIOD, "2026-02"]
+
+
+def test_a_record_from_the_future_is_not_alive(tmp_path: Path) -> None:
+    runs = attempts(tmp_path)
+    assert runs.begin(PERIOD, now()) is not None
+    tomorrow = (now() + timedelta(days=1)).timestamp()
+    os.utime(tmp_path / "runs" / "pay" / f"{PERIOD}.json", (tomorrow, tomorrow))
+    assert runs.read()[PERIOD].dead(now())
+    assert runs.begin(PERIOD, now()) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("pid", 1 << 60), ("pid", "1"), ("tries", "2"), ("exit_code", []), ("next_try", "2026-01-01T00:00:00")],
+)
+def test_a_record_with_a_field_that_makes_no_sense_is_as_good_as_none(tmp_path: Path, name: str, value: object) -> None:
+    runs = attempts(tmp_path)
+    running = runs.begin(PERIOD, now())
+    assert running is not None
+    running.end("done", now())
+    file = tmp_path / "runs" / "pay" / f"{PERIOD}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {name: value}))
+    assert runs.read() == {}
+
+
+@pytest.mark.parametrize("period", ["../../places", "/tmp/2026-01", ".2026-01"])
+def test_no_name_of_a_period_leads_out_of_the_folder(tmp_path: Path, period: str) -> None:
+    with pytest.raises(ValueError, match="no name of a period"):
+        attempts(tmp_path).begin(period, now())

@@ -99,3 +99,40 @@ def test_charges_of_other_studies_are_no_business_of_this_one(desk: Desk) -> Non
     other.write_text(desk.study.read_text().replace("study: pay", "study: pay-2"))
     with AnchoredLedger.open(other) as anchored:
         assert facts_of(load_study(other), anchored.ledger, anchored.archive).first_entry is None
+
+
+def test_what_a_study_declares_later_is_not_charged_for_earlier_periods(desk: Desk) -> None:
+    for period in (PERIOD, "2026-02"):
+        charge(desk.study, period=period)
+    desk.edit_study("pay-regression", "pay-renamed")
+    assert facts(desk).of(PERIOD).done
+    assert not facts(desk).of("2026-02").done  # of the newest one it is: a run may have died between two releases
+    assert not facts(desk).of("2026-03").done
+
+
+def test_a_period_that_was_passed_over_is_owed_only_where_the_study_says_so(desk: Desk) -> None:
+    for period in (PERIOD, "2026-03"):
+        charge(desk.study, period=period)
+    assert facts(desk).of("2026-02") == PeriodFacts(passed=True)
+    assert facts(desk).of("2026-02").done
+    desk.edit_study('cron: "0 2 1 * *"', f'cron: "0 2 1 * *", first: {PERIOD}')
+    assert not facts(desk).of("2026-02").done
+
+
+def test_closing_frees_a_period_that_was_charged_in_part(desk: Desk) -> None:
+    charge(desk.study)
+    desk.edit_study("analyses:", RIDGE + "analyses:")
+    assert not facts(desk).of(PERIOD).done
+    with AnchoredLedger.open(desk.study) as anchored:
+        anchored.ledger.close("staff", PERIOD, reason="never delivered", stamp=stamp_of("tester"))
+    assert facts(desk).of(PERIOD).done
+
+
+RIDGE = """\
+  second:
+    kind: regression
+    response: pay
+    covariates: [age]
+    mechanism: gaussian
+    epsilon: 0.5
+"""

@@ -67,7 +67,7 @@ def test_what_was_withdrawn_or_closed_is_owed_no_more(tmp_path: Path) -> None:
     assert [first.state, second.state] == ["done", "done"]
     assert (first.sentence, second.sentence) == (
         "It is released, and withdrawn.",
-        "The period was closed without a release.",
+        "The period was closed before it was released.",
     )
 
 
