@@ -12,6 +12,7 @@ from dpbayes.study.study import Study
 from dpbayes_core.errors import DpbayesError
 from storage.home.attempts import AWAITING_TABLE, DONE, STOPPED, Attempt, Attempts, Running
 from storage.home.home import Home
+from tasks.prefect_server import has_server_of_users
 from tasks.server_runs import OF_A_WORKER, crash
 from tasks.surroundings import known
 
@@ -89,17 +90,27 @@ def attempt_before(study: str, period: str) -> Attempt | None:
     return _BEFORE.get((study, period))
 
 
+def _tell_of_the_dead(attempts: Attempts, running: Running | None) -> None:
+    """Let the user's Prefect server know which runs died; what it does not hear is told by a later attempt."""
+    dead = {run: one.message for one in attempts.read().values() for run in one.untold}
+    if dead and has_server_of_users():
+        with suppress(Exception):  # the server is away
+            crash(dead)
+            attempts.told(dead, now())
+            if running is not None:
+                running.told(dead)
+
+
 @contextmanager
 def tried(study: Study, period: str) -> Generator[Trial]:
     """An attempt at a period, on record from now on until the block ends, after those that died; no record stops it."""
     begun, running = True, None
     with suppress(OSError):
         attempts = attempts_of(study)
-        dead = attempts.reap(now())
-        with suppress(Exception):  # a server that is away hears of orphans from a later catch-up
-            crash(dead)
+        attempts.reap(now())
         running = attempts.begin(period, now(), os.environ.get(OF_A_WORKER))
         begun = running is not None
+        _tell_of_the_dead(attempts, running)
         if running is not None:
             _BEFORE[study.study, period] = running.before
     trial = Trial(begun)

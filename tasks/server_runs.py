@@ -1,7 +1,7 @@
 """What Prefect's server believes of runs: told of those that died, and rid of those that have nothing left to do."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
@@ -25,11 +25,12 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
-from storage.home.attempts import Attempt
 from tasks.deployments.wanted import CATCH_UP, MARK, RUN
 
 OF_A_WORKER = "PREFECT__FLOW_RUN_ID"
 """The environment variable in which a worker names the flow run that it started a process for."""
+
+DEAD = "The process of this run died before its end."
 
 _AT_WORK = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]))
 _STARTED_BY_A_RUN = FlowRunFilterParentTaskRunId(is_null_=False)
@@ -39,16 +40,14 @@ _NOBODY_ASKED = FlowRunFilterTags(all_=["auto-scheduled"])  # the server's tag o
 _LATE = FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"]))
 
 
-def crash(dead: Collection[Attempt]) -> None:
-    """Let the server know which runs died with their process, and the runs that these had started."""
+def crash(dead: Mapping[str, str | None]) -> None:
+    """Let the server know which runs died with their process, and the runs that these had started; with a message."""
     own = os.environ.get(OF_A_WORKER)
-    messages = {UUID(one.flow_run_id): one.message or "" for one in dead if one.flow_run_id not in (None, own)}
-    if not messages:
-        return
     with get_client(sync_client=True) as client:
-        for run, message in messages.items():
-            if _is_our_flow(client, run):
-                _crash(client, FlowRunFilter(id=FlowRunFilterId(any_=[run])), message)
+        for name, message in dead.items():
+            run = UUID(name)
+            if name != own and _is_our_flow(client, run):
+                _crash(client, FlowRunFilter(id=FlowRunFilterId(any_=[run])), message or DEAD)
 
 
 def _is_our_flow(client: SyncPrefectClient, run: UUID) -> bool:

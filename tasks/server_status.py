@@ -170,7 +170,11 @@ def _run(deployment: str, run: FlowRun, asked: Asked) -> Document:
         return {**about, "life": "alive", "sentence": f"A run is at work{since}."}
     if dead:
         said = f"Prefect believes that a run is at work{since}, but it is dead. {dead[0].died().message}"
-        return {**about, "life": "dead", "sentence": f"{said} The next run of a worker, or `dpbayes catch-up` with PREFECT_API_URL set, tells it."}
+        return {
+            **about,
+            "life": "dead",
+            "sentence": f"{said} The next run of a worker, or `dpbayes catch-up` with PREFECT_API_URL set, tells it.",
+        }
     said = f"Prefect believes that a run is at work{since}. The home has no sign that it is, nor that it is dead."
     return {**about, "life": "unknown", "sentence": said}
 

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,6 +44,7 @@ class Attempt:
     message: str | None = None  # a sentence of dpbayes's own
     next_try: datetime | None = None
     tries: int = 1  # how many attempts in a row ended with this outcome
+    untold: tuple[str, ...] = ()  # flow runs that died at this period, before Prefect's server could be told
     seen: datetime  # when it last gave a sign of life
 
     def alive(self, now: datetime) -> bool:
@@ -57,7 +58,8 @@ class Attempt:
     def died(self) -> "Attempt":
         """The same, where it is known to be dead."""
         message = f"The run that began at {minute(self.begun)} on {self.host} (process {self.pid}) died before its end."
-        return replace(self, outcome=DIED, ended=self.seen, message=message)
+        own = () if self.flow_run_id is None else (self.flow_run_id,)
+        return replace(self, outcome=DIED, ended=self.seen, message=message, untold=(*self.untold, *own))
 
     def to_record(self) -> dict[str, Any]:
         """Plain data for JSON documents."""
@@ -78,6 +80,9 @@ class Attempt:
         numbers = (found["pid"], found["tries"], 0 if found["exit_code"] is None else found["exit_code"])
         if not all(isinstance(number, int) and 0 <= number < MOST for number in numbers):
             raise ValueError("a number is none, or out of its range")
+        found["untold"] = tuple(record.get("untold", ()))
+        if not all(isinstance(run, str) for run in found["untold"]):
+            raise ValueError("a flow run has no name")
         return cls(**found)
 
     def _gone(self) -> bool:
@@ -120,6 +125,8 @@ class Attempts:
             known = self._read(self._path(period))
             if known is not None and known.alive(now):
                 return None
+            if known is not None and known.dead(now):
+                known = known.died()
             begun = now.replace(microsecond=0)
             attempt = Attempt(
                 study=self._study,
@@ -128,6 +135,7 @@ class Attempts:
                 host=socket.gethostname(),
                 pid=os.getpid(),
                 flow_run_id=flow_run_id,
+                untold=() if known is None else known.untold,
                 seen=now,
             )
             self._write(attempt)
@@ -140,6 +148,14 @@ class Attempts:
             for attempt in dead:
                 self._write(attempt)
             return tuple(dead)
+
+    def told(self, runs: Collection[str], now: datetime) -> None:
+        """Forget flow runs of whose death the server knows now; an attempt under way forgets them at its end."""
+        with self._exclusive():
+            for attempt in self.read().values():
+                left = tuple(run for run in attempt.untold if run not in runs)
+                if left != attempt.untold and not attempt.alive(now):
+                    self._write(replace(attempt, untold=left))
 
     def replace(self, running: Attempt, ended: Attempt) -> None:
         """Put on record how an attempt ended, unless another one took its place meanwhile."""
@@ -199,6 +215,10 @@ class Running:
         with contextlib.suppress(OSError):  # a full disk stops no release
             self._attempts.replace(self.attempt, ended)
         return ended
+
+    def told(self, runs: Collection[str]) -> None:
+        """Forget flow runs of whose death the server knows now."""
+        self.attempt = replace(self.attempt, untold=tuple(run for run in self.attempt.untold if run not in runs))
 
     def tries(self, outcome: str) -> int:
         """How many attempts in a row have that outcome, this one included."""

@@ -168,3 +168,21 @@ def test_a_record_with_a_field_that_makes_no_sense_is_as_good_as_none(tmp_path: 
 def test_no_name_of_a_period_leads_out_of_the_folder(tmp_path: Path, period: str) -> None:
     with pytest.raises(ValueError, match="no name of a period"):
         attempts(tmp_path).begin(period, now())
+
+
+def test_runs_that_died_are_kept_until_the_server_was_told(tmp_path: Path) -> None:
+    runs, file = attempts(tmp_path), tmp_path / "runs" / "pay" / f"{PERIOD}.json"
+    for flow_run in ("first", "second"):
+        assert runs.begin(PERIOD, now(), flow_run) is not None
+        os.utime(file, (0, 0))  # it died
+    assert runs.reap(now())[0].untold == ("first", "second")
+    running = runs.begin(PERIOD, now(), "third")
+    assert running is not None
+    assert running.attempt.untold == ("first", "second")
+    runs.told({"first"}, now())  # nothing is written over an attempt under way
+    assert runs.read()[PERIOD].untold == ("first", "second")
+    running.told({"first"})
+    running.end("done", now())
+    assert runs.read()[PERIOD].untold == ("second",)
+    runs.told({"second"}, now())
+    assert runs.read()[PERIOD].untold == ()
