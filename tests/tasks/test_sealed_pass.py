@@ -265,7 +265,8 @@ def test_a_value_that_cannot_be_read_ends_the_pass_with_our_sentence_and_is_in_n
     needles = needles_of(many) - forms_of(FILE)
     assert not finds("".join(traceback.format_exception(caught.value)).encode(), needles)
     assert not finds((tmp_path / "dask" / "errors.log").read_bytes(), needles_of(many))
-    assert "Error" not in (tmp_path / "dask" / "errors.log").read_text()
+    log = (tmp_path / "dask" / "errors.log").read_text()  # closed connections may be in it, no exception of the pass
+    assert [word for word in ("Compute Failed", "ShapeMismatch", "Arrow", "damaged", "do_sealed(") if word in log] == []
 
 
 @pytest.mark.slow
