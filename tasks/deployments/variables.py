@@ -18,7 +18,7 @@ def run_variables(project: Project, environment: Mapping[str, str]) -> dict[str,
     stated = {name: environment[name] for name in CARRIED if environment.get(name)}
     found = project.environment(environment) | stated
     for name, value in found.items():
-        if _holds_secret(value):
+        if _holds_secret(value) or (name not in _PLACES and {"@", "?"} & set(value)):
             raise StudyInvalid(
                 f"cannot deploy with {name}: it contains a secret, which everybody who may look at the Prefect server "
                 "would see. Name a file or an address without password."

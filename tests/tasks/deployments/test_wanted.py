@@ -92,6 +92,8 @@ def test_runs_get_places_by_their_whole_path_and_nothing_that_was_not_named(
         ("DPBAYES_DASK", "tls://me:CANARY@dask:8786"),
         ("DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY", "-----BEGIN PRIVATE KEY-----\nCANARY\n"),
         ("DPBAYES_HOME", "//me:CANARY@[home"),
+        ("DPBAYES_DASK", "tls://dask:8786?token=CANARY"),
+        ("DPBAYES_DASK_ALLOW_PLAIN", "dask,me:CANARY@other"),
     ],
 )
 def test_a_secret_is_refused_and_not_repeated(project: Project, name: str, value: str) -> None:
