@@ -60,7 +60,7 @@ class ChainObserver:
             with self._judging.spent():
                 self._judged = (draws, *self._diagnosed(chains, draws))
         ess, rhat = (None, None) if self._judged is None else self._judged[1:]
-        left = self._seconds_left(done, len(chains))
+        left = self._seconds_left(done, len(chains)) if draws else None  # the first blocks also compile
         report_chains(ChainsSoFar(draws=draws, of=self._round.draws, ess=ess, rhat=rhat, seconds_left=left))
 
     def _diagnosed(self, chains: Sequence[ChainDraws], draws: int) -> tuple[float, float]:
